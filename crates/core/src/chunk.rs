@@ -1,0 +1,77 @@
+//! A chunk: a passage of a document that can be retrieved.
+
+use std::fmt;
+
+use crate::{CorpusName, DocumentId, Span, Version};
+
+/// Deterministic id of a chunk, so that writing it again writes the same row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId([u8; 16]);
+
+impl ChunkId {
+    /// The id of the `ordinal`-th chunk of a document version.
+    pub fn derive(
+        corpus: &CorpusName,
+        document: &DocumentId,
+        version: Version,
+        ordinal: u32,
+    ) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("clew chunk id v1");
+        for part in [corpus.as_str(), document.as_str()] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(&version.0.to_le_bytes());
+        hasher.update(&ordinal.to_le_bytes());
+        let mut id = [0; 16];
+        hasher.finalize_xof().fill(&mut id);
+        Self(id)
+    }
+}
+
+impl fmt::Display for ChunkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("chunk-")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ChunkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A passage cut from a document, before it is embedded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Position among the chunks of its document, from 0.
+    pub ordinal: u32,
+    /// Where it lies in the document's text.
+    pub span: Span,
+    /// What is embedded and text-indexed: the passage, with the document's title and the headings
+    /// above it where there are any.
+    pub key_text: String,
+    /// Tokens of `key_text` by the corpus' encoder, its special tokens included.
+    pub tokens: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunk_ids_depend_on_every_part() {
+        let id = |corpus: &str, document: &str, version, ordinal| {
+            let (corpus, document) = (corpus.parse().unwrap(), document.parse().unwrap());
+            ChunkId::derive(&corpus, &document, Version(version), ordinal)
+        };
+        let base = id("ab", "c", 1, 0);
+        assert_eq!(base, id("ab", "c", 1, 0));
+        for other in
+            [id("a", "bc", 1, 0), id("ab", "d", 1, 0), id("ab", "c", 2, 0), id("ab", "c", 1, 1)]
+        {
+            assert_ne!(base, other);
+        }
+    }
+}

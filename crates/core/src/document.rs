@@ -1,0 +1,251 @@
+//! A document as it is accepted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{DocumentId, Error, Limits, Timestamp, Violations};
+
+/// What a document's text is written in; it decides where chunks may be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaType {
+    /// Running text.
+    Plain,
+    /// CommonMark.
+    Markdown,
+}
+
+impl MediaType {
+    /// The name stored in tables and sent on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Plain => "text/plain",
+            Self::Markdown => "text/markdown",
+        }
+    }
+
+    /// The media type of that name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] for any other name.
+    pub fn try_from_name(name: &str) -> Result<Self, Error> {
+        match name {
+            "" | "text/plain" => Ok(Self::Plain),
+            "text/markdown" => Ok(Self::Markdown),
+            other => Err(Error::invalid(
+                "document.media_type",
+                format!("expected text/plain or text/markdown, got `{other}`"),
+            )),
+        }
+    }
+}
+
+/// Name of an attribute: 1 to 64 of `A-Z a-z 0-9 _ . -`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AttributeName(String);
+
+impl AttributeName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for AttributeName {
+    type Error = Error;
+
+    fn try_from(name: String) -> Result<Self, Error> {
+        let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+        if (1..=64).contains(&name.len()) && name.bytes().all(fits) {
+            return Ok(Self(name));
+        }
+        Err(Error::invalid(
+            "document.attributes",
+            "expected attribute names of 1 to 64 letters, digits, `_`, `.` or `-`",
+        ))
+    }
+}
+
+impl From<AttributeName> for String {
+    fn from(name: AttributeName) -> String {
+        name.0
+    }
+}
+
+/// A document's attributes, chosen by the caller, that searches can filter on.
+pub type Attributes = BTreeMap<AttributeName, String>;
+
+/// A document to be remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// The caller's id, unique in the corpus; a second document with it replaces the first.
+    pub id: DocumentId,
+    /// The text. Spans of chunks and citations are byte ranges of it.
+    pub text: String,
+    /// What the text is written in.
+    pub media_type: MediaType,
+    /// A title, shown with citations and prepended to what is embedded; may be empty.
+    pub title: String,
+    /// Attributes that searches can filter on.
+    pub attributes: Attributes,
+    /// When what the document tells of happened, as opposed to when it was accepted.
+    pub event_time: Option<Timestamp>,
+}
+
+impl Document {
+    /// Adds what is wrong with this document to `violations`.
+    pub fn check(&self, limits: &Limits, violations: &mut Violations) {
+        if self.text.trim().is_empty() {
+            violations.push("document.text", "must contain something other than white space");
+        }
+        if self.text.len() > limits.document_bytes {
+            violations.push(
+                "document.text",
+                format!(
+                    "expected at most {} bytes, got {}; split the document",
+                    limits.document_bytes,
+                    self.text.len()
+                ),
+            );
+        }
+        if self.title.len() > limits.title_bytes || self.title.chars().any(char::is_control) {
+            violations.push(
+                "document.title",
+                format!("expected at most {} bytes without control characters", limits.title_bytes),
+            );
+        }
+        let attribute_bytes: usize =
+            self.attributes.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+        if self.attributes.len() > limits.attributes || attribute_bytes > limits.attribute_bytes {
+            violations.push(
+                "document.attributes",
+                format!(
+                    "expected at most {} attributes of {} bytes in all, got {} of {attribute_bytes}",
+                    limits.attributes,
+                    limits.attribute_bytes,
+                    self.attributes.len()
+                ),
+            );
+        }
+    }
+
+    /// Hash of everything a caller can set but the id: equal hashes mean nothing changed.
+    pub fn content_hash(&self) -> ContentHash {
+        let mut hasher = blake3::Hasher::new();
+        let mut field = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        field(self.text.as_bytes());
+        field(self.media_type.as_str().as_bytes());
+        field(self.title.as_bytes());
+        field(&self.event_time.map_or([0; 9], |time| {
+            let mut bytes = [1; 9];
+            bytes[1..].copy_from_slice(&time.as_micros().to_le_bytes());
+            bytes
+        }));
+        for (name, value) in &self.attributes {
+            field(name.as_str().as_bytes());
+            field(value.as_bytes());
+        }
+        ContentHash(*hasher.finalize().as_bytes())
+    }
+}
+
+/// BLAKE3 hash of a document's content.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ContentHash(pub [u8; 32]);
+
+impl ContentHash {
+    /// The hash whose lower-case hexadecimal form is `text`, if it is one.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(blake3::Hash::from(self.0).to_hex().as_str())
+    }
+}
+
+impl fmt::Debug for ContentHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ContentHash({self})")
+    }
+}
+
+/// Version of a document: grows with every accepted change, also across forgetting and a new
+/// upload, so that a late write of an older version can always be told from the current one.
+///
+/// A version is the time of acceptance in microseconds, or one more than its predecessor where the
+/// clock did not advance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// The version of a document accepted at `now` after `previous`.
+    pub fn next(now: Timestamp, previous: Option<Self>) -> Self {
+        let by_clock = now.as_micros().max(1).unsigned_abs();
+        let by_order = previous.map_or(0, |version| version.0.saturating_add(1));
+        Self(by_clock.max(by_order))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(text: &str) -> Document {
+        Document {
+            id: "a".parse().unwrap(),
+            text: text.to_owned(),
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+        }
+    }
+
+    #[test]
+    fn the_hash_tells_fields_apart() {
+        let base = document("one");
+        let mut titled = document("one");
+        titled.title = "one".to_owned();
+        let mut dated = document("one");
+        dated.event_time = Some(Timestamp::from_micros(0));
+        let mut hashes =
+            [base, titled, dated, document("two")].map(|d| d.content_hash().to_string());
+        hashes.sort();
+        assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]));
+        assert_eq!(ContentHash::from_hex(&hashes[0]).unwrap().to_string(), hashes[0]);
+    }
+
+    #[test]
+    fn versions_grow_even_if_the_clock_stands_still_or_goes_back() {
+        let first = Version::next(Timestamp::from_micros(10), None);
+        let second = Version::next(Timestamp::from_micros(10), Some(first));
+        let third = Version::next(Timestamp::from_micros(3), Some(second));
+        assert!(first < second && second < third);
+    }
+
+    #[test]
+    fn every_fault_of_a_document_is_named() {
+        let mut bad = document(" \n");
+        bad.title = "a\nb".to_owned();
+        let mut violations = Violations::default();
+        bad.check(&Limits::default(), &mut violations);
+        let error = violations.into_result().unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["document.text", "document.title"]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The one error that crosses seams: sorted by what the caller can do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What kind of failure it is; the kind decides the gRPC code and whether a retry can help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The request is wrong and stays wrong.
+    InvalidInput,
+    /// What was named does not exist.
+    NotFound,
+    /// What was to be made exists.
+    AlreadyExists,
+    /// The request is right but the state does not allow it yet.
+    WrongState,
+    /// Another writer was first; read again and retry.
+    LostRace,
+    /// A queue, permit or quota is used up; retry after the delay.
+    Exhausted,
+    /// A peer or the store cannot be reached; retry with back-off.
+    Unavailable,
+    /// The deadline passed.
+    DeadlineExceeded,
+    /// Stored data cannot be read back.
+    DataLoss,
+    /// A bug.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Whether the same call may succeed later without any change by the caller.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::LostRace | Self::Exhausted | Self::Unavailable | Self::DeadlineExceeded => true,
+            Self::InvalidInput
+            | Self::NotFound
+            | Self::AlreadyExists
+            | Self::WrongState
+            | Self::DataLoss
+            | Self::Internal => false,
+        }
+    }
+}
+
+/// One field that was refused and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the field, such as `document.text`.
+    pub field: String,
+    /// What was expected and what came.
+    pub description: String,
+}
+
+/// Collects violations so that a request is refused with all of them at once.
+#[derive(Debug, Default)]
+pub struct Violations(Vec<Violation>);
+
+impl Violations {
+    /// Adds a violation.
+    pub fn push(&mut self, field: impl Into<String>, description: impl Into<String>) {
+        self.0.push(Violation { field: field.into(), description: description.into() });
+    }
+
+    /// Takes the value of `result`, or adds what it violates.
+    pub fn take<T>(&mut self, result: Result<T, Error>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                if error.violations.is_empty() {
+                    self.push("request", error.message);
+                } else {
+                    self.0.extend(error.violations);
+                }
+                None
+            }
+        }
+    }
+
+    /// Refuses if anything was added.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] with every violation.
+    pub fn into_result(self) -> Result<(), Error> {
+        match self.0.first() {
+            None => Ok(()),
+            Some(first) => {
+                let message = format!("`{}`: {}", first.field, first.description);
+                let mut error = Error::new(ErrorKind::InvalidInput, "INVALID_INPUT", message);
+                error.violations = self.0;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// An error for its reader: a kind to branch on, a stable reason, a message for people.
+#[derive(Debug)]
+pub struct Error {
+    kind: ErrorKind,
+    reason: &'static str,
+    message: String,
+    violations: Vec<Violation>,
+    retry_after: Option<Duration>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` with a stable upper-case `reason` and a message that states what was
+    /// expected, what came and what to do. The message is shown to callers: no paths, no user text.
+    pub fn new(kind: ErrorKind, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            reason,
+            message: message.into(),
+            violations: Vec::new(),
+            retry_after: None,
+            source: None,
+        }
+    }
+
+    /// A refused field.
+    pub fn invalid(field: impl Into<String>, description: impl Into<String>) -> Self {
+        let (field, description) = (field.into(), description.into());
+        let mut error = Self::new(
+            ErrorKind::InvalidInput,
+            "INVALID_INPUT",
+            format!("`{field}`: {description}"),
+        );
+        error.violations.push(Violation { field, description });
+        error
+    }
+
+    /// Something named that does not exist: `Error::not_found("corpus", "notes")`.
+    pub fn not_found(what: &str, name: impl fmt::Display) -> Self {
+        Self::new(ErrorKind::NotFound, "NOT_FOUND", format!("{what} `{name}` does not exist"))
+    }
+
+    /// A full queue; the caller may come back after `retry_after`.
+    pub fn exhausted(what: &str, retry_after: Duration) -> Self {
+        let message = format!("{what} is full; retry in {} ms", retry_after.as_millis());
+        Self::new(ErrorKind::Exhausted, "RESOURCE_EXHAUSTED", message).with_retry_after(retry_after)
+    }
+
+    /// A passed deadline while doing `what`.
+    pub fn deadline(what: &str) -> Self {
+        let message = format!("time ran out while {what}");
+        Self::new(ErrorKind::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
+    }
+
+    /// A bug: an invariant that does not hold.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, "INTERNAL", message)
+    }
+
+    /// Sets the delay after which a retry makes sense.
+    #[must_use]
+    pub fn with_retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self
+    }
+
+    /// Keeps the cause for the operator's log; it is never shown to callers.
+    #[must_use]
+    pub fn with_source(
+        mut self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// Stable upper-case word for programs to branch on.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// The outward message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The refused fields, for [`ErrorKind::InvalidInput`].
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// When a retry makes sense.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+
+    /// Whether the same call may succeed later.
+    pub fn is_retryable(&self) -> bool {
+        self.kind.is_retryable()
+    }
+
+    /// The whole chain of causes on one line, for logs.
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn violations_are_reported_all_at_once() {
+        let mut violations = Violations::default();
+        assert!(
+            violations.take::<()>(Err(Error::invalid("k", "expected 1..=1000, got 0"))).is_none()
+        );
+        violations.push("text", "must not be empty");
+        let error = violations.into_result().unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["k", "text"]);
+    }
+
+    #[test]
+    fn the_cause_is_in_the_chain_but_not_in_the_message() {
+        let error = Error::internal("cannot read table").with_source("secret path");
+        assert_eq!(error.to_string(), "cannot read table");
+        assert_eq!(error.chain(), "cannot read table: secret path");
+    }
+}

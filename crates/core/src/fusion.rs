@@ -1,0 +1,1 @@
+//! Fusion of rankings: pure functions from candidate lists to one order.

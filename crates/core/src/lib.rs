@@ -1,0 +1,35 @@
+//! The nouns and seams every other crate speaks in.
+//!
+//! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
+//! [`Encoder`], [`Retriever`], [`Reasoner`] and [`Clock`] are the only seams between crates.
+//! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor
+//! library or a network.
+
+pub mod answer;
+mod chunk;
+mod document;
+mod error;
+pub mod fusion;
+mod id;
+mod limits;
+pub mod placement;
+mod query;
+mod seam;
+mod settings;
+mod span;
+mod time;
+
+pub use answer::{Answer, Citation, Cost, Outcome, TraceEvent};
+pub use chunk::{Chunk, ChunkId};
+pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
+pub use error::{Error, ErrorKind, Violation, Violations};
+pub use id::{CorpusName, DocumentId, ShardIndex};
+pub use limits::Limits;
+pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
+pub use seam::{
+    Clock, Embedding, Encoder, Priority, Reading, Reasoner, Retrieved, Retriever, SystemClock,
+    TextKind,
+};
+pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
+pub use span::Span;
+pub use time::Timestamp;

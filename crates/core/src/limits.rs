@@ -1,0 +1,37 @@
+//! The bounds every request is held to.
+
+/// Bounds on what one request may carry; each is checked before anything is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest document text, in bytes.
+    pub document_bytes: usize,
+    /// Longest title, in bytes.
+    pub title_bytes: usize,
+    /// Most attributes of a document.
+    pub attributes: usize,
+    /// Most bytes of all attribute names and values of a document.
+    pub attribute_bytes: usize,
+    /// Longest query text, in bytes.
+    pub query_bytes: usize,
+    /// Most evidence items of one search.
+    pub results: usize,
+    /// Most document ids in one filter or one forget request.
+    pub document_ids: usize,
+    /// Most shards of a corpus.
+    pub shards: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            document_bytes: 16 << 20,
+            title_bytes: 1024,
+            attributes: 64,
+            attribute_bytes: 16 << 10,
+            query_bytes: 16 << 10,
+            results: 1000,
+            document_ids: 1000,
+            shards: 256,
+        }
+    }
+}

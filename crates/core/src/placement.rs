@@ -1,0 +1,50 @@
+//! Which shard a document belongs to: rendezvous hashing of its id.
+//!
+//! Each shard draws a number for the document and the highest wins, so that with another number of
+//! shards only the documents of the added or removed shards would move.
+
+use crate::{DocumentId, ShardIndex};
+
+/// The shard of `document` among `shards`.
+///
+/// # Panics
+/// If `shards` is 0; settings with no shard are refused when a corpus is made.
+pub fn shard_of(document: &DocumentId, shards: u32) -> ShardIndex {
+    assert!(shards > 0, "a corpus has at least one shard");
+    let draw = |shard: &u32| {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&shard.to_le_bytes());
+        hasher.update(document.as_str().as_bytes());
+        let mut number = [0; 8];
+        hasher.finalize_xof().fill(&mut number);
+        u64::from_le_bytes(number)
+    };
+    ShardIndex((0..shards).max_by_key(draw).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn adding_a_shard_moves_documents_only_to_it(id in "[a-z]{1,20}", shards in 1u32..40) {
+            let document: DocumentId = id.parse().unwrap();
+            let before = shard_of(&document, shards);
+            let after = shard_of(&document, shards + 1);
+            prop_assert!(after == before || after == ShardIndex(shards));
+        }
+    }
+
+    #[test]
+    fn documents_spread_evenly() {
+        let mut counts = [0usize; 8];
+        for i in 0..8000 {
+            let document: DocumentId = format!("document {i}").parse().unwrap();
+            counts[shard_of(&document, 8).0 as usize] += 1;
+        }
+        assert!(counts.iter().all(|&n| (850..1150).contains(&n)), "{counts:?}");
+    }
+}

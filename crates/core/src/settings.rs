@@ -1,0 +1,179 @@
+//! What a corpus wants derived from its documents.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CorpusName, Error, Limits, Timestamp, Violations};
+
+/// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Chunking {
+    /// Windows of up to `max_tokens`, each beginning `overlap_tokens` before the end of the last.
+    Tokens {
+        /// Most tokens of a chunk.
+        max_tokens: u32,
+        /// Tokens that two neighbours share.
+        overlap_tokens: u32,
+    },
+    /// Whole sentences, packed up to `max_tokens`.
+    Sentences {
+        /// Most tokens of a chunk.
+        max_tokens: u32,
+    },
+    /// Paragraphs and Markdown sections, packed up to `max_tokens`, never across a heading; each
+    /// chunk's key text carries the headings above it.
+    Sections {
+        /// Most tokens of a chunk.
+        max_tokens: u32,
+    },
+}
+
+impl Chunking {
+    /// Most tokens of a chunk.
+    pub fn max_tokens(&self) -> u32 {
+        match *self {
+            Self::Tokens { max_tokens, .. }
+            | Self::Sentences { max_tokens }
+            | Self::Sections { max_tokens } => max_tokens,
+        }
+    }
+}
+
+impl Default for Chunking {
+    /// Sections of up to 200 tokens: with title and headings they fit the 256-token window of the
+    /// default encoder.
+    fn default() -> Self {
+        Self::Sections { max_tokens: 200 }
+    }
+}
+
+/// Which model made a corpus' vectors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EncoderIdentity {
+    /// Name of the model, such as `all-MiniLM-L6-v2`.
+    pub model: String,
+    /// Fingerprint of its weights and tokenizer.
+    pub revision: String,
+    /// Dimension of its vectors.
+    pub dimension: u32,
+    /// Most tokens it reads of a text, special tokens included.
+    pub max_tokens: u32,
+}
+
+/// Settings of a corpus, fixed when it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CorpusSettings {
+    /// Its name.
+    pub name: CorpusName,
+    /// Number of shards.
+    pub shards: u32,
+    /// How documents are cut.
+    pub chunking: Chunking,
+    /// Which model embeds them.
+    pub encoder: EncoderIdentity,
+    /// When it was made.
+    pub created_at: Timestamp,
+}
+
+impl CorpusSettings {
+    /// Refuses settings that cannot work.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    pub fn check(&self, limits: &Limits) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        if !(1..=limits.shards).contains(&self.shards) {
+            violations.push(
+                "corpus.shards",
+                format!("expected 1 to {}, got {}", limits.shards, self.shards),
+            );
+        }
+        let max_tokens = self.chunking.max_tokens();
+        if !(16..=self.encoder.max_tokens).contains(&max_tokens) {
+            violations.push(
+                "corpus.chunking.max_tokens",
+                format!(
+                    "expected 16 to {} (the encoder's window), got {max_tokens}",
+                    self.encoder.max_tokens
+                ),
+            );
+        }
+        if let Chunking::Tokens { max_tokens, overlap_tokens } = self.chunking
+            && overlap_tokens > max_tokens / 2
+        {
+            violations.push(
+                "corpus.chunking.overlap_tokens",
+                format!("expected at most half of max_tokens, got {overlap_tokens}"),
+            );
+        }
+        violations.into_result()
+    }
+
+    /// What decides the chunks of a document besides its content. Chunks made by another recipe
+    /// are due again.
+    pub fn recipe(&self) -> Recipe {
+        // Raise when the chunker's output changes for the same settings.
+        const DERIVER_VERSION: u32 = 1;
+        let parts = serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]);
+        let hash = blake3::hash(parts.to_string().as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.as_bytes()[..8]);
+        Recipe(u64::from_le_bytes(first))
+    }
+}
+
+/// Fingerprint of what chunks are made with: chunking, encoder and the version of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Recipe(pub u64);
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "recipe-{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> CorpusSettings {
+        CorpusSettings {
+            name: "notes".parse().unwrap(),
+            shards: 1,
+            chunking: Chunking::default(),
+            encoder: EncoderIdentity {
+                model: "m".to_owned(),
+                revision: "r".to_owned(),
+                dimension: 8,
+                max_tokens: 256,
+            },
+            created_at: Timestamp::from_micros(0),
+        }
+    }
+
+    #[test]
+    fn the_recipe_follows_what_decides_the_chunks_and_nothing_else() {
+        let base = settings();
+        let mut renamed = settings();
+        renamed.name = "other".parse().unwrap();
+        renamed.created_at = Timestamp::from_micros(1);
+        assert_eq!(base.recipe(), renamed.recipe());
+        let mut other_model = settings();
+        other_model.encoder.revision = "s".to_owned();
+        let mut other_chunks = settings();
+        other_chunks.chunking = Chunking::Sentences { max_tokens: 200 };
+        assert_ne!(base.recipe(), other_model.recipe());
+        assert_ne!(base.recipe(), other_chunks.recipe());
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let mut bad = settings();
+        bad.shards = 0;
+        bad.chunking = Chunking::Tokens { max_tokens: 300, overlap_tokens: 200 };
+        let error = bad.check(&Limits::default()).unwrap_err();
+        assert_eq!(error.violations().len(), 3);
+    }
+}
