@@ -1,0 +1,151 @@
+//! Conversions between wire messages and domain values, one file per service.
+
+pub mod corpus;
+pub mod ingest;
+pub mod query;
+
+use clew_core::{CorpusName, DocumentId, Error, Timestamp, Violations};
+
+/// Microseconds to the wire's timestamp.
+pub fn timestamp_to_wire(time: Timestamp) -> prost_types::Timestamp {
+    let micros = time.as_micros();
+    prost_types::Timestamp {
+        seconds: micros.div_euclid(1_000_000),
+        nanos: (micros.rem_euclid(1_000_000) * 1000) as i32,
+    }
+}
+
+/// The wire's timestamp to microseconds.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming `field` if it is out of range.
+pub fn timestamp_from_wire(
+    field: &str,
+    time: &prost_types::Timestamp,
+) -> Result<Timestamp, Error> {
+    let valid_nanos = (0..1_000_000_000).contains(&time.nanos);
+    let micros = time
+        .seconds
+        .checked_mul(1_000_000)
+        .and_then(|micros| micros.checked_add(i64::from(time.nanos) / 1000));
+    match micros {
+        Some(micros) if valid_nanos => Ok(Timestamp::from_micros(micros)),
+        _ => Err(Error::invalid(field, "expected a time that microseconds in 64 bits can hold")),
+    }
+}
+
+/// A corpus name from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming `corpus`.
+pub fn corpus_name(name: &str) -> Result<CorpusName, Error> {
+    name.parse()
+}
+
+/// A document id from the wire, with the field it came from.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming `field`.
+pub fn document_id(field: &str, id: &str) -> Result<DocumentId, Error> {
+    id.parse::<DocumentId>().map_err(|error| {
+        let problem = error.violations().first().map(|v| v.description.clone());
+        Error::invalid(field, problem.unwrap_or_default())
+    })
+}
+
+/// Document ids from the wire, each at most once.
+pub(crate) fn distinct_document_ids(
+    field: &str,
+    ids: &[String],
+    violations: &mut Violations,
+) -> Vec<DocumentId> {
+    let mut seen = std::collections::HashSet::new();
+    let mut distinct = Vec::with_capacity(ids.len());
+    for (i, id) in ids.iter().enumerate() {
+        let place = format!("{field}[{i}]");
+        if !seen.insert(id) {
+            violations.push(place, "duplicate id: each may be named once");
+        } else if let Some(id) = violations.take(document_id(&place, id)) {
+            distinct.push(id);
+        }
+    }
+    distinct
+}
+
+/// A page of a list, as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Most items.
+    pub size: usize,
+    /// Items come after this key; empty for the first page.
+    pub after: String,
+}
+
+impl Page {
+    /// Most items of a page.
+    pub const MAX_SIZE: u32 = 1000;
+    const DEFAULT_SIZE: u32 = 100;
+
+    /// The page asked for by `page_size` and `page_token`; the token is the last key in
+    /// hexadecimal, so that clients treat it as opaque.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+    pub fn from_wire(page_size: u32, page_token: &str) -> Result<Self, Error> {
+        let mut violations = Violations::default();
+        if page_size > Self::MAX_SIZE {
+            violations.push(
+                "page_size",
+                format!("expected at most {}, got {page_size}", Self::MAX_SIZE),
+            );
+        }
+        let after = decode_token(page_token);
+        if after.is_none() {
+            violations.push("page_token", "expected a next_page_token of an earlier response");
+        }
+        violations.into_result()?;
+        let size = if page_size == 0 { Self::DEFAULT_SIZE } else { page_size };
+        Ok(Self { size: size as usize, after: after.unwrap_or_default() })
+    }
+
+    /// The token of the page after the one that ends with `last`.
+    pub fn token_after(last: &str) -> String {
+        last.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn decode_token(token: &str) -> Option<String> {
+    if !token.is_ascii() || !token.len().is_multiple_of(2) {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> = (0..token.len())
+        .step_by(2)
+        .map(|i| u8::from_str_radix(token.get(i..i + 2)?, 16).ok())
+        .collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_round_trip_before_and_after_the_epoch() {
+        for micros in [0, 1, -1, 1_716_171_660_000_001, -62_000_000_000_000_001] {
+            let time = Timestamp::from_micros(micros);
+            assert_eq!(timestamp_from_wire("t", &timestamp_to_wire(time)).unwrap(), time);
+        }
+        let bad = prost_types::Timestamp { seconds: i64::MAX, nanos: 0 };
+        assert!(timestamp_from_wire("t", &bad).is_err());
+    }
+
+    #[test]
+    fn page_tokens_are_opaque_and_round_trip() {
+        let page = Page::from_wire(0, &Page::token_after("dök/1")).unwrap();
+        assert_eq!(page, Page { size: 100, after: "dök/1".to_owned() });
+        for bad in ["x", "zz", "ff", "é1"] {
+            assert!(Page::from_wire(1, bad).is_err(), "{bad}");
+        }
+        assert!(Page::from_wire(1001, "").is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! `clew.corpus.v1` and domain values.
+
+use clew_core::{Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Violations};
+
+use crate::convert::timestamp_to_wire;
+use crate::corpus::v1 as wire;
+
+/// What a valid CreateCorpus request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCorpus {
+    /// Its name.
+    pub name: CorpusName,
+    /// Number of shards.
+    pub shards: u32,
+    /// How documents are cut.
+    pub chunking: Chunking,
+}
+
+impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
+    type Error = Error;
+
+    fn try_from(request: wire::CreateCorpusRequest) -> Result<Self, Error> {
+        let mut violations = Violations::default();
+        let name = violations.take(request.name.parse::<CorpusName>());
+        let chunking = violations.take(chunking_from_wire(request.chunking));
+        violations.into_result()?;
+        match (name, chunking) {
+            (Some(name), Some(chunking)) => {
+                Ok(Self { name, shards: request.shards.max(1), chunking })
+            }
+            _ => Err(Error::internal("a field was neither taken nor refused")),
+        }
+    }
+}
+
+impl From<NewCorpus> for wire::CreateCorpusRequest {
+    fn from(corpus: NewCorpus) -> Self {
+        Self {
+            name: corpus.name.into(),
+            shards: corpus.shards,
+            chunking: Some(chunking_to_wire(corpus.chunking)),
+        }
+    }
+}
+
+fn chunking_from_wire(chunking: Option<wire::Chunking>) -> Result<Chunking, Error> {
+    use wire::chunking::Strategy;
+    let Some(chunking) = chunking else { return Ok(Chunking::default()) };
+    match chunking.strategy {
+        Some(Strategy::Tokens(tokens)) => Ok(Chunking::Tokens {
+            max_tokens: tokens.max_tokens,
+            overlap_tokens: tokens.overlap_tokens,
+        }),
+        Some(Strategy::Sentences(sentences)) => {
+            Ok(Chunking::Sentences { max_tokens: sentences.max_tokens })
+        }
+        Some(Strategy::Sections(sections)) => {
+            Ok(Chunking::Sections { max_tokens: sections.max_tokens })
+        }
+        None => Err(Error::invalid(
+            "corpus.chunking.strategy",
+            "expected one of tokens, sentences, sections",
+        )),
+    }
+}
+
+fn chunking_to_wire(chunking: Chunking) -> wire::Chunking {
+    use wire::chunking::Strategy;
+    let strategy = match chunking {
+        Chunking::Tokens { max_tokens, overlap_tokens } => {
+            Strategy::Tokens(wire::TokenChunking { max_tokens, overlap_tokens })
+        }
+        Chunking::Sentences { max_tokens } => {
+            Strategy::Sentences(wire::SentenceChunking { max_tokens })
+        }
+        Chunking::Sections { max_tokens } => {
+            Strategy::Sections(wire::SectionChunking { max_tokens })
+        }
+    };
+    wire::Chunking { strategy: Some(strategy) }
+}
+
+fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
+    let EncoderIdentity { model, revision, dimension, max_tokens } = encoder;
+    wire::EncoderIdentity { model, revision, dimension, max_tokens }
+}
+
+/// A corpus with what it holds, for the wire.
+pub fn corpus_to_wire(settings: CorpusSettings, counts: wire::CorpusCounts) -> wire::Corpus {
+    wire::Corpus {
+        name: settings.name.into(),
+        shards: settings.shards,
+        chunking: Some(chunking_to_wire(settings.chunking)),
+        encoder: Some(encoder_to_wire(settings.encoder)),
+        created_at: Some(timestamp_to_wire(settings.created_at)),
+        counts: Some(counts),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_round_trip() {
+        for chunking in [
+            Chunking::Tokens { max_tokens: 100, overlap_tokens: 20 },
+            Chunking::Sentences { max_tokens: 64 },
+            Chunking::Sections { max_tokens: 200 },
+        ] {
+            let corpus = NewCorpus { name: "notes".parse().unwrap(), shards: 3, chunking };
+            let wire = wire::CreateCorpusRequest::from(corpus.clone());
+            assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
+        }
+    }
+
+    #[test]
+    fn every_field_at_fault_is_named() {
+        let request = wire::CreateCorpusRequest {
+            name: "No Good".to_owned(),
+            shards: 1,
+            chunking: Some(wire::Chunking { strategy: None }),
+        };
+        let error = NewCorpus::try_from(request).unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["corpus", "corpus.chunking.strategy"]);
+    }
+}

@@ -1,0 +1,169 @@
+//! `clew.ingest.v1` and domain values.
+
+use clew_core::{
+    AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Limits, MediaType,
+    Violations,
+};
+
+use crate::convert::{
+    corpus_name, distinct_document_ids, document_id, timestamp_from_wire, timestamp_to_wire,
+};
+use crate::ingest::v1 as wire;
+
+/// A document from the wire, checked against `limits`.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<Document, Error> {
+    let mut violations = Violations::default();
+    let id = violations.take(document_id("document.id", &document.id));
+    let media_type = violations.take(MediaType::try_from_name(&document.media_type));
+    let text = match String::from_utf8(document.text.into()) {
+        Ok(text) => Some(text),
+        Err(error) => {
+            let place = error.utf8_error().valid_up_to();
+            violations.push("document.text", format!("invalid UTF-8 at byte {place}"));
+            None
+        }
+    };
+    let mut attributes = Attributes::new();
+    for attribute in document.attributes {
+        if let Some(name) = violations.take(AttributeName::try_from(attribute.name))
+            && attributes.insert(name, attribute.value).is_some()
+        {
+            violations.push("document.attributes", "duplicate name: each may be set once");
+        }
+    }
+    let event_time = document.event_time.as_ref().and_then(|time| {
+        violations.take(timestamp_from_wire("document.event_time", time))
+    });
+    let (Some(id), Some(media_type), Some(text)) = (id, media_type, text) else {
+        violations.into_result()?;
+        return Err(Error::internal("a field was neither taken nor refused"));
+    };
+    let document =
+        Document { id, text, media_type, title: document.title, attributes, event_time };
+    document.check(limits, &mut violations);
+    violations.into_result()?;
+    Ok(document)
+}
+
+/// A document for the wire.
+pub fn document_to_wire(document: Document) -> wire::Document {
+    wire::Document {
+        id: document.id.into(),
+        text: document.text.into(),
+        media_type: document.media_type.as_str().to_owned(),
+        title: document.title,
+        attributes: document
+            .attributes
+            .into_iter()
+            .map(|(name, value)| wire::Attribute { name: name.into(), value })
+            .collect(),
+        event_time: document.event_time.map(timestamp_to_wire),
+    }
+}
+
+/// The refusal that tells a client of `error`.
+pub fn refusal(error: &Error) -> wire::Refused {
+    wire::Refused {
+        reason: error.reason().to_owned(),
+        violations: error
+            .violations()
+            .iter()
+            .map(|violation| wire::FieldViolation {
+                field: violation.field.clone(),
+                description: violation.description.clone(),
+            })
+            .collect(),
+        message: error.message().to_owned(),
+        retryable: error.is_retryable(),
+    }
+}
+
+/// What a valid ForgetDocuments request asks for.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn forget_from_wire(
+    request: &wire::ForgetDocumentsRequest,
+    limits: &Limits,
+) -> Result<(CorpusName, Vec<DocumentId>), Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(corpus_name(&request.corpus));
+    let count = request.document_ids.len();
+    if !(1..=limits.document_ids).contains(&count) {
+        violations
+            .push("document_ids", format!("expected 1 to {}, got {count}", limits.document_ids));
+    }
+    let ids = distinct_document_ids("document_ids", &request.document_ids, &mut violations);
+    violations.into_result()?;
+    match corpus {
+        Some(corpus) => Ok((corpus, ids)),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Timestamp;
+
+    use super::*;
+
+    fn document() -> Document {
+        Document {
+            id: "docs/ü.md".parse().unwrap(),
+            text: "Ariadne gave Theseus a clew.".to_owned(),
+            media_type: MediaType::Markdown,
+            title: "Thread".to_owned(),
+            attributes: [(AttributeName::try_from("year".to_owned()).unwrap(), "x".to_owned())]
+                .into(),
+            event_time: Some(Timestamp::from_micros(-5)),
+        }
+    }
+
+    #[test]
+    fn documents_round_trip() {
+        let wire = document_to_wire(document());
+        assert_eq!(document_from_wire(wire, &Limits::default()).unwrap(), document());
+    }
+
+    #[test]
+    fn every_field_at_fault_is_named() {
+        let attribute = wire::Attribute { name: "a b".to_owned(), value: String::new() };
+        let bad = wire::Document {
+            id: String::new(),
+            text: vec![b'a', 0xff].into(),
+            media_type: "image/png".to_owned(),
+            title: String::new(),
+            attributes: vec![attribute],
+            event_time: Some(prost_types::Timestamp { seconds: 0, nanos: -1 }),
+        };
+        let error = document_from_wire(bad, &Limits::default()).unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            [
+                "document.id",
+                "document.media_type",
+                "document.text",
+                "document.attributes",
+                "document.event_time"
+            ]
+        );
+    }
+
+    #[test]
+    fn forgetting_refuses_duplicates_and_empty_lists() {
+        let ask = |ids: &[&str]| {
+            let request = wire::ForgetDocumentsRequest {
+                corpus: "notes".to_owned(),
+                document_ids: ids.iter().map(ToString::to_string).collect(),
+            };
+            forget_from_wire(&request, &Limits::default())
+        };
+        assert!(ask(&["a", "b"]).is_ok());
+        assert!(ask(&[]).is_err());
+        assert_eq!(ask(&["a", "a"]).unwrap_err().violations()[0].field, "document_ids[1]");
+    }
+}

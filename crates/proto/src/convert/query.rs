@@ -1,0 +1,300 @@
+//! `clew.query.v1` and domain values.
+
+use std::time::Duration;
+
+use clew_core::{
+    Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
+    Outcome, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Violations,
+};
+
+use crate::convert::{corpus_name, distinct_document_ids, timestamp_from_wire, timestamp_to_wire};
+use crate::query::v1 as wire;
+
+const DEFAULT_K: u32 = 10;
+
+/// What a valid Search request asks for.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn search_from_wire(
+    request: wire::SearchRequest,
+    limits: &Limits,
+) -> Result<(CorpusName, Query), Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(corpus_name(&request.corpus));
+    let mode = match wire::SearchMode::try_from(request.mode) {
+        Ok(wire::SearchMode::Unspecified | wire::SearchMode::Hybrid) => SearchMode::Hybrid,
+        Ok(wire::SearchMode::Dense) => SearchMode::Dense,
+        Ok(wire::SearchMode::Sparse) => SearchMode::Sparse,
+        Err(_) => {
+            violations.push("query.mode", "expected dense, sparse or hybrid");
+            SearchMode::Hybrid
+        }
+    };
+    let grouping = match wire::Grouping::try_from(request.grouping) {
+        Ok(wire::Grouping::Unspecified | wire::Grouping::Chunks) => Grouping::Chunks,
+        Ok(wire::Grouping::Documents) => Grouping::Documents,
+        Err(_) => {
+            violations.push("query.grouping", "expected chunks or documents");
+            Grouping::Chunks
+        }
+    };
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let query = Query {
+        text: request.query,
+        k: request.k.unwrap_or(DEFAULT_K) as usize,
+        mode,
+        filter,
+        grouping,
+        exact: request.exact,
+    };
+    violations.take(query.check(limits));
+    violations.into_result()?;
+    match corpus {
+        Some(corpus) => Ok((corpus, query)),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// A search for the wire.
+pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest {
+    wire::SearchRequest {
+        corpus: corpus.to_string(),
+        query: query.text,
+        // Beyond u32 the server refuses it just the same.
+        k: Some(u32::try_from(query.k).unwrap_or(u32::MAX)),
+        mode: search_mode_to_wire(query.mode).into(),
+        filter: Some(filter_to_wire(query.filter)),
+        grouping: match query.grouping {
+            Grouping::Chunks => wire::Grouping::Chunks.into(),
+            Grouping::Documents => wire::Grouping::Documents.into(),
+        },
+        exact: query.exact,
+    }
+}
+
+/// A filter for the wire.
+pub fn filter_to_wire(filter: Filter) -> wire::Filter {
+    wire::Filter {
+        document_ids: filter.documents.into_iter().map(String::from).collect(),
+        attributes: filter
+            .attributes
+            .into_iter()
+            .map(|(name, value)| wire::AttributeMatch { name: name.into(), value })
+            .collect(),
+        event_time_from: filter.event_time.from.map(timestamp_to_wire),
+        event_time_until: filter.event_time.until.map(timestamp_to_wire),
+    }
+}
+
+fn filter_from_wire(filter: wire::Filter, violations: &mut Violations) -> Filter {
+    let documents =
+        distinct_document_ids("query.filter.document_ids", &filter.document_ids, violations);
+    let mut attributes = Vec::new();
+    for attribute in filter.attributes {
+        if let Some(name) = violations.take(AttributeName::try_from(attribute.name)) {
+            attributes.push((name, attribute.value));
+        }
+    }
+    let mut time = |field: &str, time: Option<prost_types::Timestamp>| {
+        time.and_then(|time| violations.take(timestamp_from_wire(field, &time)))
+    };
+    let event_time = TimeRange {
+        from: time("query.filter.event_time_from", filter.event_time_from),
+        until: time("query.filter.event_time_until", filter.event_time_until),
+    };
+    Filter { documents, attributes, event_time }
+}
+
+/// What a valid Answer request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// The corpus.
+    pub corpus: CorpusName,
+    /// The question.
+    pub text: String,
+    /// Name of the strategy; empty for the default.
+    pub strategy: String,
+    /// Most passages read.
+    pub k: Option<usize>,
+    /// What may be found.
+    pub filter: Filter,
+}
+
+/// A question from the wire, checked against `limits`.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn question_from_wire(
+    request: wire::AnswerRequest,
+    limits: &Limits,
+) -> Result<Question, Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(corpus_name(&request.corpus));
+    let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    let mut query = Query::new(request.question, request.k.unwrap_or(DEFAULT_K) as usize);
+    query.filter = filter;
+    violations.take(query.check(limits));
+    violations.into_result()?;
+    match corpus {
+        Some(corpus) => Ok(Question {
+            corpus,
+            text: query.text,
+            strategy: request.strategy,
+            k: request.k.map(|k| k as usize),
+            filter: query.filter,
+        }),
+        None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+fn search_mode_to_wire(mode: SearchMode) -> wire::SearchMode {
+    match mode {
+        SearchMode::Dense => wire::SearchMode::Dense,
+        SearchMode::Sparse => wire::SearchMode::Sparse,
+        SearchMode::Hybrid => wire::SearchMode::Hybrid,
+    }
+}
+
+fn span_to_wire(span: Span) -> wire::Span {
+    wire::Span { start: span.start as u64, end: span.end as u64 }
+}
+
+fn shards_to_wire(shards: &[ShardIndex]) -> Vec<u32> {
+    shards.iter().map(|shard| shard.0).collect()
+}
+
+fn duration_to_wire(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos().cast_signed(),
+    }
+}
+
+/// Evidence for the wire.
+pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
+    wire::Evidence {
+        chunk_id: evidence.chunk_id.to_string(),
+        document_id: evidence.document_id.into(),
+        version: evidence.version.0,
+        title: evidence.title,
+        span: Some(span_to_wire(evidence.span)),
+        text: evidence.text,
+        event_time: evidence.event_time.map(timestamp_to_wire),
+        score: evidence.score,
+        dense_score: evidence.dense_score,
+        sparse_score: evidence.sparse_score,
+    }
+}
+
+/// Cost for the wire.
+pub fn cost_to_wire(cost: Cost) -> wire::Cost {
+    wire::Cost {
+        embedded_tokens: cost.embedded_tokens,
+        model_calls: cost.model_calls,
+        prompt_tokens: cost.prompt_tokens,
+        completion_tokens: cost.completion_tokens,
+        shards_searched: cost.shards_searched,
+    }
+}
+
+/// A result of a search for the wire.
+pub fn retrieved_to_wire(retrieved: clew_core::Retrieved) -> wire::SearchResponse {
+    wire::SearchResponse {
+        evidence: retrieved.evidence.into_iter().map(evidence_to_wire).collect(),
+        shards_missing: shards_to_wire(&retrieved.shards_missing),
+        cost: Some(cost_to_wire(retrieved.cost)),
+    }
+}
+
+/// A trace event for the wire.
+pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
+    use wire::trace_event::Step;
+    let step = match event {
+        TraceEvent::Searched { query, mode, hits, best_dense_score, took } => {
+            Step::Searched(wire::Searched {
+                query,
+                mode: search_mode_to_wire(mode).into(),
+                hits: u32::try_from(hits).unwrap_or(u32::MAX),
+                best_dense_score,
+                took: Some(duration_to_wire(took)),
+            })
+        }
+        TraceEvent::Judged { confidence, threshold, rationale } => {
+            Step::Judged(wire::Judged { confidence, threshold, rationale })
+        }
+        TraceEvent::Read { passages, sentences, took } => Step::Read(wire::Read {
+            passages: u32::try_from(passages).unwrap_or(u32::MAX),
+            sentences: u32::try_from(sentences).unwrap_or(u32::MAX),
+            took: Some(duration_to_wire(took)),
+        }),
+    };
+    wire::TraceEvent { step: Some(step) }
+}
+
+fn citation_to_wire(citation: Citation) -> wire::Citation {
+    wire::Citation {
+        document_id: citation.document_id.into(),
+        version: citation.version.0,
+        title: citation.title,
+        span: Some(span_to_wire(citation.span)),
+        quote: citation.quote,
+    }
+}
+
+/// An answer for the wire.
+pub fn answer_to_wire(answer: Answer) -> wire::Answer {
+    let (outcome, shards_missing) = match answer.outcome {
+        Outcome::Answered => (wire::Outcome::Answered, Vec::new()),
+        Outcome::NotInMemory => (wire::Outcome::NotInMemory, Vec::new()),
+        Outcome::AnsweredWithShardsMissing(shards) => {
+            (wire::Outcome::AnsweredWithShardsMissing, shards_to_wire(&shards))
+        }
+    };
+    wire::Answer {
+        outcome: outcome.into(),
+        text: answer.text,
+        citations: answer.citations.into_iter().map(citation_to_wire).collect(),
+        cost: Some(cost_to_wire(answer.cost)),
+        shards_missing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn searches_round_trip() {
+        let corpus: CorpusName = "notes".parse().unwrap();
+        let mut query = Query::new("who gave the thread?", 7);
+        query.mode = SearchMode::Sparse;
+        query.grouping = Grouping::Documents;
+        query.exact = true;
+        query.filter = Filter {
+            documents: vec!["it's".parse().unwrap()],
+            attributes: vec![(AttributeName::try_from("a".to_owned()).unwrap(), "b".to_owned())],
+            event_time: TimeRange { from: Some(Timestamp::from_micros(1)), until: None },
+        };
+        let wire = search_to_wire(&corpus, query.clone());
+        let back = search_from_wire(wire, &Limits::default()).unwrap();
+        assert_eq!(back, (corpus, query));
+    }
+
+    #[test]
+    fn every_field_at_fault_is_named() {
+        let request = wire::SearchRequest {
+            corpus: "../etc".to_owned(),
+            query: String::new(),
+            k: Some(1_000_000),
+            mode: 17,
+            grouping: 9,
+            ..Default::default()
+        };
+        let error = search_from_wire(request, &Limits::default()).unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["corpus", "query.mode", "query.grouping", "query.text", "query.k"]);
+    }
+}

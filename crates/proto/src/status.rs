@@ -1,0 +1,140 @@
+//! Errors on the wire: one table from kinds to gRPC codes, with google.rpc details.
+
+use std::time::Duration;
+
+use clew_core::{Error, ErrorKind};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Domain of every `ErrorInfo` we send.
+pub const ERROR_DOMAIN: &str = "clew";
+
+/// How long to wait before retrying where the error itself does not say.
+const DEFAULT_RETRY_DELAY: Duration = Duration::from_millis(200);
+
+/// The status that tells a client of `error`; the causes stay here.
+pub fn to_status(error: &Error) -> Status {
+    let mut details = ErrorDetails::new();
+    details.set_error_info(error.reason(), ERROR_DOMAIN, []);
+    for violation in error.violations() {
+        details.add_bad_request_violation(&violation.field, &violation.description);
+    }
+    let code = match error.kind() {
+        ErrorKind::InvalidInput => Code::InvalidArgument,
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::AlreadyExists => Code::AlreadyExists,
+        ErrorKind::WrongState => {
+            details.add_precondition_failure_violation(error.reason(), "", error.message());
+            Code::FailedPrecondition
+        }
+        ErrorKind::LostRace => Code::Aborted,
+        ErrorKind::Exhausted => Code::ResourceExhausted,
+        ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
+        ErrorKind::DataLoss => Code::DataLoss,
+        ErrorKind::Internal => Code::Internal,
+    };
+    if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
+        details.set_retry_info(Some(error.retry_after().unwrap_or(DEFAULT_RETRY_DELAY)));
+    }
+    Status::with_error_details(code, error.message(), details)
+}
+
+/// The error a status tells of, for clients. A status that is not ours keeps its message and gets
+/// the reason `TRANSPORT`.
+pub fn from_status(status: &Status) -> Error {
+    let details = status.get_error_details();
+    let kind = match status.code() {
+        Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidInput,
+        Code::NotFound => ErrorKind::NotFound,
+        Code::AlreadyExists => ErrorKind::AlreadyExists,
+        Code::FailedPrecondition => ErrorKind::WrongState,
+        Code::Aborted => ErrorKind::LostRace,
+        Code::ResourceExhausted => ErrorKind::Exhausted,
+        Code::Unavailable => ErrorKind::Unavailable,
+        // A passed deadline reaches a client as CANCELLED, by its own timer.
+        Code::DeadlineExceeded | Code::Cancelled => ErrorKind::DeadlineExceeded,
+        Code::DataLoss => ErrorKind::DataLoss,
+        Code::Ok
+        | Code::Unknown
+        | Code::PermissionDenied
+        | Code::Unimplemented
+        | Code::Internal
+        | Code::Unauthenticated => ErrorKind::Internal,
+    };
+    let reason = details.error_info().map_or("TRANSPORT", |info| known_reason(&info.reason));
+    let mut error = match details.bad_request() {
+        Some(request) if !request.field_violations.is_empty() => {
+            let mut violations = clew_core::Violations::default();
+            for violation in &request.field_violations {
+                violations.push(&violation.field, &violation.description);
+            }
+            match violations.into_result() {
+                Err(error) => error,
+                Ok(()) => Error::new(kind, reason, status.message()),
+            }
+        }
+        _ => Error::new(kind, reason, status.message()),
+    };
+    if let Some(delay) = details.retry_info().and_then(|info| info.retry_delay) {
+        error = error.with_retry_after(delay);
+    }
+    error
+}
+
+/// Reasons are static in [`Error`]; one that a newer server invented is passed on as `OTHER`.
+fn known_reason(reason: &str) -> &'static str {
+    const KNOWN: &[&str] = &[
+        "INVALID_INPUT",
+        "NOT_FOUND",
+        "ALREADY_EXISTS",
+        "RESOURCE_EXHAUSTED",
+        "DEADLINE_EXCEEDED",
+        "INTERNAL",
+        "UNAVAILABLE",
+        "SHARD_RESTARTING",
+        "DATA_LOSS",
+        "DISK_FULL",
+        "DATA_DIRECTORY_IN_USE",
+        "ENCODER_MISMATCH",
+        "BROKEN_MODEL",
+        "SHUTTING_DOWN",
+    ];
+    KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_survives_the_wire() {
+        let kinds = [
+            ErrorKind::InvalidInput,
+            ErrorKind::NotFound,
+            ErrorKind::AlreadyExists,
+            ErrorKind::WrongState,
+            ErrorKind::LostRace,
+            ErrorKind::Exhausted,
+            ErrorKind::Unavailable,
+            ErrorKind::DeadlineExceeded,
+            ErrorKind::DataLoss,
+            ErrorKind::Internal,
+        ];
+        for kind in kinds {
+            let error = Error::new(kind, "NOT_FOUND", "what happened").with_source("a path");
+            let status = to_status(&error);
+            assert!(!format!("{status:?}").contains("a path"), "causes stay inside");
+            let back = from_status(&status);
+            assert_eq!((back.kind(), back.reason(), back.message()), (kind, "NOT_FOUND", "what happened"));
+        }
+    }
+
+    #[test]
+    fn violations_and_delays_survive_the_wire() {
+        let back = from_status(&to_status(&Error::invalid("query.k", "expected 1 to 9, got 10")));
+        assert_eq!(back.violations()[0].field, "query.k");
+        let full = Error::exhausted("the queue", Duration::from_millis(40));
+        assert_eq!(from_status(&to_status(&full)).retry_after(), Some(Duration::from_millis(40)));
+    }
+}
