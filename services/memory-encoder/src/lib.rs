@@ -1,1 +1,19 @@
-//! placeholder
+//! Embeds texts on this machine's devices: a queue with a limit, and a supervised worker per device.
+//!
+//! ```text
+//! embed ── permit by tokens ──► queue (interactive first) ──► worker threads ──► replies
+//!                                                                 ▲
+//!                                             DeviceWorker actors own and restart them
+//! ```
+//!
+//! Device work never runs on the asynchronous runtime: each worker actor owns a thread that takes
+//! batches from the queue. A thread that panics ends its actor; the supervisor makes both anew after
+//! a back-off, and the callers whose batch was lost are told to retry.
+
+mod config;
+mod pool;
+mod queue;
+mod worker;
+
+pub use config::EncoderConfig;
+pub use pool::EncoderPool;

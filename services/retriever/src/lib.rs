@@ -1,1 +1,23 @@
-//! placeholder
+//! Owns shards: takes documents in, derives what is missing, searches and maintains.
+//!
+//! ```text
+//! Retriever ── one supervised line of actors per shard
+//!   shard k ── writer      every commit, one at a time, grouped; owns the tables' write side
+//!           ├─ indexer     works off the difference between what is accepted and what is derived
+//!           └─ maintainer  compacts, refreshes indexes and prunes, through the writer's queue
+//! ```
+//!
+//! Searching is a function over a snapshot and needs no actor. A line that fails is made anew from
+//! the tables ([`clew_runtime::supervise`]), so what a shard knows is always what its tables say.
+
+mod config;
+mod indexer;
+mod lock;
+mod maintainer;
+mod retriever;
+mod shard;
+mod writer;
+
+pub use config::RetrieverConfig;
+pub use retriever::{Corpus, Retriever};
+pub use shard::{Receipt, ShardHandle};

@@ -229,9 +229,9 @@ pub struct WatchIngestionResponse {
     /// Chunks that can be found.
     #[prost(uint64, tag = "5")]
     pub chunks: u64,
-    /// Tokens embedded by this process for this corpus.
+    /// Tokens of those chunks.
     #[prost(uint64, tag = "6")]
-    pub embedded_tokens: u64,
+    pub tokens: u64,
 }
 /// Request of ForgetDocuments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -445,7 +445,9 @@ pub mod ingest_service_client {
         /// Takes documents in. The client sends documents, the server answers one result for each, in
         /// order: an acknowledgement means that the text is committed to storage and synced, and from then
         /// on no crash loses it. A refused document does not end the stream. Sending the same content
-        /// again changes nothing, so a broken stream is resumed by sending everything again.
+        /// again changes nothing, so a broken stream is resumed by sending everything again. A stream is
+        /// one batch: an id may come once, at most a million documents; a newer version of a document goes
+        /// into another stream.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         pub async fn ingest(
@@ -634,7 +636,9 @@ pub mod ingest_service_server {
         /// Takes documents in. The client sends documents, the server answers one result for each, in
         /// order: an acknowledgement means that the text is committed to storage and synced, and from then
         /// on no crash loses it. A refused document does not end the stream. Sending the same content
-        /// again changes nothing, so a broken stream is resumed by sending everything again.
+        /// again changes nothing, so a broken stream is resumed by sending everything again. A stream is
+        /// one batch: an id may come once, at most a million documents; a newer version of a document goes
+        /// into another stream.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         async fn ingest(

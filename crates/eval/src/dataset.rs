@@ -1,0 +1,329 @@
+//! Data sets as haystacks: the units that can be found and the questions that should find them.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use clew_core::{Attributes, Document, DocumentId, MediaType, Timestamp};
+use serde::{Serialize, Serializer};
+
+use crate::Error;
+
+mod beam;
+mod dates;
+mod dialogue;
+mod files;
+mod lihua;
+mod locomo;
+mod longmemeval;
+mod multihop;
+mod records;
+#[cfg(test)]
+mod testing;
+
+/// Every format that can be read, in the order it is offered.
+pub const FORMATS: &[Format] =
+    &[multihop::FORMAT, locomo::FORMAT, longmemeval::FORMAT, lihua::FORMAT, beam::FORMAT];
+
+/// What one findable unit of a haystack is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnitKind {
+    /// A passage of an encyclopedia.
+    Passage,
+    /// A file of chat messages.
+    Chat,
+    /// One message of one speaker.
+    Turn,
+    /// A user's message with the answers up to the user's next message.
+    Round,
+    /// A conversation from greeting to farewell. Between a user and an assistant: what the user
+    /// said, which is the key that most published figures use.
+    Session,
+    /// A session with the words of both sides, where [`UnitKind::Session`] leaves one out.
+    SessionAll,
+}
+
+const UNIT_KINDS: [UnitKind; 6] = [
+    UnitKind::Passage,
+    UnitKind::Chat,
+    UnitKind::Turn,
+    UnitKind::Round,
+    UnitKind::Session,
+    UnitKind::SessionAll,
+];
+
+impl UnitKind {
+    /// Its name on the command line and in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Passage => "passage",
+            Self::Chat => "chat",
+            Self::Turn => "turn",
+            Self::Round => "round",
+            Self::Session => "session",
+            Self::SessionAll => "session-all",
+        }
+    }
+}
+
+impl fmt::Display for UnitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for UnitKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        UNIT_KINDS.into_iter().find(|kind| kind.as_str() == name).ok_or_else(|| {
+            Error::UnknownName {
+                what: "unit".to_owned(),
+                name: name.to_owned(),
+                expected: one_of(UNIT_KINDS.map(UnitKind::as_str)),
+            }
+        })
+    }
+}
+
+impl Serialize for UnitKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Something that can be found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Unique in its haystack.
+    pub id: DocumentId,
+    /// A title, apart from the text; may be empty.
+    pub title: String,
+    /// The text; never blank.
+    pub text: String,
+    /// When it was said.
+    pub event_time: Option<Timestamp>,
+}
+
+impl From<Unit> for Document {
+    fn from(unit: Unit) -> Self {
+        Self {
+            id: unit.id,
+            text: unit.text,
+            media_type: MediaType::Plain,
+            title: unit.title,
+            attributes: Attributes::new(),
+            event_time: unit.event_time,
+        }
+    }
+}
+
+/// A question whose evidence is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Unique in its data set.
+    pub id: String,
+    /// The question.
+    pub text: String,
+    /// Its type, as the data set names it.
+    pub kind: String,
+    /// The groups of several types it counts in, such as `all`.
+    pub groups: Vec<String>,
+    /// The units that hold its evidence: at least one, each once. A blank unit that is evidence
+    /// stays here although it cannot be found.
+    pub gold: Vec<DocumentId>,
+    /// When it is asked.
+    pub asked_at: Option<Timestamp>,
+    /// Whether the right answer is that it was never said.
+    pub is_abstention: bool,
+}
+
+/// What one search space holds and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Haystack {
+    /// Name of the conversation, corpus or question it belongs to.
+    pub name: String,
+    /// Everything that can be found, in the order of the data set. Blank units are left out.
+    pub units: Vec<Unit>,
+    /// Questions with evidence.
+    pub questions: Vec<Question>,
+    /// Questions left out because no unit is evidence for them.
+    pub left_out: usize,
+}
+
+impl Haystack {
+    /// Upholds what the fields promise: no blank unit, no question without gold.
+    fn new(name: String, mut units: Vec<Unit>, mut questions: Vec<Question>) -> Self {
+        units.retain(|unit| !unit.text.trim().is_empty());
+        let asked = questions.len();
+        questions.retain(|question| !question.gold.is_empty());
+        let left_out = asked - questions.len();
+        Self { name, units, questions, left_out }
+    }
+}
+
+/// The haystacks of a data set, read one at a time. After an error there are no more.
+pub type Haystacks = Box<dyn Iterator<Item = Result<Haystack, Error>> + Send>;
+
+/// What to read and how to cut it.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    /// Folder or file.
+    path: &'a Path,
+    /// One of the format's units.
+    unit: UnitKind,
+    /// One of the format's splits.
+    split: Option<&'a str>,
+}
+
+/// How the files of a data set are laid out and what can be made of them.
+pub struct Format {
+    /// Its name on the command line and in reports.
+    pub name: &'static str,
+    /// The units it can be cut into; the first is the default.
+    pub units: &'static [UnitKind],
+    /// The parts that can be read alone; empty if there are none. Without a choice a format reads
+    /// everything, or the first part that is there where the parts overlap.
+    pub splits: &'static [&'static str],
+    open: fn(Source<'_>) -> Result<Haystacks, Error>,
+}
+
+impl Format {
+    /// The format of that name.
+    ///
+    /// # Errors
+    /// [`Error::UnknownName`] if there is none.
+    pub fn named(name: &str) -> Result<&'static Self, Error> {
+        FORMATS.iter().find(|format| format.name == name).ok_or_else(|| Error::UnknownName {
+            what: "format".to_owned(),
+            name: name.to_owned(),
+            expected: one_of(FORMATS.iter().map(|format| format.name)),
+        })
+    }
+
+    /// The unit that is used if none is asked for.
+    pub fn default_unit(&self) -> UnitKind {
+        self.units[0]
+    }
+
+    /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
+    ///
+    /// # Errors
+    /// [`Error::UnknownName`] for a unit or split this format does not have,
+    /// [`Error::UnknownLayout`] and [`Error::Unreadable`] for missing files, [`Error::Malformed`]
+    /// for broken ones; the last two can also come with a later haystack.
+    pub fn open(
+        &self,
+        path: &Path,
+        unit: Option<UnitKind>,
+        split: Option<&str>,
+    ) -> Result<Haystacks, Error> {
+        let unit = unit.unwrap_or(self.default_unit());
+        if !self.units.contains(&unit) {
+            return Err(Error::UnknownName {
+                what: format!("unit of {}", self.name),
+                name: unit.to_string(),
+                expected: one_of(self.units.iter().map(|unit| unit.as_str())),
+            });
+        }
+        if let Some(split) = split
+            && !self.splits.contains(&split)
+        {
+            return Err(Error::UnknownName {
+                what: format!("split of {}", self.name),
+                name: split.to_owned(),
+                expected: one_of(self.splits.iter().copied()),
+            });
+        }
+        if let Err(source) = path.metadata() {
+            return Err(Error::unreadable(path, source));
+        }
+        let mut haystacks = (self.open)(Source { path, unit, split })?;
+        let mut is_over = false;
+        Ok(Box::new(std::iter::from_fn(move || {
+            if is_over {
+                return None;
+            }
+            let haystack = haystacks.next();
+            is_over = !matches!(haystack, Some(Ok(_)));
+            haystack
+        })))
+    }
+}
+
+impl fmt::Debug for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// `a, b or c`, for messages.
+fn one_of(names: impl IntoIterator<Item = &'static str>) -> String {
+    let mut names: Vec<_> = names.into_iter().collect();
+    match names.pop() {
+        None => "none".to_owned(),
+        Some(last) if names.is_empty() => last.to_owned(),
+        Some(last) => format!("{} or {last}", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Files;
+    use super::*;
+
+    #[test]
+    fn names_of_formats_and_units_are_read_back() {
+        for format in FORMATS {
+            assert_eq!(Format::named(format.name).unwrap().name, format.name);
+        }
+        for unit in UNIT_KINDS {
+            assert_eq!(unit.to_string().parse::<UnitKind>().unwrap(), unit);
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        let files = Files::of(&[]);
+        let cases = [
+            ("squad", None, None, "multihop, locomo, longmemeval, lihua or beam"),
+            ("beam", Some("page"), None, "session"),
+            ("beam", Some("passage"), None, "round or turn"),
+            ("lihua", Some("turn"), None, "expected chat"),
+            ("beam", None, Some("2M"), "100K, 500K, 1M or 10M"),
+            ("lihua", None, Some("2M"), "expected none"),
+        ];
+        for (format, unit, split, expected) in cases {
+            let error = files.read(format, unit, split).unwrap_err();
+            assert!(matches!(error, Error::UnknownName { .. }), "{error:?}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn missing_paths_and_foreign_folders_are_refused_by_every_format() {
+        let files = Files::of(&[("notes.txt", "nothing of use")]);
+        for format in FORMATS {
+            let error = files.read(format.name, None, None).unwrap_err();
+            assert!(matches!(error, Error::UnknownLayout { .. }), "{error:?}");
+            let error = files.read_at(&files.path("none"), format.name, None, None).unwrap_err();
+            assert_eq!(error.kind(), clew_core::ErrorKind::NotFound, "{error:?}");
+            assert!(files.read_at(&files.path("notes.txt"), format.name, None, None).is_err());
+        }
+    }
+
+    #[test]
+    fn blank_units_are_left_out_and_make_a_document_otherwise() {
+        let unit = |text: &str| Unit {
+            id: "u".parse().unwrap(),
+            title: "Title".to_owned(),
+            text: text.to_owned(),
+            event_time: Some(Timestamp::from_micros(1)),
+        };
+        let haystack = Haystack::new("h".to_owned(), vec![unit(" \n"), unit("words")], vec![]);
+        assert_eq!(haystack.units, [unit("words")]);
+        let document = Document::from(unit("words"));
+        assert_eq!((&*document.title, &*document.text), ("Title", "words"));
+        assert_eq!(document.event_time, Some(Timestamp::from_micros(1)));
+    }
+}

@@ -1,0 +1,245 @@
+//! BEAM (Tavakoli et al., ICLR 2026): user-assistant chats of a hundred thousand to ten million tokens.
+//!
+//! `questions.jsonl` `{question_id, conversation_id, type, question, evidence_message_ids}` and for
+//! each conversation `<conversation_id>.messages.jsonl` `{id, role, time_anchor, content}`. Each
+//! conversation is a haystack. Its id begins with its size, such as `100K-7`; the size is a split and,
+//! if all are read together, a group of the report. Evidence that names no message of the
+//! conversation is dropped; questions without evidence, such as all of abstention, are left out.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use clew_core::{DocumentId, Timestamp};
+use serde::Deserialize;
+
+use super::dialogue::rounds;
+use super::files::{first_of, folder_of};
+use super::records::Records;
+use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
+use crate::Error;
+
+pub(super) const FORMAT: Format = Format {
+    name: "beam",
+    units: &[UnitKind::Round, UnitKind::Turn],
+    splits: &["100K", "500K", "1M", "10M"],
+    open,
+};
+
+const QUESTIONS: &str = "questions.jsonl";
+const MESSAGES_ENDING: &str = ".messages.jsonl";
+
+/// What the generator of the chats left at the end of some messages, before two numbers.
+const GENERATOR_MARK: &str = "->->";
+
+#[derive(Deserialize)]
+struct QuestionRecord {
+    question_id: String,
+    conversation_id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    question: String,
+    evidence_message_ids: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+struct MessageRecord {
+    id: u64,
+    role: String,
+    time_anchor: Option<String>,
+    content: String,
+}
+
+/// A conversation and its questions, before its messages are read.
+struct Conversation {
+    id: String,
+    messages: PathBuf,
+    questions: Vec<QuestionRecord>,
+}
+
+fn open(source: Source<'_>) -> Result<Haystacks, Error> {
+    let folder = folder_of(source.path);
+    let unknown_layout = |expected| Error::UnknownLayout {
+        path: source.path.to_owned(),
+        format: FORMAT.name,
+        expected,
+    };
+    let file = first_of(folder, &[QUESTIONS])
+        .ok_or_else(|| unknown_layout(format!("`{QUESTIONS}` and `*{MESSAGES_ENDING}`")))?;
+    let mut conversations: Vec<Conversation> = Vec::new();
+    for record in Records::<QuestionRecord>::open(&file)? {
+        let record = record?.value;
+        if source.split.is_some_and(|split| split != size_of(&record.conversation_id)) {
+            continue;
+        }
+        if let Some(known) = conversations.iter_mut().find(|c| c.id == record.conversation_id) {
+            known.questions.push(record);
+            continue;
+        }
+        let name = format!("{}{MESSAGES_ENDING}", record.conversation_id);
+        let messages =
+            first_of(folder, &[&name]).ok_or_else(|| unknown_layout(format!("`{name}`")))?;
+        let id = record.conversation_id.clone();
+        conversations.push(Conversation { id, messages, questions: vec![record] });
+    }
+    if conversations.is_empty() {
+        let size = source.split.unwrap_or("any size");
+        return Err(unknown_layout(format!("questions on conversations of {size}")));
+    }
+    let unit = source.unit;
+    Ok(Box::new(conversations.into_iter().map(move |conversation| haystack(conversation, unit))))
+}
+
+/// `100K` of `100K-7`.
+fn size_of(conversation_id: &str) -> &str {
+    conversation_id.split('-').next().unwrap_or(conversation_id)
+}
+
+fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Error> {
+    let messages = read_messages(&conversation.messages)?;
+    let parts = match unit {
+        UnitKind::Round => rounds(&messages, |message| message.is_user),
+        UnitKind::Turn
+        | UnitKind::Passage
+        | UnitKind::Chat
+        | UnitKind::Session
+        | UnitKind::SessionAll => (0..messages.len()).map(|index| index..index + 1).collect(),
+    };
+    let mut units = Vec::new();
+    let mut part_of = HashMap::new();
+    for (index, part) in parts.into_iter().enumerate() {
+        let part = &messages[part];
+        part_of.extend(part.iter().map(|message| (message.id, index)));
+        let texts: Vec<_> = part.iter().map(|message| message.text.as_str()).collect();
+        units.push(Unit {
+            id: message_id(part[0].id),
+            title: String::new(),
+            text: texts.join("\n"),
+            event_time: part[0].time,
+        });
+    }
+    let size = size_of(&conversation.id);
+    let questions = conversation.questions.into_iter().map(|record| {
+        let evidence = record.evidence_message_ids.iter();
+        let parts: BTreeSet<_> = evidence.filter_map(|id| part_of.get(id).copied()).collect();
+        Question {
+            id: record.question_id,
+            text: record.question,
+            is_abstention: record.kind == "abstention",
+            kind: record.kind,
+            groups: vec!["all".to_owned(), size.to_owned()],
+            gold: parts.into_iter().map(|part| units[part].id.clone()).collect(),
+            asked_at: None,
+        }
+    });
+    let questions = questions.collect();
+    Ok(Haystack::new(conversation.id, units, questions))
+}
+
+struct Message {
+    id: u64,
+    is_user: bool,
+    text: String,
+    /// The last anchor up to here: the chats give one where a new period begins.
+    time: Option<Timestamp>,
+}
+
+fn read_messages(path: &Path) -> Result<Vec<Message>, Error> {
+    let mut messages: Vec<Message> = Vec::new();
+    let mut ids = BTreeSet::new();
+    let mut time = None;
+    for record in Records::<MessageRecord>::open(path)? {
+        let record = record?;
+        let MessageRecord { id, role, time_anchor, content } = record.value;
+        if !ids.insert(id) {
+            return Err(Error::malformed(path, record.line, format!("`id` {id} occurs twice")));
+        }
+        time = time_anchor.as_deref().and_then(dates::dashed).or(time);
+        let text = without_mark(&content).to_owned();
+        messages.push(Message { id, is_user: role == "user", text, time });
+    }
+    Ok(messages)
+}
+
+fn without_mark(content: &str) -> &str {
+    match content.rsplit_once(GENERATOR_MARK) {
+        Some((text, mark))
+            if mark.chars().all(|c| c.is_ascii_digit() || matches!(c, ',' | ' ' | '\n')) =>
+        {
+            text.trim_end()
+        }
+        _ => content,
+    }
+}
+
+/// A unit is known by its first message.
+fn message_id(id: u64) -> DocumentId {
+    format!("m{id}").parse().expect("letters and digits are a valid document id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Files, gold, ids, texts};
+
+    const MESSAGES: &str = r#"
+        {"id":4,"batch":1,"role":"user","time_anchor":"May-02-2030","content":"I fly kites. ->-> 1,1"}
+        {"id":5,"batch":1,"role":"assistant","time_anchor":null,"content":"High?"}
+        {"id":6,"batch":2,"role":"user","time_anchor":"one day","content":"Very ->-> high."}
+        {"id":7,"batch":2,"role":"assistant","content":"I see."}"#;
+
+    fn question(id: &str, conversation: &str, kind: &str, evidence: &str) -> String {
+        format!(
+            r#"{{"question_id":"{id}","conversation_id":"{conversation}","type":"{kind}","question":"How high?","evidence_message_ids":[{evidence}],"original":{{}}}}"#
+        )
+    }
+
+    fn files() -> Files {
+        let questions = [
+            question("q1", "100K-1", "summarization", "7,6,4,99"),
+            question("q2", "500K-1", "summarization", "5"),
+            question("q3", "100K-1", "abstention", ""),
+        ];
+        Files::of(&[
+            ("questions.jsonl", &questions.join("\n")),
+            ("100K-1.messages.jsonl", MESSAGES),
+            ("500K-1.messages.jsonl.gz", MESSAGES),
+        ])
+    }
+
+    #[test]
+    fn rounds_begin_with_the_user_and_lose_the_generator_mark() {
+        let haystacks = files().read("beam", None, None).unwrap();
+        let names: Vec<_> = haystacks.iter().map(|haystack| &*haystack.name).collect();
+        assert_eq!(names, ["100K-1", "500K-1"]);
+        assert_eq!(ids(&haystacks[0]), ["m4", "m6"]);
+        assert_eq!(texts(&haystacks[0]), ["I fly kites.\nHigh?", "Very ->-> high.\nI see."]);
+        assert_eq!(haystacks[0].units[1].event_time, "2030-05-02".parse().ok());
+        assert_eq!(gold(&haystacks[0], "q1"), ["m4", "m6"]);
+        assert_eq!(gold(&haystacks[1], "q2"), ["m4"]);
+        assert_eq!((haystacks[0].questions.len(), haystacks[0].left_out), (1, 1));
+        assert_eq!(haystacks[1].questions[0].groups, ["all", "500K"]);
+    }
+
+    #[test]
+    fn turns_are_single_messages() {
+        let haystacks = files().read("beam", Some("turn"), Some("500K")).unwrap();
+        let [haystack] = &haystacks[..] else { panic!("{haystacks:?}") };
+        assert_eq!(ids(haystack), ["m4", "m5", "m6", "m7"]);
+        assert_eq!(gold(haystack, "q2"), ["m5"]);
+    }
+
+    #[test]
+    fn missing_and_broken_conversations_are_refused() {
+        let questions = question("q1", "1M-2", "summarization", "1");
+        let files = Files::of(&[("questions.jsonl", &questions)]);
+        let error = files.read("beam", None, None).unwrap_err().to_string();
+        assert!(error.contains("1M-2.messages.jsonl"), "{error}");
+
+        let error = files.read("beam", None, Some("10M")).unwrap_err().to_string();
+        assert!(error.contains("conversations of 10M"), "{error}");
+
+        let twice = format!("{MESSAGES}{MESSAGES}");
+        let files = Files::of(&[("questions.jsonl", &questions), ("1M-2.messages.jsonl", &twice)]);
+        let error = files.read("beam", None, None).unwrap_err().to_string();
+        assert!(error.contains("line 6") && error.contains("twice"), "{error}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Multi-hop questions over passages, in the protocol of HippoRAG (Gutiérrez et al., NeurIPS 2024).
+//!
+//! Two layouts, each one haystack:
+//!
+//! - `corpus.jsonl` `{idx, title, text}` and `questions.jsonl` `{question_id, question, type,
+//!   supporting: [idx]}`;
+//! - the authors' files `<name>_corpus.json` and `<name>.json`. A corpus is an array of `{title,
+//!   text}` or an object from title to sentences; a question marks its evidence by
+//!   `supporting_facts: [[title, sentence]]` (HotpotQA, 2WikiMultihopQA) or by
+//!   `paragraphs: [{title, paragraph_text, is_supporting}]` (MuSiQue).
+//!
+//! A passage's title is [`Unit::title`]: whoever indexes it decides how it joins the text.
+
+mod original;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use clew_core::DocumentId;
+use serde::Deserialize;
+
+use super::files::{first_of, folder_of, name_of};
+use super::records::Records;
+use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind};
+use crate::Error;
+
+pub(super) const FORMAT: Format =
+    Format { name: "multihop", units: &[UnitKind::Passage], splits: &[], open };
+
+const CORPUS: &str = "corpus.jsonl";
+const QUESTIONS: &str = "questions.jsonl";
+
+#[derive(Deserialize)]
+struct PassageRecord {
+    idx: u64,
+    title: String,
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct QuestionRecord {
+    question_id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    question: String,
+    supporting: Vec<u64>,
+}
+
+/// A corpus and its questions.
+struct Pair {
+    corpus: PathBuf,
+    questions: PathBuf,
+}
+
+fn open(source: Source<'_>) -> Result<Haystacks, Error> {
+    let folder = folder_of(source.path);
+    let name = name_of(source.path, FORMAT.name);
+    if let Some(pair) = original::find(source.path)? {
+        return Ok(Box::new(std::iter::once_with(move || original::read(name, &pair))));
+    }
+    let (Some(corpus), Some(questions)) =
+        (first_of(folder, &[CORPUS]), first_of(folder, &[QUESTIONS]))
+    else {
+        return Err(Error::UnknownLayout {
+            path: source.path.to_owned(),
+            format: FORMAT.name,
+            expected: format!(
+                "`{CORPUS}` and `{QUESTIONS}`, or `<name>_corpus.json` and `<name>.json`"
+            ),
+        });
+    };
+    let name = if source.path.is_dir() { name } else { name_of(folder, FORMAT.name) };
+    Ok(Box::new(std::iter::once_with(move || {
+        let units = read_passages(&corpus)?;
+        let questions = read_questions(&questions, &units)?;
+        Ok(Haystack::new(name, units, questions))
+    })))
+}
+
+fn read_passages(path: &Path) -> Result<Vec<Unit>, Error> {
+    let mut units = Vec::new();
+    let mut known = HashSet::new();
+    for record in Records::<PassageRecord>::open(path)? {
+        let record = record?;
+        let PassageRecord { idx, title, text } = record.value;
+        if !known.insert(idx) {
+            return Err(Error::malformed(path, record.line, format!("`idx` {idx} occurs twice")));
+        }
+        units.push(Unit { id: passage_id(idx), title, text, event_time: None });
+    }
+    Ok(units)
+}
+
+fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
+    let known: HashSet<_> = units.iter().map(|unit| &unit.id).collect();
+    let mut questions = Vec::new();
+    for record in Records::<QuestionRecord>::open(path)? {
+        let record = record?;
+        let mut gold: Vec<_> = record.value.supporting.into_iter().map(passage_id).collect();
+        if let Some(unknown) = gold.iter().find(|id| !known.contains(id)) {
+            let problem =
+                format!("`supporting` names passage {unknown}, which is not in the corpus");
+            return Err(Error::malformed(path, record.line, problem));
+        }
+        gold.sort();
+        gold.dedup();
+        questions.push(question(
+            record.value.question_id,
+            record.value.question,
+            record.value.kind,
+            gold,
+        ));
+    }
+    Ok(questions)
+}
+
+fn question(id: String, text: String, kind: String, gold: Vec<DocumentId>) -> Question {
+    Question {
+        id,
+        text,
+        kind,
+        groups: vec!["all".to_owned()],
+        gold,
+        asked_at: None,
+        is_abstention: false,
+    }
+}
+
+fn passage_id(idx: u64) -> DocumentId {
+    idx.to_string().parse().expect("digits are a valid document id")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Files, gold, ids};
+
+    const CORPUS: &str = r#"{"idx":0,"title":"Harbour","text":"Boats rest here."}
+        {"idx":1,"title":"Lamp","text":"It shines at night."}"#;
+
+    #[test]
+    fn the_corpus_is_one_haystack() {
+        let questions =
+            r#"{"question_id":"q","question":"Where?","type":"2hop","supporting":[1,0,1]}"#;
+        let files = Files::of(&[("corpus.jsonl", CORPUS), ("questions.jsonl", questions)]);
+        for path in [files.folder(), &files.path("corpus.jsonl")] {
+            let haystacks = files.read_at(path, "multihop", None, None).unwrap();
+            let [haystack] = &haystacks[..] else { panic!("{haystacks:?}") };
+            assert_eq!(ids(haystack), ["0", "1"]);
+            assert_eq!(haystack.units[1].title, "Lamp");
+            assert_eq!(haystack.units[1].text, "It shines at night.");
+            assert_eq!(gold(haystack, "q"), ["0", "1"]);
+            assert_eq!(haystack.questions[0].kind, "2hop");
+        }
+    }
+
+    #[test]
+    fn evidence_outside_the_corpus_is_refused_with_its_line() {
+        let questions =
+            "\n{\"question_id\":\"q\",\"question\":\"Where?\",\"type\":\"t\",\"supporting\":[7]}";
+        let files = Files::of(&[("corpus.jsonl", CORPUS), ("questions.jsonl", questions)]);
+        let error = files.read("multihop", None, None).unwrap_err().to_string();
+        assert!(error.contains("questions.jsonl") && error.contains("line 2"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! Admission: a permit is taken before a message is sent and travels in it.
+//!
+//! Mailboxes of actors are unbounded, so the bound is here. A permit is measured in units of what
+//! the queue is short of (tokens, bytes, requests) and given back when it is dropped, so a caller
+//! that goes away frees its place.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+/// A bounded place in which work waits or runs.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    name: &'static str,
+    capacity: u32,
+    retry_after: Duration,
+    permits: Arc<Semaphore>,
+}
+
+/// A share of a [`Gate`], given back when dropped.
+#[derive(Debug)]
+#[must_use = "a dropped permit admits the next caller"]
+pub struct Permit {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Gate {
+    /// A gate of `capacity` units. `name` is what callers are told is full; `retry_after` is about
+    /// how long the queue takes to make room.
+    pub fn new(name: &'static str, capacity: u32, retry_after: Duration) -> Self {
+        let permits = Arc::new(Semaphore::new(capacity as usize));
+        Self { name, capacity, retry_after, permits }
+    }
+
+    /// Takes `units` now or refuses. A piece of work larger than the whole gate takes all of it.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Exhausted`] when full; [`clew_core::ErrorKind::Unavailable`] when
+    /// closed.
+    pub fn try_enter(&self, units: usize) -> Result<Permit, Error> {
+        match Arc::clone(&self.permits).try_acquire_many_owned(self.clamp(units)) {
+            Ok(permit) => Ok(Permit { _permit: permit }),
+            Err(TryAcquireError::NoPermits) => Err(Error::exhausted(self.name, self.retry_after)),
+            Err(TryAcquireError::Closed) => Err(shutting_down()),
+        }
+    }
+
+    /// Takes `units`, waiting until `deadline` for room: for streams, whose producer is slowed down
+    /// by not being read.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Exhausted`] when there was no room in time;
+    /// [`clew_core::ErrorKind::Unavailable`] when closed.
+    pub async fn enter(&self, units: usize, deadline: Instant) -> Result<Permit, Error> {
+        let acquire = Arc::clone(&self.permits).acquire_many_owned(self.clamp(units));
+        match tokio::time::timeout_at(deadline.into(), acquire).await {
+            Ok(Ok(permit)) => Ok(Permit { _permit: permit }),
+            Ok(Err(_closed)) => Err(shutting_down()),
+            Err(_elapsed) => Err(Error::exhausted(self.name, self.retry_after)),
+        }
+    }
+
+    /// Admits no one any more; what was admitted goes on.
+    pub fn close(&self) {
+        self.permits.close();
+    }
+
+    /// Waits until everything that was admitted is done.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::DeadlineExceeded`].
+    pub async fn drained(&self, deadline: Instant) -> Result<(), Error> {
+        let whole = Duration::from_millis(5);
+        while self.permits.available_permits() < self.capacity as usize {
+            if Instant::now() >= deadline {
+                return Err(Error::deadline("draining"));
+            }
+            tokio::time::sleep(whole).await;
+        }
+        Ok(())
+    }
+
+    /// Units that are taken.
+    pub fn in_use(&self) -> usize {
+        (self.capacity as usize).saturating_sub(self.permits.available_permits())
+    }
+
+    fn clamp(&self, units: usize) -> u32 {
+        u32::try_from(units).unwrap_or(u32::MAX).clamp(1, self.capacity)
+    }
+}
+
+fn shutting_down() -> Error {
+    Error::new(
+        clew_core::ErrorKind::Unavailable,
+        "SHUTTING_DOWN",
+        "the service is shutting down; ask another or retry later",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::ErrorKind;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn full_means_refused_at_once_and_a_dropped_permit_makes_room() {
+        let gate = Gate::new("the queue", 10, Duration::from_millis(7));
+        let permit = gate.try_enter(8).unwrap();
+        let refused = gate.try_enter(3).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        assert_eq!(refused.retry_after(), Some(Duration::from_millis(7)));
+        drop(permit);
+        assert!(gate.try_enter(3).is_ok());
+    }
+
+    #[tokio::test]
+    async fn work_larger_than_the_gate_takes_all_of_it() {
+        let gate = Gate::new("the queue", 10, Duration::ZERO);
+        let permit = gate.try_enter(1000).unwrap();
+        assert_eq!(gate.in_use(), 10);
+        drop(permit);
+        assert_eq!(gate.in_use(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_closed_gate_refuses_and_drains() {
+        let gate = Gate::new("the queue", 2, Duration::ZERO);
+        let permit = gate.try_enter(1).unwrap();
+        gate.close();
+        assert_eq!(gate.try_enter(1).unwrap_err().kind(), ErrorKind::Unavailable);
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert!(gate.drained(soon).await.is_err());
+        drop(permit);
+        assert!(gate.drained(Instant::now() + Duration::from_secs(1)).await.is_ok());
+    }
+}

@@ -1,0 +1,295 @@
+//! Supervised restarts: a line of actors that lives, dies and comes back together.
+//!
+//! ractor tells a parent when a child ends and leaves the rest to it. What the rest is, is the same
+//! everywhere here: the children of a line depend on each other's state, so when one fails the
+//! others are stopped, and after a jittered back-off the whole line is made anew from storage, with
+//! a generation number that tells late messages of the old line from those of the new one.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::Error;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
+use tokio::sync::watch;
+
+use crate::backoff::Backoff;
+
+/// What makes a line of actors.
+pub trait Line: Send + Sync + 'static {
+    /// How callers reach the line while it runs.
+    type Handle: Clone + Send + Sync + 'static;
+
+    /// What the line is called in logs.
+    fn name(&self) -> String;
+
+    /// Starts the actors of the line, linked to `supervisor`. What it started before failing is
+    /// stopped by the supervisor.
+    ///
+    /// # Errors
+    /// Whatever keeps the line from running now; it is tried again after a back-off.
+    fn start(
+        &self,
+        supervisor: ActorCell,
+        generation: u64,
+    ) -> impl Future<Output = Result<Self::Handle, Error>> + Send;
+}
+
+/// Whether a line runs.
+#[derive(Clone, Debug)]
+pub enum LineState<H> {
+    /// Not yet.
+    Starting,
+    /// It runs.
+    Running(H),
+    /// It failed and is tried again; the error is what callers are told.
+    Failed(Arc<Error>),
+    /// It was stopped and stays so.
+    Stopped,
+}
+
+/// The actor that keeps one line running.
+pub struct Supervisor<L>(std::marker::PhantomData<L>);
+
+/// Messages of [`Supervisor`].
+#[derive(Debug)]
+pub enum Message {
+    /// Start the line of this generation.
+    Start(u64),
+}
+
+/// State of [`Supervisor`].
+pub struct State<L: Line> {
+    line: Arc<L>,
+    generation: u64,
+    backoff: Backoff,
+    running_since: Option<Instant>,
+    published: watch::Sender<LineState<L::Handle>>,
+}
+
+/// Starts a supervisor that keeps `line` running, and the place where its state is seen.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
+pub async fn keep_running<L: Line>(
+    line: L,
+) -> Result<(ActorRef<Message>, watch::Receiver<LineState<L::Handle>>), Error> {
+    let (published, state) = watch::channel(LineState::Starting);
+    let supervisor = Supervisor::<L>(std::marker::PhantomData);
+    let (actor, _join) = Actor::spawn(None, supervisor, (line, published))
+        .await
+        .map_err(|error| Error::internal("a supervisor did not start").with_source(error))?;
+    Ok((actor, state))
+}
+
+/// Pause before a line is made anew: short enough to go unnoticed after a hiccup, long enough not
+/// to spin on a full disk.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// How long the children of a failed line get to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+impl<L: Line> Actor for Supervisor<L> {
+    type Msg = Message;
+    type State = State<L>;
+    type Arguments = (L, watch::Sender<LineState<L::Handle>>);
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Message>,
+        (line, published): Self::Arguments,
+    ) -> Result<State<L>, ActorProcessingErr> {
+        myself.cast(Message::Start(1))?;
+        let backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+        let line = Arc::new(line);
+        Ok(State { line, generation: 1, backoff, running_since: None, published })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Message>,
+        Message::Start(generation): Message,
+        state: &mut State<L>,
+    ) -> Result<(), ActorProcessingErr> {
+        if generation != state.generation {
+            return Ok(());
+        }
+        let (line, supervisor) = (Arc::clone(&state.line), myself.get_cell());
+        // In a task of its own, so that a panic over broken files ends the attempt and not us.
+        let started = tokio::spawn(async move { line.start(supervisor, generation).await }).await;
+        let started = started.unwrap_or_else(|panic| {
+            Err(Error::internal("starting a part of the service panicked").with_source(panic))
+        });
+        match started {
+            Ok(handle) => {
+                state.running_since = Some(Instant::now());
+                if generation > 1 {
+                    tracing::info!(line = state.line.name(), generation, "restarted");
+                }
+                state.published.send_replace(LineState::Running(handle));
+            }
+            Err(error) => restart(&myself, state, error).await,
+        }
+        Ok(())
+    }
+
+    async fn handle_supervisor_evt(
+        &self,
+        myself: ActorRef<Message>,
+        event: SupervisionEvent,
+        state: &mut State<L>,
+    ) -> Result<(), ActorProcessingErr> {
+        match event {
+            SupervisionEvent::ActorFailed(_, cause) => {
+                let error = Error::new(
+                    clew_core::ErrorKind::Unavailable,
+                    "SHARD_RESTARTING",
+                    "a part of the service failed and is restarting; retry",
+                )
+                .with_source(cause);
+                restart(&myself, state, error).await;
+            }
+            // Ordinary ends are those of a line we stopped ourselves.
+            SupervisionEvent::ActorTerminated(..)
+            | SupervisionEvent::ActorStarted(_)
+            | SupervisionEvent::ProcessGroupChanged(_) => {}
+        }
+        Ok(())
+    }
+
+    async fn post_stop(
+        &self,
+        myself: ActorRef<Message>,
+        state: &mut State<L>,
+    ) -> Result<(), ActorProcessingErr> {
+        myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
+        state.published.send_replace(LineState::Stopped);
+        Ok(())
+    }
+}
+
+/// Two children that fail together are two calls: the later one only makes the earlier attempt's
+/// generation stale.
+async fn restart<L: Line>(myself: &ActorRef<Message>, state: &mut State<L>, error: Error) {
+    tracing::error!(
+        line = state.line.name(),
+        generation = state.generation,
+        error = error.chain(),
+        "failed; the line is restarted"
+    );
+    state.published.send_replace(LineState::Failed(Arc::new(error)));
+    myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
+    // A line that ran for a while starts over; one that fails right away waits longer each time.
+    if state.running_since.take().is_some_and(|since| since.elapsed() > BACKOFF.1) {
+        state.backoff.reset();
+    }
+    state.generation += 1;
+    let generation = state.generation;
+    myself.send_after(state.backoff.next_delay(), move || Message::Start(generation));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// A child that fails when told so.
+    struct Child;
+
+    impl Actor for Child {
+        type Msg = bool;
+        type State = ();
+        type Arguments = ();
+
+        async fn pre_start(
+            &self,
+            _myself: ActorRef<bool>,
+            (): (),
+        ) -> Result<(), ActorProcessingErr> {
+            Ok(())
+        }
+
+        async fn handle(
+            &self,
+            _myself: ActorRef<bool>,
+            panics: bool,
+            (): &mut (),
+        ) -> Result<(), ActorProcessingErr> {
+            assert!(!panics, "told to panic");
+            Err("told to fail".into())
+        }
+    }
+
+    #[derive(Default)]
+    struct Pair {
+        starts_that_fail: AtomicU64,
+    }
+
+    impl Line for Pair {
+        type Handle = (u64, ActorRef<bool>, ActorRef<bool>);
+
+        fn name(&self) -> String {
+            "pair".to_owned()
+        }
+
+        async fn start(
+            &self,
+            supervisor: ActorCell,
+            generation: u64,
+        ) -> Result<Self::Handle, Error> {
+            if self.starts_that_fail.load(Ordering::SeqCst) > 0 {
+                self.starts_that_fail.fetch_sub(1, Ordering::SeqCst);
+                return Err(Error::internal("not yet"));
+            }
+            let (first, _) = Actor::spawn_linked(None, Child, (), supervisor.clone())
+                .await
+                .map_err(|error| Error::internal("spawn").with_source(error))?;
+            let (second, _) = Actor::spawn_linked(None, Child, (), supervisor)
+                .await
+                .map_err(|error| Error::internal("spawn").with_source(error))?;
+            Ok((generation, first, second))
+        }
+    }
+
+    type Watched = watch::Receiver<LineState<<Pair as Line>::Handle>>;
+
+    async fn running(state: &mut Watched, after: u64) -> <Pair as Line>::Handle {
+        let newer = |state: &LineState<<Pair as Line>::Handle>| matches!(state, LineState::Running((generation, ..)) if *generation > after);
+        let waited = tokio::time::timeout(Duration::from_secs(30), state.wait_for(newer)).await;
+        let found = waited.expect("the line comes back").expect("the supervisor lives").clone();
+        match found {
+            LineState::Running(handle) => handle,
+            other => unreachable!("waited for a running line, got {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn when_one_fails_all_are_made_anew() {
+        let (supervisor, mut state) = keep_running(Pair::default()).await.unwrap();
+        let mut generation = 0;
+        for panics in [false, true] {
+            let (now, first, second) = running(&mut state, generation).await;
+            generation = now;
+            first.cast(panics).unwrap();
+            let (newer, ..) = running(&mut state, generation).await;
+            assert!(newer > generation);
+            second.wait(Some(Duration::from_secs(5))).await.expect("the sibling was stopped");
+        }
+        supervisor.stop(None);
+        let stopped = |state: &LineState<_>| matches!(state, LineState::Stopped);
+        tokio::time::timeout(Duration::from_secs(10), state.wait_for(stopped))
+            .await
+            .expect("it stops")
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_line_that_cannot_start_is_tried_again() {
+        let pair = Pair { starts_that_fail: AtomicU64::new(2) };
+        let (supervisor, mut state) = keep_running(pair).await.unwrap();
+        let (generation, ..) = running(&mut state, 0).await;
+        assert_eq!(generation, 3);
+        supervisor.stop(None);
+    }
+}

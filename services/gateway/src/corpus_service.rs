@@ -1,0 +1,139 @@
+//! `CorpusService`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clew_core::{CorpusSettings, Error};
+use clew_index::Counts;
+use clew_proto::convert::Page;
+use clew_proto::convert::corpus::{NewCorpus, corpus_to_wire};
+use clew_proto::corpus::v1 as wire;
+use clew_proto::corpus::v1::corpus_service_server::CorpusService;
+use clew_proto::to_status;
+use clew_retriever::Corpus;
+use tonic::{Request, Response, Status};
+
+use crate::Node;
+
+/// The handler.
+pub(crate) struct Corpora {
+    pub node: Arc<Node>,
+}
+
+/// Counts for the wire.
+pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
+    wire::CorpusCounts {
+        documents: counts.documents as u64,
+        indexed_documents: counts.indexed as u64,
+        pending_documents: (counts.pending + counts.retrying) as u64,
+        failed_documents: counts.set_aside as u64,
+        chunks: counts.chunks as u64,
+        tokens: counts.tokens,
+        text_bytes: counts.bytes,
+    }
+}
+
+impl Corpora {
+    async fn describe(&self, corpus: &Corpus, deadline: Instant) -> Result<wire::Corpus, Error> {
+        let counts = corpus.counts(deadline).await?;
+        Ok(corpus_to_wire(corpus.settings().clone(), counts_to_wire(&counts)))
+    }
+
+    async fn create(
+        &self,
+        request: Request<wire::CreateCorpusRequest>,
+    ) -> Result<wire::CreateCorpusResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let NewCorpus { name, shards, chunking } = request.into_inner().try_into()?;
+        let encoder = self.node.encoder.identity().clone();
+        let created_at = self.node.clock.now();
+        let settings = CorpusSettings { name, shards, chunking, encoder, created_at };
+        settings.check(&self.node.limits)?;
+        let corpus = self.node.retriever.create(settings).await?;
+        let corpus = Some(self.describe(&corpus, deadline).await?);
+        Ok(wire::CreateCorpusResponse { corpus })
+    }
+
+    async fn get(
+        &self,
+        request: Request<wire::GetCorpusRequest>,
+    ) -> Result<wire::GetCorpusResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let corpus = self.node.corpus(&request.into_inner().name.parse()?)?;
+        let corpus = Some(self.describe(&corpus, deadline).await?);
+        Ok(wire::GetCorpusResponse { corpus })
+    }
+
+    async fn list(
+        &self,
+        request: Request<wire::ListCorporaRequest>,
+    ) -> Result<wire::ListCorporaResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let request = request.into_inner();
+        let page = Page::from_wire(request.page_size, &request.page_token)?;
+        let found = self.node.retriever.list(&page.after, page.size);
+        let next_page_token = match found.last() {
+            Some(last) if found.len() == page.size => {
+                Page::token_after(last.settings().name.as_str())
+            }
+            _ => String::new(),
+        };
+        let mut corpora = Vec::with_capacity(found.len());
+        for corpus in found {
+            // A corpus that cannot run is listed all the same, without counts.
+            corpora.push(match self.describe(&corpus, deadline).await {
+                Ok(described) => described,
+                Err(error) => {
+                    let name = &corpus.settings().name;
+                    tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
+                    wire::Corpus {
+                        counts: None,
+                        ..corpus_to_wire(corpus.settings().clone(), wire::CorpusCounts::default())
+                    }
+                }
+            });
+        }
+        Ok(wire::ListCorporaResponse { corpora, next_page_token })
+    }
+
+    async fn delete(
+        &self,
+        request: Request<wire::DeleteCorpusRequest>,
+    ) -> Result<wire::DeleteCorpusResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let name = request.into_inner().name.parse()?;
+        let documents = self.node.retriever.delete(&name, deadline).await?;
+        Ok(wire::DeleteCorpusResponse { documents })
+    }
+}
+
+#[tonic::async_trait]
+impl CorpusService for Corpora {
+    async fn create_corpus(
+        &self,
+        request: Request<wire::CreateCorpusRequest>,
+    ) -> Result<Response<wire::CreateCorpusResponse>, Status> {
+        self.create(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn get_corpus(
+        &self,
+        request: Request<wire::GetCorpusRequest>,
+    ) -> Result<Response<wire::GetCorpusResponse>, Status> {
+        self.get(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn list_corpora(
+        &self,
+        request: Request<wire::ListCorporaRequest>,
+    ) -> Result<Response<wire::ListCorporaResponse>, Status> {
+        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn delete_corpus(
+        &self,
+        request: Request<wire::DeleteCorpusRequest>,
+    ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
+        self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+}

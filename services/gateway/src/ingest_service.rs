@@ -1,0 +1,380 @@
+//! `IngestService`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{CorpusName, DocumentId, Error};
+use clew_index::{DocumentState, DocumentStatus, ListQuery};
+use clew_proto::convert::ingest as convert;
+use clew_proto::convert::{Page, document_id, timestamp_to_wire};
+use clew_proto::ingest::v1 as wire;
+use clew_proto::ingest::v1::ingest_service_server::IngestService;
+use clew_proto::to_status;
+use clew_retriever::Corpus;
+use futures::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::Node;
+use crate::corpus_service::counts_to_wire;
+
+mod assemble;
+mod estimate;
+
+use assemble::{Assembler, Assembled};
+
+/// The handler.
+pub(crate) struct Ingestion {
+    pub node: Arc<Node>,
+}
+
+/// How long one document of a stream may take from its arrival to its acknowledgement.
+const ACCEPT_PATIENCE: Duration = Duration::from_secs(120);
+/// Shortest time between two reports of progress.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+/// Most bytes of text in one response.
+const TEXT_PART_BYTES: usize = 1 << 20;
+
+impl Ingestion {
+    fn corpus(&self, name: &str) -> Result<Arc<Corpus>, Error> {
+        self.node.corpus(&name.parse::<CorpusName>()?)
+    }
+
+    /// Reads documents off the stream, waits for room for each, and answers in order. Nothing is
+    /// read ahead beyond the window and the shards' queues, so a fast producer is slowed down by
+    /// the connection's flow control.
+    fn ingest(&self, requests: Streaming<wire::IngestRequest>) -> IngestStream {
+        let node = Arc::clone(&self.node);
+        let assembler = Assembler::new(requests, node.limits);
+        let pending = futures::stream::unfold(Some(assembler), move |assembler| {
+            let node = Arc::clone(&node);
+            async move {
+                let mut assembler = assembler?;
+                match assembler.next().await {
+                    None => None,
+                    Some(Ok(assembled)) => {
+                        let accepting = admit(&node, assembled).await;
+                        Some((accepting, Some(assembler)))
+                    }
+                    Some(Err(broken)) => Some((Accepting::Broken(broken), None)),
+                }
+            }
+        });
+        pending.map(Accepting::finish).buffered(self.node.config.ingest_window).boxed()
+    }
+
+    async fn get(
+        &self,
+        request: Request<wire::GetDocumentRequest>,
+    ) -> Result<wire::GetDocumentResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let request = request.into_inner();
+        let corpus = self.corpus(&request.corpus)?;
+        let id = document_id("document_id", &request.document_id)?;
+        let reader = corpus.shard_of(&id).reader(deadline).await?;
+        let (Some(stored), Some(status)) = (reader.get(&id).await?, reader.status(&id)) else {
+            return Err(Error::not_found("document", &id));
+        };
+        let mut document = stored.document;
+        document.text = text_part(&document.text, request.text_offset)?.to_owned();
+        let mut state = status_to_wire(&status);
+        state.version = stored.version.0;
+        Ok(wire::GetDocumentResponse {
+            document: Some(convert::document_to_wire(document)),
+            state: Some(state),
+        })
+    }
+
+    async fn list(
+        &self,
+        request: Request<wire::ListDocumentsRequest>,
+    ) -> Result<wire::ListDocumentsResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let request = request.into_inner();
+        let corpus = self.corpus(&request.corpus)?;
+        let page = Page::from_wire(request.page_size, &request.page_token)?;
+        let after = match page.after.as_str() {
+            "" => None,
+            after => Some(document_id("page_token", after)?),
+        };
+        let states = match wire::DocumentStage::try_from(request.stage) {
+            Ok(stage) => states_of(stage),
+            Err(_) => return Err(Error::invalid("stage", "expected pending, indexed or failed")),
+        };
+        let mut found = Vec::new();
+        for shard in corpus.shards() {
+            let reader = shard.reader(deadline).await?;
+            for &state in states {
+                let query = ListQuery { after: after.clone(), limit: page.size, state };
+                found.extend(reader.list(&query));
+            }
+        }
+        found.sort_by(|a, b| a.document_id.cmp(&b.document_id));
+        let more = found.len() >= page.size;
+        found.truncate(page.size);
+        let next_page_token = match found.last() {
+            Some(last) if more => Page::token_after(last.document_id.as_str()),
+            _ => String::new(),
+        };
+        let documents = found.iter().map(status_to_wire).collect();
+        Ok(wire::ListDocumentsResponse { documents, next_page_token })
+    }
+
+    fn watch(
+        &self,
+        request: Request<wire::WatchIngestionRequest>,
+    ) -> Result<ReceiverStream<Result<wire::WatchIngestionResponse, Status>>, Error> {
+        let request = request.into_inner();
+        let corpus = self.corpus(&request.corpus)?;
+        let (progress, receiver) = mpsc::channel(1);
+        // Ends with the client: sending fails once the receiver is gone.
+        tokio::spawn(async move {
+            loop {
+                let counts = corpus.counts(Instant::now() + ACCEPT_PATIENCE).await;
+                let idle = counts.as_ref().is_ok_and(|c| c.pending + c.retrying == 0);
+                let failed = counts.is_err();
+                let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
+                if progress.send(report.map_err(|error| to_status(&error))).await.is_err()
+                    || failed
+                    || (idle && request.until_idle)
+                {
+                    return;
+                }
+                tokio::time::sleep(WATCH_INTERVAL).await;
+            }
+        });
+        Ok(ReceiverStream::new(receiver))
+    }
+
+    async fn forget(
+        &self,
+        request: Request<wire::ForgetDocumentsRequest>,
+    ) -> Result<wire::ForgetDocumentsResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.node.limits)?;
+        let corpus = self.node.corpus(&corpus)?;
+        let mut forgotten: Vec<Option<wire::ForgottenDocument>> = vec![None; ids.len()];
+        for shard in corpus.shards() {
+            let here: Vec<(usize, DocumentId)> = ids
+                .iter()
+                .enumerate()
+                .filter(|(_, id)| corpus.shard_of(id).index() == shard.index())
+                .map(|(place, id)| (place, id.clone()))
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
+            let receipt = shard.forget(ids, deadline).await?;
+            for (place, document) in places.into_iter().zip(receipt.documents) {
+                forgotten[place] = Some(forgotten_to_wire(&document));
+            }
+        }
+        let documents: Option<Vec<_>> = forgotten.into_iter().collect();
+        Ok(wire::ForgetDocumentsResponse {
+            documents: documents
+                .ok_or_else(|| Error::internal("a document was in none of the shards"))?,
+            verified: true,
+            forgotten_at: Some(timestamp_to_wire(self.node.clock.now())),
+        })
+    }
+}
+
+/// What becomes of one document of a stream.
+enum Accepting {
+    Refused(String, Error),
+    Admitted {
+        shard: clew_retriever::ShardHandle,
+        document: clew_core::Document,
+        permit: clew_runtime::admission::Permit,
+    },
+    Broken(Status),
+}
+
+async fn admit(node: &Node, assembled: Assembled) -> Accepting {
+    let Assembled { corpus, id, document } = assembled;
+    let admitted = async {
+        let document = document?;
+        let shard = node.corpus(&corpus)?.shard_of(&document.id).clone();
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
+        let permit = shard.admit(document.text.len(), deadline).await?;
+        Ok(Accepting::Admitted { shard, document, permit })
+    };
+    admitted.await.unwrap_or_else(|error| Accepting::Refused(id, error))
+}
+
+impl Accepting {
+    async fn finish(self) -> Result<wire::IngestResponse, Status> {
+        use wire::ingest_response::Result as Wire;
+        let (document_id, result) = match self {
+            Self::Broken(status) => return Err(status),
+            Self::Refused(id, error) => (id, Err(error)),
+            Self::Admitted { shard, document, permit } => {
+                let id = document.id.to_string();
+                let deadline = Instant::now() + ACCEPT_PATIENCE;
+                (id, shard.accept(document, permit, deadline).await)
+            }
+        };
+        let result = match result {
+            Ok(accepted) => Wire::Accepted(wire::Accepted {
+                version: accepted.version.0,
+                unchanged: accepted.unchanged,
+            }),
+            Err(error) => Wire::Refused(convert::refusal(&error)),
+        };
+        Ok(wire::IngestResponse { document_id, result: Some(result) })
+    }
+}
+
+/// The part of `text` from byte `offset` on that fits one response, cut at a character.
+fn text_part(text: &str, offset: u64) -> Result<&str, Error> {
+    let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).ok_or_else(|| {
+        Error::invalid(
+            "text_offset",
+            format!("expected the start of a character within {} bytes, got {offset}", text.len()),
+        )
+    })?;
+    Ok(&rest[..rest.floor_char_boundary(TEXT_PART_BYTES)])
+}
+
+fn states_of(stage: wire::DocumentStage) -> &'static [Option<DocumentState>] {
+    match stage {
+        wire::DocumentStage::Unspecified => &[None],
+        wire::DocumentStage::Pending => {
+            &[Some(DocumentState::Pending), Some(DocumentState::Retrying)]
+        }
+        wire::DocumentStage::Indexed => &[Some(DocumentState::Indexed)],
+        wire::DocumentStage::Failed => &[Some(DocumentState::SetAside)],
+    }
+}
+
+fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
+    let (stage, waits_for) = match status.state {
+        DocumentState::Indexed => (wire::DocumentStage::Indexed, String::new()),
+        DocumentState::Pending => {
+            (wire::DocumentStage::Pending, "its turn to be cut and embedded".to_owned())
+        }
+        DocumentState::Retrying => {
+            let next = status.failure.as_ref().and_then(|failure| failure.next_try);
+            let at = next.map_or_else(String::new, |time| format!(" at {time}"));
+            (wire::DocumentStage::Pending, format!("its next try{at}"))
+        }
+        DocumentState::SetAside => (
+            wire::DocumentStage::Failed,
+            "a new version of the document, or to be forgotten".to_owned(),
+        ),
+    };
+    wire::DocumentState {
+        id: status.document_id.to_string(),
+        version: status.version.0,
+        live_version: status.live_version.map_or(0, |version| version.0),
+        stage: stage.into(),
+        attempts: status.failure.as_ref().map_or(0, |failure| failure.attempts),
+        last_error: status.failure.as_ref().map_or_else(String::new, |f| f.message.clone()),
+        waits_for,
+        text_bytes: status.bytes,
+        chunks: status.chunks,
+        accepted_at: Some(timestamp_to_wire(status.accepted_at)),
+    }
+}
+
+fn forgotten_to_wire(forgotten: &clew_index::Forgotten) -> wire::ForgottenDocument {
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    wire::ForgottenDocument {
+        document_id: forgotten.document_id.to_string(),
+        found: forgotten.versions > 0,
+        versions: count(forgotten.versions),
+        chunks: count(forgotten.chunks),
+        failures: count(forgotten.failures),
+        text_bytes: forgotten.bytes,
+    }
+}
+
+fn progress_to_wire(
+    counts: &clew_proto::corpus::v1::CorpusCounts,
+) -> wire::WatchIngestionResponse {
+    wire::WatchIngestionResponse {
+        documents: counts.documents,
+        indexed_documents: counts.indexed_documents,
+        pending_documents: counts.pending_documents,
+        failed_documents: counts.failed_documents,
+        chunks: counts.chunks,
+        tokens: counts.tokens,
+    }
+}
+
+type IngestStream = Pin<Box<dyn Stream<Item = Result<wire::IngestResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl IngestService for Ingestion {
+    type IngestStream = IngestStream;
+
+    async fn ingest(
+        &self,
+        request: Request<Streaming<wire::IngestRequest>>,
+    ) -> Result<Response<IngestStream>, Status> {
+        Ok(Response::new(self.ingest(request.into_inner())))
+    }
+
+    async fn get_document(
+        &self,
+        request: Request<wire::GetDocumentRequest>,
+    ) -> Result<Response<wire::GetDocumentResponse>, Status> {
+        self.get(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn list_documents(
+        &self,
+        request: Request<wire::ListDocumentsRequest>,
+    ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
+        self.list(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type WatchIngestionStream = ReceiverStream<Result<wire::WatchIngestionResponse, Status>>;
+
+    async fn watch_ingestion(
+        &self,
+        request: Request<wire::WatchIngestionRequest>,
+    ) -> Result<Response<Self::WatchIngestionStream>, Status> {
+        self.watch(request).map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn forget_documents(
+        &self,
+        request: Request<wire::ForgetDocumentsRequest>,
+    ) -> Result<Response<wire::ForgetDocumentsResponse>, Status> {
+        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn estimate_ingestion(
+        &self,
+        request: Request<wire::EstimateIngestionRequest>,
+    ) -> Result<Response<wire::EstimateIngestionResponse>, Status> {
+        estimate::estimate(&self.node, request)
+            .await
+            .map(Response::new)
+            .map_err(|error| to_status(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_come_in_parts_that_never_cut_a_character() {
+        let text = "é".repeat(TEXT_PART_BYTES);
+        let mut whole = String::new();
+        while whole.len() < text.len() {
+            let part = text_part(&text, whole.len() as u64).unwrap();
+            assert!(!part.is_empty() && part.len() <= TEXT_PART_BYTES);
+            whole.push_str(part);
+        }
+        assert_eq!(whole, text);
+        assert!(text_part(&text, 1).is_err());
+        assert!(text_part(&text, u64::MAX).is_err());
+        assert_eq!(text_part("ab", 2).unwrap(), "");
+    }
+}

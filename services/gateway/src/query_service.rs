@@ -1,0 +1,103 @@
+//! `QueryService`.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clew_core::{Error, Retriever};
+use clew_proto::convert::query as convert;
+use clew_proto::query::v1 as wire;
+use clew_proto::query::v1::query_service_server::QueryService;
+use clew_proto::to_status;
+use clew_runtime::admission::Gate;
+use clew_strategy::Question;
+use futures::{Stream, StreamExt};
+use ractor::Actor;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::Node;
+use crate::question::{Arguments, Coordinator, EVENTS, Event};
+use crate::scatter::Scatter;
+
+/// The handler.
+pub(crate) struct Queries {
+    node: Arc<Node>,
+    questions: Gate,
+}
+
+impl Queries {
+    pub fn new(node: Arc<Node>) -> Self {
+        let retry_after = Duration::from_millis(500);
+        let questions = Gate::new("the queue of questions", node.config.questions, retry_after);
+        Self { node, questions }
+    }
+
+    fn scatter(&self, corpus: &clew_core::CorpusName) -> Result<Scatter, Error> {
+        let corpus = self.node.corpus(corpus)?;
+        let (encoder, limits) = (Arc::clone(&self.node.encoder), self.node.limits);
+        Ok(Scatter { corpus, encoder, limits })
+    }
+
+    async fn search(&self, request: Request<wire::SearchRequest>) -> Result<wire::SearchResponse, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let (corpus, query) = convert::search_from_wire(request.into_inner(), &self.node.limits)?;
+        let scatter = self.scatter(&corpus)?;
+        let _permit = self.questions.try_enter(1)?;
+        Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
+    }
+
+    async fn answer(
+        &self,
+        request: Request<wire::AnswerRequest>,
+    ) -> Result<mpsc::Receiver<Event>, Error> {
+        let deadline = self.node.config.deadline(&request);
+        let asked = convert::question_from_wire(request.into_inner(), &self.node.limits)?;
+        let strategy = clew_strategy::find(&asked.strategy)?;
+        let retriever = self.scatter(&asked.corpus)?;
+        let permit = self.questions.try_enter(1)?;
+        let (events, receiver) = mpsc::channel(EVENTS);
+        let question =
+            Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
+        let reasoner = Arc::clone(&self.node.reasoner);
+        let arguments = Arguments { question, strategy, retriever, reasoner, events, permit };
+        Actor::spawn(None, Coordinator, arguments)
+            .await
+            .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
+        Ok(receiver)
+    }
+}
+
+type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl QueryService for Queries {
+    async fn search(
+        &self,
+        request: Request<wire::SearchRequest>,
+    ) -> Result<Response<wire::SearchResponse>, Status> {
+        self.search(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type AnswerStream = AnswerStream;
+
+    async fn answer(
+        &self,
+        request: Request<wire::AnswerRequest>,
+    ) -> Result<Response<AnswerStream>, Status> {
+        let events = self.answer(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(ReceiverStream::new(events).map(event_to_wire).boxed()))
+    }
+}
+
+fn event_to_wire(event: Event) -> Result<wire::AnswerResponse, Status> {
+    use wire::answer_response::Event as Wire;
+    let event = match event {
+        Event::Trace(event) => Wire::Trace(convert::trace_to_wire(event)),
+        Event::Text(delta) => Wire::TextDelta(delta),
+        Event::Ended(Ok(answer)) => Wire::Answer(convert::answer_to_wire(answer)),
+        Event::Ended(Err(error)) => return Err(to_status(&error)),
+    };
+    Ok(wire::AnswerResponse { event: Some(event) })
+}

@@ -1,0 +1,96 @@
+//! One coordinator actor per question: runs the strategy within the question's deadline.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use clew_core::{Answer, Error, Reasoner, TraceEvent};
+use clew_runtime::admission::Permit;
+use clew_runtime::deadline::within;
+use clew_strategy::{Progress, Question, Seams, Strategy};
+use futures::FutureExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::sync::mpsc;
+
+use crate::scatter::Scatter;
+
+/// What a coordinator reports.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Trace(TraceEvent),
+    Text(String),
+    Ended(Result<Answer, Error>),
+}
+
+/// Events that wait for a slow client; a strategy takes far fewer steps.
+pub(crate) const EVENTS: usize = 1024;
+
+/// The actor.
+pub(crate) struct Coordinator;
+
+/// What a coordinator works with.
+pub(crate) struct Arguments {
+    pub question: Question,
+    pub strategy: &'static dyn Strategy,
+    pub retriever: Scatter,
+    pub reasoner: Arc<dyn Reasoner>,
+    pub events: mpsc::Sender<Event>,
+    pub permit: Permit,
+}
+
+impl Actor for Coordinator {
+    /// Begin.
+    type Msg = ();
+    type State = Option<Arguments>;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<()>,
+        arguments: Arguments,
+    ) -> Result<Self::State, ActorProcessingErr> {
+        myself.cast(())?;
+        Ok(Some(arguments))
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<()>,
+        (): (),
+        state: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        if let Some(arguments) = state.take() {
+            run(arguments).await;
+        }
+        myself.stop(None);
+        Ok(())
+    }
+}
+
+async fn run(arguments: Arguments) {
+    let Arguments { question, strategy, retriever, reasoner, events, permit } = arguments;
+    let progress = Reported(events.clone());
+    let seams = Seams { retriever: &retriever, reasoner: reasoner.as_ref() };
+    let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();
+    let answering = within(question.deadline, "answering", async {
+        answering.await.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")))
+    });
+    tokio::select! {
+        // The client left: nobody wants the answer.
+        () = events.closed() => {}
+        ended = answering => drop(events.send(Event::Ended(ended)).await),
+    }
+    drop(permit);
+}
+
+struct Reported(mpsc::Sender<Event>);
+
+impl Progress for Reported {
+    // A client that does not read 1024 events is not owed the 1025th.
+    fn trace(&self, event: TraceEvent) {
+        drop(self.0.try_send(Event::Trace(event)));
+    }
+
+    fn text(&self, delta: &str) {
+        drop(self.0.try_send(Event::Text(delta.to_owned())));
+    }
+}

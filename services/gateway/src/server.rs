@@ -1,0 +1,89 @@
+//! The gRPC server with health and reflection.
+
+use std::sync::Arc;
+
+use clew_core::Error;
+use clew_proto::FILE_DESCRIPTOR_SET;
+use clew_proto::corpus::v1::corpus_service_server::CorpusServiceServer;
+use clew_proto::ingest::v1::ingest_service_server::IngestServiceServer;
+use clew_proto::query::v1::query_service_server::QueryServiceServer;
+use futures::Stream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::transport::server::{Connected, Router};
+use tonic_health::server::HealthReporter;
+
+use crate::Node;
+use crate::corpus_service::Corpora;
+use crate::ingest_service::Ingestion;
+use crate::query_service::Queries;
+
+/// Largest message taken: a first part of a document with its attributes, with room to spare.
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// A server that is ready to be given connections.
+pub struct Server {
+    router: Router,
+    health: HealthReporter,
+}
+
+/// All services of a node, healthy.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
+pub async fn router(node: Arc<Node>) -> Result<Server, Error> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let corpora = CorpusServiceServer::new(Corpora { node: Arc::clone(&node) })
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let ingestion = IngestServiceServer::new(Ingestion { node: Arc::clone(&node) })
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let queries = QueryServiceServer::new(Queries::new(Arc::clone(&node)))
+        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    health.set_serving::<CorpusServiceServer<Corpora>>().await;
+    health.set_serving::<IngestServiceServer<Ingestion>>().await;
+    health.set_serving::<QueryServiceServer<Queries>>().await;
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
+    let router = tonic::transport::Server::builder()
+        .concurrency_limit_per_connection(node.config.requests_per_connection)
+        .tcp_nodelay(true)
+        .add_service(health_service)
+        .add_service(reflection)
+        .add_service(corpora)
+        .add_service(ingestion)
+        .add_service(queries);
+    Ok(Server { router, health })
+}
+
+impl Server {
+    /// Serves connections until `shutdown`; then answers health checks with NOT_SERVING, takes no
+    /// new requests and returns when those in flight are done. The caller bounds that wait.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Unavailable`] if the listener fails.
+    pub async fn serve<I, IO, IE>(
+        self,
+        incoming: I,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error>
+    where
+        I: Stream<Item = Result<IO, IE>>,
+        IO: AsyncRead + AsyncWrite + Connected + Unpin + Send + 'static,
+        IO::ConnectInfo: Clone + Send + Sync + 'static,
+        IE: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Self { router, health } = self;
+        let shutdown = async move {
+            shutdown.await;
+            health.set_not_serving::<CorpusServiceServer<Corpora>>().await;
+            health.set_not_serving::<IngestServiceServer<Ingestion>>().await;
+            health.set_not_serving::<QueryServiceServer<Queries>>().await;
+        };
+        router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| {
+            Error::new(clew_core::ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
+                .with_source(error)
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Configuration section `encoder`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clew_core::Error;
+use serde::{Deserialize, Serialize};
+
+/// Section `encoder`: which model embeds, on what, and how much may wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EncoderConfig {
+    /// Folder of the model in Hugging Face layout (`config.json`, `model.safetensors`,
+    /// `tokenizer.json`). Absent: `CLEW_MODEL_DIR`, else where `make setup` puts the default model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<PathBuf>,
+    /// `cpu` (default) or `cuda:N`, the N-th GPU; the latter needs a build with feature `cuda`.
+    pub device: String,
+    /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 where the processor
+    /// multiplies it: twice as fast, vectors within cosine 0.9999 of float32.
+    pub precision: String,
+    /// Worker threads, 1 to 256; 0 (default) means one per core. Each computes one batch at a time.
+    pub threads: usize,
+    /// Most tokens of one batch, 64 to 1,048,576. More keeps a device busier and makes a question
+    /// that arrives behind a batch wait longer.
+    pub batch_tokens: usize,
+    /// Most tokens that may wait or be computed, 1,024 to 100,000,000. Beyond it callers are refused
+    /// with a retry delay.
+    pub queue_tokens: u32,
+}
+
+impl Default for EncoderConfig {
+    fn default() -> Self {
+        Self {
+            model: None,
+            device: "cpu".to_owned(),
+            precision: "auto".to_owned(),
+            threads: 0,
+            batch_tokens: 1024,
+            queue_tokens: 1_000_000,
+        }
+    }
+}
+
+impl EncoderConfig {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = clew_core::Violations::default();
+        if self.threads > 256 {
+            violations.push("encoder.threads", format!("expected 0 to 256, got {}", self.threads));
+        }
+        if !(64..=1 << 20).contains(&self.batch_tokens) {
+            violations.push(
+                "encoder.batch_tokens",
+                format!("expected 64 to {}, got {}", 1 << 20, self.batch_tokens),
+            );
+        }
+        if !(1024..=100_000_000).contains(&self.queue_tokens) {
+            violations.push(
+                "encoder.queue_tokens",
+                format!("expected 1024 to 100000000, got {}", self.queue_tokens),
+            );
+        }
+        violations.into_result()
+    }
+
+    /// Worker threads, with 0 resolved.
+    pub fn worker_threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            threads => threads,
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The pool: the `Encoder` seam over the queue and its workers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind,
+};
+use clew_model::{EmbeddingModel, EncodedText};
+use clew_runtime::admission::Gate;
+use clew_runtime::deadline::within;
+use clew_runtime::supervise::{self, Line, LineState};
+use ractor::{Actor, ActorCell, ActorRef};
+use tokio::sync::{oneshot, watch};
+
+use crate::EncoderConfig;
+use crate::queue::{Batch, Queue};
+use crate::worker::{Arguments, DeviceWorker};
+
+/// Embeds on this machine's devices. Cheap to share.
+pub struct EncoderPool {
+    model: Arc<EmbeddingModel>,
+    queue: Arc<Queue>,
+    gate: Gate,
+    batch_tokens: usize,
+    embedded_tokens: AtomicU64,
+    supervisor: ActorRef<supervise::Message>,
+    state: watch::Receiver<LineState<()>>,
+}
+
+/// The workers of one pool, restarted together.
+struct Workers {
+    model: Arc<EmbeddingModel>,
+    queue: Arc<Queue>,
+    threads: usize,
+}
+
+impl Line for Workers {
+    type Handle = ();
+
+    fn name(&self) -> String {
+        "encoders".to_owned()
+    }
+
+    async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
+        for number in 0..self.threads {
+            let (model, queue) = (Arc::clone(&self.model), Arc::clone(&self.queue));
+            let arguments = Arguments { number, model, queue };
+            Actor::spawn_linked(None, DeviceWorker, arguments, supervisor.clone())
+                .await
+                .map_err(|e| Error::internal("an encoder worker did not start").with_source(e))?;
+        }
+        Ok(())
+    }
+}
+
+impl EncoderPool {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] if the actor system refuses.
+    pub async fn start(model: Arc<EmbeddingModel>, config: &EncoderConfig) -> Result<Self, Error> {
+        let queue = Arc::new(Queue::default());
+        let threads = config.worker_threads();
+        let workers = Workers { model: Arc::clone(&model), queue: Arc::clone(&queue), threads };
+        let (supervisor, state) = supervise::keep_running(workers).await?;
+        Ok(Self {
+            model,
+            queue,
+            gate: Gate::new("the encoder's queue", config.queue_tokens, Duration::from_millis(250)),
+            batch_tokens: config.batch_tokens,
+            embedded_tokens: AtomicU64::new(0),
+            supervisor,
+            state,
+        })
+    }
+
+    /// Tokens embedded since the start.
+    pub fn embedded_tokens(&self) -> u64 {
+        self.embedded_tokens.load(Ordering::Relaxed)
+    }
+
+    /// Ends the workers; what waits is dropped, which tells its callers.
+    pub async fn stop(&self) {
+        self.gate.close();
+        self.queue.close();
+        self.supervisor.stop(None);
+        let stopped = |state: &LineState<()>| matches!(state, LineState::Stopped);
+        // The supervisor bounds its own stop; this bounds the wait if it is gone already.
+        let waited =
+            tokio::time::timeout(Duration::from_secs(15), self.state.clone().wait_for(stopped)).await;
+        if waited.is_err() {
+            tracing::warn!("the encoder's workers did not end in time");
+        }
+    }
+
+    /// Tokenises where blocking is allowed.
+    async fn encode(&self, texts: Vec<String>, kind: TextKind) -> Result<Vec<EncodedText>, Error> {
+        let model = Arc::clone(&self.model);
+        tokio::task::spawn_blocking(move || {
+            texts.iter().map(|text| model.encode(text, kind)).collect()
+        })
+        .await
+        .map_err(|error| Error::internal("the tokenizer panicked").with_source(error))
+    }
+}
+
+#[async_trait]
+impl Encoder for EncoderPool {
+    fn identity(&self) -> &EncoderIdentity {
+        self.model.identity()
+    }
+
+    fn token_spans(&self, text: &str) -> Vec<Span> {
+        self.model.token_spans(text)
+    }
+
+    async fn embed(
+        &self,
+        texts: Vec<String>,
+        kind: TextKind,
+        priority: Priority,
+        deadline: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
+        let encoded = self.encode(texts, kind).await?;
+        let lengths: Vec<usize> = encoded.iter().map(|text| text.ids.len()).collect();
+        let mut texts: Vec<Option<EncodedText>> = encoded.into_iter().map(Some).collect();
+        let mut replies = Vec::new();
+        for members in by_length(&lengths, self.batch_tokens) {
+            let tokens: usize = members.iter().map(|&i| lengths[i]).sum();
+            // Bulk work waits for room, which slows its producer down; a person is told at once.
+            let permit = match priority {
+                Priority::Interactive => self.gate.try_enter(tokens)?,
+                Priority::Bulk => self.gate.enter(tokens, deadline).await?,
+            };
+            let batch = members.iter().filter_map(|&i| texts[i].take()).collect();
+            let (reply, receiver) = oneshot::channel();
+            self.queue.push(Batch { texts: batch, reply, permit }, priority);
+            replies.push((members, receiver));
+        }
+        let mut embeddings: Vec<Option<Embedding>> = lengths.iter().map(|_| None).collect();
+        for (members, reply) in replies {
+            let batch = within(deadline, "embedding", async {
+                reply.await.unwrap_or_else(|_dropped| Err(worker_lost()))
+            })
+            .await?;
+            for (i, embedding) in members.into_iter().zip(batch) {
+                embeddings[i] = Some(embedding);
+            }
+        }
+        let tokens: usize = lengths.iter().sum();
+        self.embedded_tokens.fetch_add(tokens as u64, Ordering::Relaxed);
+        embeddings
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| Error::internal("the encoder returned fewer vectors than texts"))
+    }
+}
+
+/// Groups the indices of texts of similar length, each group up to `budget` tokens, longest first
+/// so that no thread is left with a long batch at the end.
+fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(lengths[i]));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = 0;
+    for i in order {
+        match groups.last_mut() {
+            Some(group) if tokens + lengths[i] <= budget => group.push(i),
+            _ => {
+                groups.push(vec![i]);
+                tokens = 0;
+            }
+        }
+        tokens += lengths[i];
+    }
+    groups
+}
+
+fn worker_lost() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "UNAVAILABLE",
+        "the encoder is restarting or shutting down; retry",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_keep_the_budget_and_hold_every_text_once() {
+        let lengths = [5, 300, 7, 1, 90, 90, 64];
+        let groups = by_length(&lengths, 128);
+        let mut all: Vec<usize> = groups.iter().flatten().copied().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..lengths.len()).collect::<Vec<_>>());
+        for group in &groups {
+            let tokens: usize = group.iter().map(|&i| lengths[i]).sum();
+            assert!(tokens <= 128 || group.len() == 1, "{group:?}");
+        }
+    }
+}

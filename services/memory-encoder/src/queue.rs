@@ -1,0 +1,130 @@
+//! The queue between callers and device threads: batches for people first, then bulk.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use clew_core::{Embedding, Error, Priority};
+use clew_model::EncodedText;
+use clew_runtime::admission::Permit;
+use tokio::sync::oneshot;
+
+/// A batch of tokenised texts that waits for a device.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// The texts, `[texts]`.
+    pub texts: Vec<EncodedText>,
+    /// Where the embeddings go; closed when the caller gave up.
+    pub reply: oneshot::Sender<Result<Vec<Embedding>, Error>>,
+    /// The tokens it takes of the queue's limit.
+    pub permit: Permit,
+}
+
+/// A queue that any number of threads take from. Its length is bounded by the permits that its
+/// batches carry.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    interactive: VecDeque<Batch>,
+    bulk: VecDeque<Batch>,
+    closed: bool,
+}
+
+impl Queue {
+    /// Adds a batch; a closed queue drops it, which tells its caller.
+    pub fn push(&self, batch: Batch, priority: Priority) {
+        let mut waiting = self.lock();
+        if waiting.closed {
+            return;
+        }
+        match priority {
+            Priority::Interactive => waiting.interactive.push_back(batch),
+            Priority::Bulk => waiting.bulk.push_back(batch),
+        }
+        drop(waiting);
+        self.changed.notify_one();
+    }
+
+    /// The next batch whose caller still waits; blocks until there is one. `None` once closed or
+    /// when `stopped` says so.
+    pub fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Batch> {
+        let mut waiting = self.lock();
+        loop {
+            if waiting.closed || stopped() {
+                return None;
+            }
+            let next = waiting.interactive.pop_front().or_else(|| waiting.bulk.pop_front());
+            match next {
+                Some(batch) if batch.reply.is_closed() => {}
+                Some(batch) => return Some(batch),
+                None => {
+                    waiting =
+                        self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Wakes all waiting threads so that they look whether they are stopped.
+    pub fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Drops what waits and ends all waiting threads.
+    pub fn close(&self) {
+        let mut waiting = self.lock();
+        waiting.closed = true;
+        waiting.interactive.clear();
+        waiting.bulk.clear();
+        drop(waiting);
+        self.wake();
+    }
+
+    // No code that can panic runs under the lock, so a poisoned one holds a valid queue.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clew_runtime::admission::Gate;
+
+    use super::*;
+
+    fn batch(gate: &Gate, id: u32) -> (Batch, oneshot::Receiver<Result<Vec<Embedding>, Error>>) {
+        let (reply, receiver) = oneshot::channel();
+        let texts = vec![EncodedText { ids: vec![id], truncated: false }];
+        (Batch { texts, reply, permit: gate.try_enter(1).unwrap() }, receiver)
+    }
+
+    #[test]
+    fn people_go_first_and_callers_that_left_are_skipped() {
+        let gate = Gate::new("queue", 10, Duration::ZERO);
+        let queue = Queue::default();
+        let mut receivers = Vec::new();
+        for (id, priority) in [
+            (1, Priority::Bulk),
+            (2, Priority::Bulk),
+            (3, Priority::Interactive),
+        ] {
+            let (batch, receiver) = batch(&gate, id);
+            queue.push(batch, priority);
+            receivers.push(receiver);
+        }
+        receivers.remove(0);
+        let never = || false;
+        let order: Vec<u32> =
+            (0..2).map(|_| queue.next(&never).unwrap().texts[0].ids[0]).collect();
+        assert_eq!(order, [3, 2]);
+        assert_eq!(gate.in_use(), 0, "every permit came back");
+        queue.close();
+        assert!(queue.next(&never).is_none());
+    }
+}

@@ -1,0 +1,71 @@
+//! Configuration section `retriever`.
+
+use std::time::Duration;
+
+use clew_core::{Error, Violations};
+use serde::{Deserialize, Serialize};
+
+/// Section `retriever`: bounds of the work on one shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetrieverConfig {
+    /// Bytes of documents that may wait for their commit, 1 MiB to 4 GiB. Beyond it an ingest stream
+    /// is not read until there is room.
+    pub accept_queue_bytes: u32,
+    /// Bytes of text that are committed together at most, 64 KiB to 256 MiB. More means fewer syncs
+    /// per document and a longer wait for the first.
+    pub commit_bytes: usize,
+    /// Bytes of text that are chunked and embedded together, 16 KiB to 64 MiB. More keeps the encoder
+    /// busier; less makes the first documents of a run searchable sooner.
+    pub derive_bytes: u64,
+    /// Batches that are derived at the same time, 1 to 16: while one is embedded the next is chunked
+    /// and the last is committed.
+    pub derive_batches: usize,
+    /// Searches that run at the same time on one shard, 1 to 10,000. Beyond it they are refused with a
+    /// retry delay.
+    pub searches: u32,
+    /// Seconds between looks at whether tables want maintenance, 1 to 86,400.
+    pub maintenance_interval_secs: u64,
+}
+
+impl Default for RetrieverConfig {
+    fn default() -> Self {
+        Self {
+            accept_queue_bytes: 64 << 20,
+            commit_bytes: 8 << 20,
+            derive_bytes: 192 << 10,
+            derive_batches: 3,
+            searches: 256,
+            maintenance_interval_secs: 5,
+        }
+    }
+}
+
+impl RetrieverConfig {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        let mut within = |key: &str, value: u64, low: u64, high: u64| {
+            if !(low..=high).contains(&value) {
+                violations.push(
+                    format!("retriever.{key}"),
+                    format!("expected {low} to {high}, got {value}"),
+                );
+            }
+        };
+        within("accept_queue_bytes", self.accept_queue_bytes.into(), 1 << 20, u32::MAX.into());
+        within("commit_bytes", self.commit_bytes as u64, 64 << 10, 256 << 20);
+        within("derive_bytes", self.derive_bytes, 16 << 10, 64 << 20);
+        within("derive_batches", self.derive_batches as u64, 1, 16);
+        within("searches", self.searches.into(), 1, 10_000);
+        within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
+        violations.into_result()
+    }
+
+    pub(crate) fn maintenance_interval(&self) -> Duration {
+        Duration::from_secs(self.maintenance_interval_secs)
+    }
+}

@@ -1,0 +1,379 @@
+//! The indexer: works off the difference between what was accepted and what is derived.
+//!
+//! It keeps no list of jobs. What is due is asked of the shard's state, which mirrors the tables;
+//! whatever ends a batch, the next look finds what is still missing. Up to `derive_batches` batches
+//! are under way at once, so that one is chunked while another is embedded and a third committed.
+
+use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, Priority, TextKind};
+use clew_index::{
+    DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, Stage, StoredDocument,
+};
+use clew_runtime::backoff::Backoff;
+use clew_runtime::deadline::ask;
+use futures::FutureExt;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+use crate::writer;
+
+/// The actor.
+pub(crate) struct Indexer;
+
+/// Messages of [`Indexer`].
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Look for what is due.
+    Look,
+    /// A batch ended, one way or the other.
+    BatchEnded { documents: Vec<DocumentId>, stored: bool },
+    /// A batch panicked: what is busy is no longer known.
+    BatchPanicked,
+}
+
+/// What an indexer works with.
+pub(crate) struct Arguments {
+    pub settings: Arc<CorpusSettings>,
+    pub reader: ShardReader,
+    pub encoder: Arc<dyn Encoder>,
+    pub writer: ActorRef<writer::Message>,
+    pub clock: Arc<dyn Clock>,
+    pub derive_bytes: u64,
+    pub derive_batches: usize,
+}
+
+/// State of [`Indexer`].
+pub(crate) struct State {
+    deriver: Arc<Deriver>,
+    clock: Arc<dyn Clock>,
+    derive_bytes: u64,
+    derive_batches: usize,
+    busy: HashSet<DocumentId>,
+    batches: usize,
+    /// The batches under way and the waker; all are aborted when the actor ends.
+    tasks: JoinSet<()>,
+    storing: Backoff,
+    paused: bool,
+}
+
+/// Most documents of one batch.
+const BATCH_DOCUMENTS: usize = 512;
+/// Most chunks embedded by one call, so that a very long document does not fill the encoder's queue.
+const EMBED_CHUNKS: usize = 256;
+/// A bound against a hung device, not an estimate: a batch takes seconds.
+const EMBED_PATIENCE: Duration = Duration::from_secs(600);
+const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
+/// How long an idle indexer waits at most before it looks again, should a wake-up be missed.
+const IDLE_LOOK: Duration = Duration::from_secs(10);
+/// First and longest pause of a document that failed.
+const RETRY_DOCUMENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// First and longest pause after a commit failed.
+const RETRY_STORING: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+impl Actor for Indexer {
+    type Msg = Message;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Message>,
+        arguments: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let mut tasks = JoinSet::new();
+        let (reader, clock) = (arguments.reader.clone(), Arc::clone(&arguments.clock));
+        tasks.spawn(wake_on_change(myself, reader, clock));
+        let deriver = Deriver {
+            settings: arguments.settings,
+            reader: arguments.reader,
+            encoder: arguments.encoder,
+            writer: arguments.writer,
+            clock: Arc::clone(&arguments.clock),
+        };
+        Ok(State {
+            deriver: Arc::new(deriver),
+            clock: arguments.clock,
+            derive_bytes: arguments.derive_bytes,
+            derive_batches: arguments.derive_batches,
+            busy: HashSet::new(),
+            batches: 0,
+            tasks,
+            storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
+            paused: false,
+        })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Message::Look => state.paused = false,
+            Message::BatchEnded { documents, stored } => {
+                for document in &documents {
+                    state.busy.remove(document);
+                }
+                state.batches -= 1;
+                // Keep the set of finished tasks from growing.
+                while state.tasks.try_join_next().is_some() {}
+                if stored {
+                    state.storing.reset();
+                } else {
+                    state.paused = true;
+                    myself.send_after(state.storing.next_delay(), || Message::Look);
+                }
+            }
+            Message::BatchPanicked => return Err("deriving a batch panicked".into()),
+        }
+        if !state.paused {
+            state.start_batches(&myself);
+        }
+        Ok(())
+    }
+}
+
+/// Tells the indexer of each commit, and when a document that failed is due again.
+async fn wake_on_change(indexer: ActorRef<Message>, reader: ShardReader, clock: Arc<dyn Clock>) {
+    let mut changed = reader.changed();
+    loop {
+        if indexer.cast(Message::Look).is_err() {
+            return;
+        }
+        let until_retry = reader.next_try().map_or(IDLE_LOOK, |next| {
+            next.saturating_since(clock.now()).clamp(Duration::from_millis(20), IDLE_LOOK)
+        });
+        tokio::select! {
+            changed = changed.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(until_retry) => {}
+        }
+    }
+}
+
+impl State {
+    fn start_batches(&mut self, myself: &ActorRef<Message>) {
+        while self.batches < self.derive_batches {
+            let due = self.deriver.reader.due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
+            let batch = within_bytes(due, self.derive_bytes);
+            if batch.is_empty() {
+                return;
+            }
+            self.busy.extend(batch.iter().map(|due| due.document_id.clone()));
+            self.batches += 1;
+            let (deriver, indexer) = (Arc::clone(&self.deriver), myself.clone());
+            self.tasks.spawn(async move {
+                let documents: Vec<_> = batch.iter().map(|due| due.document_id.clone()).collect();
+                let ended = AssertUnwindSafe(deriver.run(batch)).catch_unwind().await;
+                let message = match ended {
+                    Ok(stored) => Message::BatchEnded { documents, stored },
+                    Err(_panic) => Message::BatchPanicked,
+                };
+                // Without an indexer there is no one to tell.
+                drop(indexer.cast(message));
+            });
+        }
+    }
+}
+
+/// The first of `due` that fit into `bytes`; at least one.
+fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
+    let mut total = 0;
+    due.into_iter()
+        .enumerate()
+        .take_while(|(i, document)| {
+            total += document.bytes;
+            *i == 0 || total <= bytes
+        })
+        .map(|(_, document)| document)
+        .collect()
+}
+
+/// Derives batches of documents.
+struct Deriver {
+    settings: Arc<CorpusSettings>,
+    reader: ShardReader,
+    encoder: Arc<dyn Encoder>,
+    writer: ActorRef<writer::Message>,
+    clock: Arc<dyn Clock>,
+}
+
+/// A document that could not be derived.
+struct Fault {
+    stage: Stage,
+    error: Error,
+}
+
+impl Deriver {
+    /// Derives and commits a batch; `false` if the tables could not be read or written.
+    async fn run(&self, batch: Vec<DueDocument>) -> bool {
+        match self.try_run(&batch).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(error = error.chain(), "a batch was not stored; it stays due");
+                false
+            }
+        }
+    }
+
+    async fn try_run(&self, batch: &[DueDocument]) -> Result<(), Error> {
+        let wanted: Vec<_> =
+            batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
+        let documents = self.reader.read_sources(&wanted).await?;
+        let mut derived = Vec::with_capacity(documents.len());
+        let mut failures = Vec::new();
+        for (stored, result) in self.derive(documents).await? {
+            match result {
+                Ok(document) => derived.push(document),
+                Err(fault) => failures.push(self.failure(batch, &stored, &fault)),
+            }
+        }
+        if !derived.is_empty() {
+            let deadline = Instant::now() + COMMIT_PATIENCE;
+            ask(&self.writer, deadline, "committing chunks", |reply| {
+                writer::Message::CommitDerived { documents: derived, reply }
+            })
+            .await?;
+        }
+        if !failures.is_empty() {
+            let deadline = Instant::now() + COMMIT_PATIENCE;
+            ask(&self.writer, deadline, "recording failures", |reply| {
+                writer::Message::RecordFailures { failures, reply }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Derives all documents in one go; if that fails over a document, each by itself, so that one
+    /// does not hold up the others. An error means that the service is short of something and the
+    /// documents are not at fault.
+    async fn derive(
+        &self,
+        documents: Vec<StoredDocument>,
+    ) -> Result<Vec<(StoredDocument, Result<DerivedDocument, Fault>)>, Error> {
+        match self.derive_together(&documents).await {
+            Ok(derived) => return Ok(documents.into_iter().zip(derived.into_iter().map(Ok)).collect()),
+            Err(fault) if fault.error.is_retryable() => return Err(fault.error),
+            Err(_over_some_document) => {}
+        }
+        let mut results = Vec::with_capacity(documents.len());
+        for document in documents {
+            match self.derive_together(std::slice::from_ref(&document)).await {
+                Ok(derived) => results.extend(derived.into_iter().map(|one| (document.clone(), Ok(one)))),
+                Err(fault) if fault.error.is_retryable() => return Err(fault.error),
+                Err(fault) => results.push((document, Err(fault))),
+            }
+        }
+        Ok(results)
+    }
+
+    async fn derive_together(
+        &self,
+        documents: &[StoredDocument],
+    ) -> Result<Vec<DerivedDocument>, Fault> {
+        let chunks = self.chunk(documents).await?;
+        let keys: Vec<&str> =
+            chunks.iter().flatten().map(|chunk| chunk.key_text.as_str()).collect();
+        let mut vectors = Vec::with_capacity(keys.len());
+        for part in keys.chunks(EMBED_CHUNKS) {
+            let texts = part.iter().map(ToString::to_string).collect();
+            let deadline = Instant::now() + EMBED_PATIENCE;
+            let embedded =
+                self.encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await;
+            vectors.extend(embedded.map_err(|error| Fault { stage: Stage::Embedding, error })?);
+        }
+        let mut vectors = vectors.into_iter().map(|embedding| embedding.vector);
+        let recipe = self.settings.recipe();
+        Ok(documents
+            .iter()
+            .zip(chunks)
+            .map(|(stored, chunks)| DerivedDocument {
+                document_id: stored.document.id.clone(),
+                version: stored.version,
+                recipe,
+                chunks: chunks
+                    .into_iter()
+                    .zip(vectors.by_ref())
+                    .map(|(chunk, vector)| EmbeddedChunk { chunk, vector })
+                    .collect(),
+            })
+            .collect())
+    }
+
+    /// Cuts documents where blocking is allowed, `[documents][chunks]`.
+    async fn chunk(&self, documents: &[StoredDocument]) -> Result<Vec<Vec<Chunk>>, Fault> {
+        let documents: Vec<_> = documents.iter().map(|stored| stored.document.clone()).collect();
+        let (encoder, settings) = (Arc::clone(&self.encoder), Arc::clone(&self.settings));
+        let window = encoder.identity().max_tokens as usize;
+        let cut = move || {
+            let token_spans = |text: &str| encoder.token_spans(text);
+            documents
+                .iter()
+                .map(|document| {
+                    clew_text::chunk(document, &settings.chunking, &token_spans, window)
+                })
+                .collect::<Vec<_>>()
+        };
+        let chunks = tokio::task::spawn_blocking(cut).await.map_err(|panic| Fault {
+            stage: Stage::Chunking,
+            error: Error::internal("cutting the document panicked").with_source(panic),
+        })?;
+        if chunks.iter().any(Vec::is_empty) {
+            let error = Error::internal("the document has no chunk that could be found");
+            return Err(Fault { stage: Stage::Chunking, error });
+        }
+        Ok(chunks)
+    }
+
+    fn failure(&self, batch: &[DueDocument], stored: &StoredDocument, fault: &Fault) -> Failure {
+        let attempts = batch
+            .iter()
+            .find(|due| due.document_id == stored.document.id)
+            .map_or(0, |due| due.attempts);
+        let delay = Backoff::delay_after(RETRY_DOCUMENT.0, RETRY_DOCUMENT.1, attempts);
+        tracing::warn!(
+            document = %stored.document.id,
+            attempts = attempts + 1,
+            error = fault.error.chain(),
+            "a document could not be derived"
+        );
+        Failure {
+            document_id: stored.document.id.clone(),
+            version: stored.version,
+            stage: fault.stage,
+            kind: fault.error.kind(),
+            message: fault.error.message().to_owned(),
+            next_try: Some(self.clock.now().saturating_add(delay)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Version;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_holds_what_fits_and_always_something() {
+        let due = |bytes: &[u64]| {
+            let document = |(i, &bytes): (usize, &u64)| DueDocument {
+                document_id: format!("d{i}").parse().unwrap(),
+                version: Version(1),
+                bytes,
+                attempts: 0,
+            };
+            bytes.iter().enumerate().map(document).collect::<Vec<_>>()
+        };
+        for (sizes, expected) in
+            [(&[][..], 0), (&[999], 1), (&[999, 1], 1), (&[40, 60, 1], 2), (&[10, 10, 10], 3)]
+        {
+            assert_eq!(within_bytes(due(sizes), 100).len(), expected, "{sizes:?}");
+        }
+    }
+}

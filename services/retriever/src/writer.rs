@@ -1,0 +1,189 @@
+//! The writer: the only one that commits to a shard's tables, one commit at a time.
+//!
+//! Documents that arrive while a commit runs are committed together by the next one: each puts
+//! itself into the group, and the first of a group sends the message that commits it, behind all
+//! that wait in the mailbox already.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clew_core::{Clock, Document, DocumentId, Error};
+use clew_index::{Accepted, Committed, DerivedDocument, Failure, Forgotten, Shard};
+use clew_runtime::admission::Permit;
+use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+
+/// The actor.
+pub(crate) struct Writer;
+
+/// Messages of [`Writer`].
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Accept a document; answered once it is committed and synced.
+    Accept { document: Box<Document>, permit: Permit, reply: RpcReplyPort<Result<Accepted, Error>> },
+    /// Commit the documents that gathered.
+    CommitAccepted,
+    /// Commit what was derived.
+    CommitDerived {
+        documents: Vec<DerivedDocument>,
+        reply: RpcReplyPort<Result<Committed, Error>>,
+    },
+    /// Record that documents failed.
+    RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
+    /// Forget documents, down to the bytes on disk.
+    Forget { ids: Vec<DocumentId>, reply: RpcReplyPort<Result<Vec<Forgotten>, Error>> },
+    /// Do what maintenance the tables want.
+    Maintain { reply: RpcReplyPort<Result<(), Error>> },
+}
+
+/// What a writer works with.
+pub(crate) struct Arguments {
+    pub shard: Shard,
+    pub clock: Arc<dyn Clock>,
+    pub commit_bytes: usize,
+}
+
+/// State of [`Writer`].
+pub(crate) struct State {
+    shard: Shard,
+    clock: Arc<dyn Clock>,
+    commit_bytes: usize,
+    group: Vec<Waiting>,
+    group_ids: HashSet<DocumentId>,
+    group_bytes: usize,
+}
+
+struct Waiting {
+    document: Document,
+    reply: RpcReplyPort<Result<Accepted, Error>>,
+    _permit: Permit,
+}
+
+/// How long pruning waits for running searches before it is put off.
+const PRUNE_PATIENCE: Duration = Duration::from_secs(5);
+
+impl Actor for Writer {
+    type Msg = Message;
+    type State = State;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Message>,
+        Arguments { shard, clock, commit_bytes }: Arguments,
+    ) -> Result<State, ActorProcessingErr> {
+        let (group, group_ids) = (Vec::new(), HashSet::new());
+        Ok(State { shard, clock, commit_bytes, group, group_ids, group_bytes: 0 })
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<Message>,
+        message: Message,
+        state: &mut State,
+    ) -> Result<(), ActorProcessingErr> {
+        match message {
+            Message::Accept { document, permit, reply } => {
+                let waiting = Waiting { document: *document, reply, _permit: permit };
+                state.gather(&myself, waiting).await?;
+            }
+            Message::CommitAccepted => state.commit_accepted().await,
+            Message::CommitDerived { documents, reply } => {
+                let committed = state.shard.commit_derived(documents).await;
+                answer(reply, committed);
+            }
+            Message::RecordFailures { failures, reply } => {
+                let recorded = state.shard.record_failures(failures).await;
+                answer(reply, recorded);
+            }
+            Message::Forget { ids, reply } => {
+                // What was accepted before is forgotten too.
+                state.commit_accepted().await;
+                let forgotten = state.forget(&ids).await;
+                answer(reply, forgotten);
+            }
+            Message::Maintain { reply } => {
+                let maintained = state.maintain().await;
+                answer(reply, maintained);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    async fn gather(
+        &mut self,
+        myself: &ActorRef<Message>,
+        waiting: Waiting,
+    ) -> Result<(), ActorProcessingErr> {
+        // One commit holds one version of a document.
+        if self.group_ids.contains(&waiting.document.id) || self.group_bytes >= self.commit_bytes {
+            self.commit_accepted().await;
+        }
+        if self.group.is_empty() {
+            myself.cast(Message::CommitAccepted)?;
+        }
+        self.group_bytes += waiting.document.text.len();
+        self.group_ids.insert(waiting.document.id.clone());
+        self.group.push(waiting);
+        Ok(())
+    }
+
+    async fn commit_accepted(&mut self) {
+        let group = std::mem::take(&mut self.group);
+        self.group_ids.clear();
+        self.group_bytes = 0;
+        if group.is_empty() {
+            return;
+        }
+        let mut replies = Vec::with_capacity(group.len());
+        let mut documents = Vec::with_capacity(group.len());
+        for Waiting { document, reply, _permit } in group {
+            documents.push(document);
+            replies.push((reply, _permit));
+        }
+        match self.shard.accept(documents, self.clock.now()).await {
+            Ok(accepted) => {
+                for ((reply, _permit), accepted) in replies.into_iter().zip(accepted) {
+                    answer(reply, Ok::<_, Error>(accepted));
+                }
+            }
+            Err(error) => {
+                let error = Error::from(error);
+                tracing::error!(error = error.chain(), "documents were not accepted");
+                for (reply, _permit) in replies {
+                    answer(reply, Err::<Accepted, _>(copy(&error)));
+                }
+            }
+        }
+    }
+
+    async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>, Error> {
+        let forgotten = self.shard.forget(ids).await?;
+        self.shard.erase(PRUNE_PATIENCE).await?;
+        Ok(forgotten)
+    }
+
+    async fn maintain(&mut self) -> Result<(), Error> {
+        let plan = self.shard.maintenance_plan().await?;
+        let report = self.shard.maintain(plan, PRUNE_PATIENCE).await?;
+        if !report.done.is_empty() {
+            tracing::debug!(done = ?report.done, postponed = ?report.postponed, "maintained");
+        }
+        Ok(())
+    }
+}
+
+/// Sends a result; a caller that left does not want it.
+fn answer<T: Send + 'static, E: Into<Error>>(
+    reply: RpcReplyPort<Result<T, Error>>,
+    result: Result<T, E>,
+) {
+    drop(reply.send(result.map_err(Into::into)));
+}
+
+/// One failed commit is told to every document of its group; the cause was logged once.
+fn copy(error: &Error) -> Error {
+    Error::new(error.kind(), error.reason(), error.message())
+}
