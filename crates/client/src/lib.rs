@@ -1,1 +1,353 @@
-//! placeholder
+//! A typed client of Clew's services.
+//!
+//! Requests are domain values and are checked by the server; responses are the wire's messages, and
+//! errors are [`clew_core::Error`]s with kind, reason and the fields at fault.
+
+use std::time::Duration;
+
+use clew_core::{CorpusName, Document, DocumentId, Error, ErrorKind, Filter, Query};
+use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::convert::{ingest as convert_ingest, query as convert_query};
+use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
+use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
+use clew_proto::query::v1::query_service_client::QueryServiceClient;
+use clew_proto::{corpus::v1 as corpus, from_status, ingest::v1 as ingest, query::v1 as query};
+use futures::{Stream, StreamExt};
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+/// Longest text of one message; longer documents are continued in parts.
+const TEXT_PART_BYTES: usize = 1 << 20;
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+const PAGE_SIZE: u32 = 1000;
+
+/// A connection to a server. Cheap to clone; calls share the connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    corpora: CorpusServiceClient<Channel>,
+    documents: IngestServiceClient<Channel>,
+    queries: QueryServiceClient<Channel>,
+    patience: Duration,
+}
+
+/// A question to be answered.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// The question.
+    pub text: String,
+    /// Name of the strategy; empty for the default.
+    pub strategy: String,
+    /// Most passages read; `None` for the strategy's default.
+    pub k: Option<u32>,
+    /// What may be found.
+    pub filter: Filter,
+}
+
+impl Client {
+    /// Connects to `endpoint`, such as `http://127.0.0.1:7421`. Each call may take `patience`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Unavailable`] if no
+    /// one answers there.
+    pub async fn connect(endpoint: &str, patience: Duration) -> Result<Self, Error> {
+        let endpoint = Endpoint::from_shared(endpoint.to_owned()).map_err(|error| {
+            Error::invalid("endpoint", "expected an address like http://127.0.0.1:7421")
+                .with_source(error)
+        })?;
+        let channel = endpoint
+            .connect_timeout(CONNECT_PATIENCE)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(Duration::from_secs(10))
+            .keep_alive_timeout(Duration::from_secs(10))
+            .connect()
+            .await
+            .map_err(|error| {
+                let problem = "no server answers at the endpoint; is `clew serve` running there?";
+                Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
+            })?;
+        Ok(Self::over(channel, patience))
+    }
+
+    /// A client over a connection that was made elsewhere.
+    pub fn over(channel: Channel, patience: Duration) -> Self {
+        Self {
+            corpora: CorpusServiceClient::new(channel.clone()),
+            documents: IngestServiceClient::new(channel.clone()),
+            queries: QueryServiceClient::new(channel),
+            patience,
+        }
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(self.patience);
+        request
+    }
+
+    /// Makes a corpus.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.CreateCorpus`.
+    pub async fn create_corpus(&self, new: NewCorpus) -> Result<corpus::Corpus, Error> {
+        let request = self.request(corpus::CreateCorpusRequest::from(new));
+        let response = self.corpora.clone().create_corpus(request).await.map_err(failed)?;
+        response.into_inner().corpus.ok_or_else(|| incomplete("corpus"))
+    }
+
+    /// Describes a corpus.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.GetCorpus`.
+    pub async fn corpus(&self, name: &CorpusName) -> Result<corpus::Corpus, Error> {
+        let request = self.request(corpus::GetCorpusRequest { name: name.to_string() });
+        let response = self.corpora.clone().get_corpus(request).await.map_err(failed)?;
+        response.into_inner().corpus.ok_or_else(|| incomplete("corpus"))
+    }
+
+    /// Lists all corpora, by name.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.ListCorpora`.
+    pub async fn corpora(&self) -> Result<Vec<corpus::Corpus>, Error> {
+        let mut all = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = corpus::ListCorporaRequest { page_size: PAGE_SIZE, page_token };
+            let page = self.corpora.clone().list_corpora(self.request(request)).await;
+            let page = page.map_err(failed)?.into_inner();
+            all.extend(page.corpora);
+            if page.next_page_token.is_empty() {
+                return Ok(all);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// Deletes a corpus; returns how many documents went with it.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.DeleteCorpus`.
+    pub async fn delete_corpus(&self, name: &CorpusName) -> Result<u64, Error> {
+        let request = self.request(corpus::DeleteCorpusRequest { name: name.to_string() });
+        let response = self.corpora.clone().delete_corpus(request).await.map_err(failed)?;
+        Ok(response.into_inner().documents)
+    }
+
+    /// Sends documents; yields one response for each, in order. The stream of documents is read no
+    /// faster than the server takes them.
+    ///
+    /// # Errors
+    /// Those of `IngestService.Ingest`. After one, send everything again: what was accepted is not
+    /// accepted twice.
+    pub async fn ingest(
+        &self,
+        corpus: &CorpusName,
+        documents: impl Stream<Item = Document> + Send + 'static,
+    ) -> Result<impl Stream<Item = Result<ingest::IngestResponse, Error>> + Send, Error> {
+        let corpus = corpus.to_string();
+        let messages =
+            documents.flat_map(move |document| futures::stream::iter(in_parts(&corpus, document)));
+        // Without a timeout: the stream takes as long as there are documents.
+        let responses = self.documents.clone().ingest(messages).await.map_err(failed)?;
+        Ok(responses.into_inner().map(|response| response.map_err(failed)))
+    }
+
+    /// A document's stored text and state.
+    ///
+    /// # Errors
+    /// Those of `IngestService.GetDocument`.
+    pub async fn document(
+        &self,
+        corpus: &CorpusName,
+        id: &DocumentId,
+    ) -> Result<(ingest::Document, ingest::DocumentState), Error> {
+        let mut text = Vec::new();
+        loop {
+            let request = ingest::GetDocumentRequest {
+                corpus: corpus.to_string(),
+                document_id: id.to_string(),
+                text_offset: text.len() as u64,
+            };
+            let response = self.documents.clone().get_document(self.request(request)).await;
+            let response = response.map_err(failed)?.into_inner();
+            let mut document = response.document.ok_or_else(|| incomplete("document"))?;
+            let state = response.state.ok_or_else(|| incomplete("state"))?;
+            let ended = document.text.is_empty();
+            text.extend_from_slice(&document.text);
+            if ended || text.len() as u64 >= state.text_bytes {
+                document.text = text.into();
+                return Ok((document, state));
+            }
+        }
+    }
+
+    /// Lists the state of all documents at `stage` (unspecified: all), by id.
+    ///
+    /// # Errors
+    /// Those of `IngestService.ListDocuments`.
+    pub async fn documents(
+        &self,
+        corpus: &CorpusName,
+        stage: ingest::DocumentStage,
+    ) -> Result<Vec<ingest::DocumentState>, Error> {
+        let mut all = Vec::new();
+        let mut page_token = String::new();
+        loop {
+            let request = ingest::ListDocumentsRequest {
+                corpus: corpus.to_string(),
+                stage: stage.into(),
+                page_size: PAGE_SIZE,
+                page_token,
+            };
+            let page = self.documents.clone().list_documents(self.request(request)).await;
+            let page = page.map_err(failed)?.into_inner();
+            all.extend(page.documents);
+            if page.next_page_token.is_empty() {
+                return Ok(all);
+            }
+            page_token = page.next_page_token;
+        }
+    }
+
+    /// Watches indexing until nothing is pending.
+    ///
+    /// # Errors
+    /// Those of `IngestService.WatchIngestion`.
+    pub async fn watch_until_idle(
+        &self,
+        corpus: &CorpusName,
+    ) -> Result<impl Stream<Item = Result<ingest::WatchIngestionResponse, Error>> + use<>, Error>
+    {
+        let request =
+            ingest::WatchIngestionRequest { corpus: corpus.to_string(), until_idle: true };
+        let reports = self.documents.clone().watch_ingestion(request).await.map_err(failed)?;
+        Ok(reports.into_inner().map(|report| report.map_err(failed)))
+    }
+
+    /// Forgets documents and returns the receipt.
+    ///
+    /// # Errors
+    /// Those of `IngestService.ForgetDocuments`.
+    pub async fn forget(
+        &self,
+        corpus: &CorpusName,
+        ids: &[DocumentId],
+    ) -> Result<ingest::ForgetDocumentsResponse, Error> {
+        let request = ingest::ForgetDocumentsRequest {
+            corpus: corpus.to_string(),
+            document_ids: ids.iter().map(ToString::to_string).collect(),
+        };
+        let response = self.documents.clone().forget_documents(self.request(request)).await;
+        Ok(response.map_err(failed)?.into_inner())
+    }
+
+    /// What ingesting would take.
+    ///
+    /// # Errors
+    /// Those of `IngestService.EstimateIngestion`.
+    pub async fn estimate(
+        &self,
+        request: ingest::EstimateIngestionRequest,
+    ) -> Result<ingest::EstimateIngestionResponse, Error> {
+        let response = self.documents.clone().estimate_ingestion(self.request(request)).await;
+        Ok(response.map_err(failed)?.into_inner())
+    }
+
+    /// Finds evidence.
+    ///
+    /// # Errors
+    /// Those of `QueryService.Search`.
+    pub async fn search(
+        &self,
+        corpus: &CorpusName,
+        query: Query,
+    ) -> Result<query::SearchResponse, Error> {
+        let request = self.request(convert_query::search_to_wire(corpus, query));
+        let response = self.queries.clone().search(request).await.map_err(failed)?;
+        Ok(response.into_inner())
+    }
+
+    /// Answers a question: trace events and text as they come, last the answer.
+    ///
+    /// # Errors
+    /// Those of `QueryService.Answer`.
+    pub async fn answer(
+        &self,
+        corpus: &CorpusName,
+        question: Question,
+    ) -> Result<impl Stream<Item = Result<query::AnswerResponse, Error>> + use<>, Error> {
+        let request = self.request(query::AnswerRequest {
+            corpus: corpus.to_string(),
+            question: question.text,
+            strategy: question.strategy,
+            k: question.k,
+            filter: Some(convert_query::filter_to_wire(question.filter)),
+        });
+        let events = self.queries.clone().answer(request).await.map_err(failed)?;
+        Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+}
+
+fn failed(status: tonic::Status) -> Error {
+    from_status(&status).with_source(status)
+}
+
+fn incomplete(field: &str) -> Error {
+    Error::internal(format!("the server's response has no `{field}`"))
+}
+
+/// The messages that carry one document.
+fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
+    use ingest::ingest_request::Payload;
+    let mut document = convert_ingest::document_to_wire(document);
+    let mut rest = std::mem::take(&mut document.text);
+    document.text = rest.split_to(rest.len().min(TEXT_PART_BYTES));
+    let mut messages = vec![ingest::IngestRequest {
+        corpus: corpus.to_owned(),
+        continues: !rest.is_empty(),
+        payload: Some(Payload::Document(document)),
+    }];
+    while !rest.is_empty() {
+        let part = rest.split_to(rest.len().min(TEXT_PART_BYTES));
+        messages.push(ingest::IngestRequest {
+            corpus: String::new(),
+            continues: !rest.is_empty(),
+            payload: Some(Payload::TextPart(part)),
+        });
+    }
+    messages
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Attributes, MediaType};
+
+    use super::*;
+
+    #[test]
+    fn long_texts_are_sent_in_parts_that_add_up() {
+        let text = "x".repeat(TEXT_PART_BYTES * 2 + 7);
+        let document = Document {
+            id: "a".parse().unwrap(),
+            text: text.clone(),
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+        };
+        let messages = in_parts("notes", document);
+        let continues: Vec<bool> = messages.iter().map(|message| message.continues).collect();
+        assert_eq!(continues, [true, true, false]);
+        let mut sent = Vec::new();
+        for message in messages {
+            match message.payload {
+                Some(ingest::ingest_request::Payload::Document(document)) => {
+                    sent.extend(document.text)
+                }
+                Some(ingest::ingest_request::Payload::TextPart(part)) => sent.extend(part),
+                None => unreachable!("every message carries something"),
+            }
+        }
+        assert_eq!(sent, text.as_bytes());
+    }
+}

@@ -1,9 +1,9 @@
 //! The rules a proto linter would hold the files to, checked on their descriptors.
 
 use prost::Message;
-use protox::prost_reflect::prost_types::FileDescriptorSet;
+use protox::prost_reflect::prost_types::{FileDescriptorProto, FileDescriptorSet};
 
-fn ours() -> Vec<protox::prost_reflect::prost_types::FileDescriptorProto> {
+fn ours() -> Vec<FileDescriptorProto> {
     let set = FileDescriptorSet::decode(clew_proto::FILE_DESCRIPTOR_SET).unwrap();
     set.file.into_iter().filter(|file| file.package().starts_with("clew.")).collect()
 }

@@ -103,7 +103,10 @@ mod tests {
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let file = file("name = 'from file'\n[queue]\ntokens = 11\n");
         let config: Config = load(Some(file.path()), Flags { name: Some("flag") }).unwrap();
-        assert_eq!(config, Config { name: "flag".to_owned(), queue: Queue { tokens: 11, wait: 20 } });
+        assert_eq!(
+            config,
+            Config { name: "flag".to_owned(), queue: Queue { tokens: 11, wait: 20 } }
+        );
         let shown = render(&config).unwrap();
         assert!(shown.contains("tokens = 11"), "{shown}");
     }

@@ -92,7 +92,11 @@ mod tests {
         async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
             assert_eq!(query.k, 3);
             let cost = Cost { embedded_tokens: 5, ..Cost::default() };
-            Ok(Retrieved { evidence: Vec::new(), shards_missing: self.shards_missing.clone(), cost })
+            Ok(Retrieved {
+                evidence: Vec::new(),
+                shards_missing: self.shards_missing.clone(),
+                cost,
+            })
         }
     }
 

@@ -23,7 +23,7 @@ use crate::corpus_service::counts_to_wire;
 mod assemble;
 mod estimate;
 
-use assemble::{Assembler, Assembled};
+use assemble::{Assembled, Assembler};
 
 /// The handler.
 pub(crate) struct Ingestion {
@@ -230,12 +230,16 @@ impl Accepting {
 
 /// The part of `text` from byte `offset` on that fits one response, cut at a character.
 fn text_part(text: &str, offset: u64) -> Result<&str, Error> {
-    let rest = usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).ok_or_else(|| {
-        Error::invalid(
-            "text_offset",
-            format!("expected the start of a character within {} bytes, got {offset}", text.len()),
-        )
-    })?;
+    let rest =
+        usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).ok_or_else(|| {
+            Error::invalid(
+                "text_offset",
+                format!(
+                    "expected the start of a character within {} bytes, got {offset}",
+                    text.len()
+                ),
+            )
+        })?;
     Ok(&rest[..rest.floor_char_boundary(TEXT_PART_BYTES)])
 }
 
@@ -292,9 +296,7 @@ fn forgotten_to_wire(forgotten: &clew_index::Forgotten) -> wire::ForgottenDocume
     }
 }
 
-fn progress_to_wire(
-    counts: &clew_proto::corpus::v1::CorpusCounts,
-) -> wire::WatchIngestionResponse {
+fn progress_to_wire(counts: &clew_proto::corpus::v1::CorpusCounts) -> wire::WatchIngestionResponse {
     wire::WatchIngestionResponse {
         documents: counts.documents,
         indexed_documents: counts.indexed_documents,

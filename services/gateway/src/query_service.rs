@@ -40,7 +40,10 @@ impl Queries {
         Ok(Scatter { corpus, encoder, limits })
     }
 
-    async fn search(&self, request: Request<wire::SearchRequest>) -> Result<wire::SearchResponse, Error> {
+    async fn search(
+        &self,
+        request: Request<wire::SearchRequest>,
+    ) -> Result<wire::SearchResponse, Error> {
         let deadline = self.node.config.deadline(&request);
         let (corpus, query) = convert::search_from_wire(request.into_inner(), &self.node.limits)?;
         let scatter = self.scatter(&corpus)?;
@@ -58,8 +61,7 @@ impl Queries {
         let retriever = self.scatter(&asked.corpus)?;
         let permit = self.questions.try_enter(1)?;
         let (events, receiver) = mpsc::channel(EVENTS);
-        let question =
-            Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
+        let question = Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
         let reasoner = Arc::clone(&self.node.reasoner);
         let arguments = Arguments { question, strategy, retriever, reasoner, events, permit };
         Actor::spawn(None, Coordinator, arguments)

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::fusion;
+use clew_core::fusion::{self, Rule};
 use clew_core::{
-    Cost, Encoder, Error, Evidence, Limits, Priority, Query, Retrieved, Retriever, ShardIndex,
-    TextKind,
+    Cost, Encoder, Error, Evidence, Grouping, Limits, Priority, Query, Retrieved, Retriever,
+    SearchMode, ShardIndex, TextKind,
 };
 use clew_index::{CandidateQuery, Candidates, Hit};
 use clew_retriever::Corpus;
@@ -47,20 +47,29 @@ impl Retriever for Scatter {
             exact: query.exact,
         };
         let shards = self.corpus.shards();
-        let answers =
-            futures::future::join_all(shards.iter().map(|shard| shard.candidates(&asked, deadline)))
-                .await;
+        let answers = futures::future::join_all(
+            shards.iter().map(|shard| shard.candidates(&asked, deadline)),
+        )
+        .await;
         cost.shards_searched += shards.len() as u64;
-        let (candidates, shards_missing) = gather(shards.iter().map(|s| s.index()).zip(answers))?;
-        Ok(Retrieved { evidence: fuse(candidates, query), shards_missing, cost })
+        let (gathered, shards_missing) = gather(shards.iter().map(|s| s.index()).zip(answers))?;
+        Ok(Retrieved { evidence: fuse(gathered, query), shards_missing, cost })
     }
+}
+
+/// The shards' candidates, united, with what fusion needs to know of them.
+#[derive(Default)]
+struct Gathered {
+    dense: Vec<Hit>,
+    /// With the share of its shard's attainable score, if that is known.
+    sparse: Vec<(Hit, Option<f32>)>,
 }
 
 /// Unites the shards' candidates. Shards that failed are named; only if all did it is an error.
 fn gather(
     answers: impl Iterator<Item = (ShardIndex, Result<Candidates, Error>)>,
-) -> Result<(Candidates, Vec<ShardIndex>), Error> {
-    let mut all = Candidates::default();
+) -> Result<(Gathered, Vec<ShardIndex>), Error> {
+    let mut all = Gathered::default();
     let mut missing = Vec::new();
     let mut first_error = None;
     let mut answered = 0;
@@ -69,7 +78,12 @@ fn gather(
             Ok(candidates) => {
                 answered += 1;
                 all.dense.extend(candidates.dense);
-                all.sparse.extend(candidates.sparse);
+                let attainable = candidates.attainable.filter(|attainable| *attainable > 0.0);
+                let with_share = |hit: Hit| {
+                    let share = attainable.map(|attainable| hit.score / attainable);
+                    (hit, share)
+                };
+                all.sparse.extend(candidates.sparse.into_iter().map(with_share));
             }
             Err(error) => {
                 tracing::warn!(%shard, error = error.chain(), "a shard did not answer a search");
@@ -80,11 +94,128 @@ fn gather(
     }
     match first_error {
         Some(error) if answered == 0 => Err(error),
-        _ => {
-            let best_first = |a: &Hit, b: &Hit| b.score.total_cmp(&a.score);
-            all.dense.sort_by(best_first);
-            all.sparse.sort_by(best_first);
-            Ok((all, missing))
+        _ => Ok((all, missing)),
+    }
+}
+
+/// Fuses what was gathered into the best `k` items of evidence.
+fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
+    let Gathered { mut dense, mut sparse } = gathered;
+    let shares_known = sparse.iter().all(|(_, share)| share.is_some());
+    let rule = if shares_known { Rule::Coverage } else { Rule::ReciprocalRank };
+    let sparse_score = |(hit, share): &(Hit, Option<f32>)| share.unwrap_or(hit.score);
+    dense.sort_by(|a, b| b.score.total_cmp(&a.score));
+    sparse.sort_by(|a, b| sparse_score(b).total_cmp(&sparse_score(a)));
+
+    let key = |hit: &Hit| match query.grouping {
+        Grouping::Chunks => (hit.document_id.clone(), Some(hit.chunk_id)),
+        Grouping::Documents => (hit.document_id.clone(), None),
+    };
+    let dense_keys: Vec<_> = dense.iter().map(|hit| (key(hit), hit.score)).collect();
+    let sparse_keys: Vec<_> =
+        sparse.iter().map(|scored| (key(&scored.0), sparse_score(scored))).collect();
+    let fused = fusion::fuse(&dense_keys, &sparse_keys, rule);
+    fused
+        .into_iter()
+        .take(query.k)
+        .filter_map(|item| {
+            let in_dense = item.dense.map(|place| &dense[place]);
+            let in_sparse = item.sparse.map(|place| &sparse[place].0);
+            let score = match query.mode {
+                SearchMode::Hybrid => item.score,
+                // One ranking alone keeps its own scores.
+                SearchMode::Dense | SearchMode::Sparse => in_dense.or(in_sparse)?.score,
+            };
+            let scores = (score, in_dense.map(|hit| hit.score), in_sparse.map(|hit| hit.score));
+            Some(evidence(in_dense.or(in_sparse)?, scores))
+        })
+        .collect()
+}
+
+fn evidence(
+    hit: &Hit,
+    (score, dense_score, sparse_score): (f32, Option<f32>, Option<f32>),
+) -> Evidence {
+    Evidence {
+        chunk_id: hit.chunk_id,
+        document_id: hit.document_id.clone(),
+        version: hit.version,
+        title: hit.title.clone(),
+        span: hit.span,
+        text: hit.text.clone(),
+        event_time: hit.event_time,
+        score,
+        dense_score,
+        sparse_score,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{ChunkId, ErrorKind, Span, Version};
+
+    use super::*;
+
+    fn hit(document: &str, ordinal: u32, score: f32) -> Hit {
+        let document_id: clew_core::DocumentId = document.parse().unwrap();
+        let corpus = "notes".parse().unwrap();
+        Hit {
+            chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), ordinal),
+            document_id,
+            version: Version(1),
+            ordinal,
+            span: Span::new(0, 1),
+            text: "x".to_owned(),
+            title: String::new(),
+            event_time: None,
+            score,
         }
+    }
+
+    fn found(dense: &[(&str, f32)], sparse: &[(&str, f32)], attainable: Option<f32>) -> Candidates {
+        let hits = |list: &[(&str, f32)]| list.iter().map(|(d, s)| hit(d, 0, *s)).collect();
+        Candidates { dense: hits(dense), sparse: hits(sparse), attainable }
+    }
+
+    fn order(answers: Vec<Candidates>, mode: SearchMode) -> Vec<String> {
+        let mut query = Query::new("q", 10);
+        query.mode = mode;
+        let answers = answers.into_iter().enumerate();
+        let answers = answers.map(|(i, found)| (ShardIndex(i as u32), Ok(found)));
+        let (gathered, missing) = gather(answers).unwrap();
+        assert!(missing.is_empty());
+        fuse(gathered, &query).iter().map(|evidence| evidence.document_id.to_string()).collect()
+    }
+
+    #[test]
+    fn scores_of_shards_with_different_words_are_compared_by_their_shares() {
+        // Shard 0 attains 20, shard 1 only 5: 6 of 20 is less than 4 of 5.
+        let first = found(&[], &[("a", 6.0)], Some(20.0));
+        let second = found(&[], &[("b", 4.0)], Some(5.0));
+        assert_eq!(order(vec![first, second], SearchMode::Hybrid), ["b", "a"]);
+    }
+
+    #[test]
+    fn without_attainable_scores_ranks_decide() {
+        let only = found(&[("a", 0.9), ("b", 0.8)], &[("b", 3.0)], None);
+        assert_eq!(order(vec![only], SearchMode::Hybrid), ["b", "a"]);
+    }
+
+    #[test]
+    fn one_ranking_alone_keeps_its_order() {
+        let dense = found(&[("a", 0.9), ("b", 0.2)], &[], None);
+        assert_eq!(order(vec![dense], SearchMode::Dense), ["a", "b"]);
+        let sparse = found(&[], &[("b", 9.0), ("a", 2.0)], Some(10.0));
+        assert_eq!(order(vec![sparse], SearchMode::Sparse), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_shard_that_fails_is_named_and_only_all_of_them_are_an_error() {
+        let failed = || Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "gone"));
+        let some = vec![(ShardIndex(0), failed()), (ShardIndex(1), Ok(found(&[], &[], None)))];
+        let (_, missing) = gather(some.into_iter()).unwrap();
+        assert_eq!(missing, [ShardIndex(0)]);
+        let all = vec![(ShardIndex(0), failed())];
+        assert_eq!(gather(all.into_iter()).err().unwrap().kind(), ErrorKind::Unavailable);
     }
 }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{
-    Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind,
-};
+use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind};
 use clew_model::{EmbeddingModel, EncodedText};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
@@ -90,7 +88,8 @@ impl EncoderPool {
         let stopped = |state: &LineState<()>| matches!(state, LineState::Stopped);
         // The supervisor bounds its own stop; this bounds the wait if it is gone already.
         let waited =
-            tokio::time::timeout(Duration::from_secs(15), self.state.clone().wait_for(stopped)).await;
+            tokio::time::timeout(Duration::from_secs(15), self.state.clone().wait_for(stopped))
+                .await;
         if waited.is_err() {
             tracing::warn!("the encoder's workers did not end in time");
         }

@@ -62,8 +62,7 @@ impl Queue {
                 Some(batch) if batch.reply.is_closed() => {}
                 Some(batch) => return Some(batch),
                 None => {
-                    waiting =
-                        self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                    waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -109,19 +108,15 @@ mod tests {
         let gate = Gate::new("queue", 10, Duration::ZERO);
         let queue = Queue::default();
         let mut receivers = Vec::new();
-        for (id, priority) in [
-            (1, Priority::Bulk),
-            (2, Priority::Bulk),
-            (3, Priority::Interactive),
-        ] {
+        for (id, priority) in [(1, Priority::Bulk), (2, Priority::Bulk), (3, Priority::Interactive)]
+        {
             let (batch, receiver) = batch(&gate, id);
             queue.push(batch, priority);
             receivers.push(receiver);
         }
         receivers.remove(0);
         let never = || false;
-        let order: Vec<u32> =
-            (0..2).map(|_| queue.next(&never).unwrap().texts[0].ids[0]).collect();
+        let order: Vec<u32> = (0..2).map(|_| queue.next(&never).unwrap().texts[0].ids[0]).collect();
         assert_eq!(order, [3, 2]);
         assert_eq!(gate.in_use(), 0, "every permit came back");
         queue.close();

@@ -139,8 +139,11 @@ impl Actor for Indexer {
 }
 
 /// Tells the indexer of each commit, and when a document that failed is due again.
-async fn wake_on_change(indexer: ActorRef<Message>, reader: ShardReader, clock: Arc<dyn Clock>) {
-    let mut changed = reader.changed();
+async fn wake_on_change(
+    indexer: ActorRef<Message>,
+    mut reader: ShardReader,
+    clock: Arc<dyn Clock>,
+) {
     loop {
         if indexer.cast(Message::Look).is_err() {
             return;
@@ -149,7 +152,7 @@ async fn wake_on_change(indexer: ActorRef<Message>, reader: ShardReader, clock: 
             next.saturating_since(clock.now()).clamp(Duration::from_millis(20), IDLE_LOOK)
         });
         tokio::select! {
-            changed = changed.changed() => if changed.is_err() { return },
+            lives = reader.changed() => if !lives { return },
             () = tokio::time::sleep(until_retry) => {}
         }
     }
@@ -257,14 +260,18 @@ impl Deriver {
         documents: Vec<StoredDocument>,
     ) -> Result<Vec<(StoredDocument, Result<DerivedDocument, Fault>)>, Error> {
         match self.derive_together(&documents).await {
-            Ok(derived) => return Ok(documents.into_iter().zip(derived.into_iter().map(Ok)).collect()),
+            Ok(derived) => {
+                return Ok(documents.into_iter().zip(derived.into_iter().map(Ok)).collect());
+            }
             Err(fault) if fault.error.is_retryable() => return Err(fault.error),
             Err(_over_some_document) => {}
         }
         let mut results = Vec::with_capacity(documents.len());
         for document in documents {
             match self.derive_together(std::slice::from_ref(&document)).await {
-                Ok(derived) => results.extend(derived.into_iter().map(|one| (document.clone(), Ok(one)))),
+                Ok(derived) => {
+                    results.extend(derived.into_iter().map(|one| (document.clone(), Ok(one))))
+                }
                 Err(fault) if fault.error.is_retryable() => return Err(fault.error),
                 Err(fault) => results.push((document, Err(fault))),
             }

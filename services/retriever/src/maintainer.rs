@@ -41,8 +41,7 @@ impl Actor for Maintainer {
     }
 }
 
-async fn maintain(Arguments { writer, reader, interval }: Arguments) {
-    let mut changed = reader.changed();
+async fn maintain(Arguments { writer, mut reader, interval }: Arguments) {
     loop {
         let deadline = Instant::now() + PATIENCE;
         let maintained = ask(&writer, deadline, "maintaining the tables", |reply| {
@@ -54,7 +53,7 @@ async fn maintain(Arguments { writer, reader, interval }: Arguments) {
         tokio::time::sleep(interval).await;
         // Tables that do not change want nothing but what was put off.
         tokio::select! {
-            changed = changed.changed() => if changed.is_err() { return },
+            lives = reader.changed() => if !lives { return },
             () = tokio::time::sleep(POSTPONED) => {}
         }
     }

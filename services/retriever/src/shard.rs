@@ -119,7 +119,11 @@ impl ShardHandle {
             shard,
             supervisor,
             state,
-            accepting: Gate::new("the shard's queue of documents", config.accept_queue_bytes, retry_after),
+            accepting: Gate::new(
+                "the shard's queue of documents",
+                config.accept_queue_bytes,
+                retry_after,
+            ),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
         })
     }
@@ -192,11 +196,9 @@ impl ShardHandle {
     /// again is safe and finishes what was begun.
     pub async fn forget(&self, ids: Vec<DocumentId>, deadline: Instant) -> Result<Receipt, Error> {
         let writer = self.running(deadline).await?.writer;
-        let documents = ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget {
-            ids,
-            reply,
-        })
-        .await?;
+        let documents =
+            ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply })
+                .await?;
         Ok(Receipt { documents })
     }
 
@@ -206,8 +208,10 @@ impl ShardHandle {
     /// Those of the tables; [`clew_core::ErrorKind::DeadlineExceeded`].
     pub async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
         let writer = self.running(deadline).await?.writer;
-        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain { reply })
-            .await
+        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
+            reply,
+        })
+        .await
     }
 
     /// The candidates of one search.

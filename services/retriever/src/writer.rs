@@ -24,10 +24,7 @@ pub(crate) enum Message {
     /// Commit the documents that gathered.
     CommitAccepted,
     /// Commit what was derived.
-    CommitDerived {
-        documents: Vec<DerivedDocument>,
-        reply: RpcReplyPort<Result<Committed, Error>>,
-    },
+    CommitDerived { documents: Vec<DerivedDocument>, reply: RpcReplyPort<Result<Committed, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
     /// Forget documents, down to the bytes on disk.

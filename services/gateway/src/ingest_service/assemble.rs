@@ -110,7 +110,8 @@ where
 
     fn check_id(&mut self, id: &str) -> Result<(), Error> {
         if self.ids.len() >= MAX_DOCUMENTS {
-            let problem = format!("expected at most {MAX_DOCUMENTS} documents; open another stream");
+            let problem =
+                format!("expected at most {MAX_DOCUMENTS} documents; open another stream");
             return Err(Error::invalid("document", problem));
         }
         if self.ids.insert(id.to_owned()) {
@@ -129,8 +130,11 @@ mod tests {
     use super::*;
 
     fn begin(id: &str, text: &str, continues: bool) -> Result<wire::IngestRequest, Status> {
-        let document =
-            wire::Document { id: id.to_owned(), text: text.to_owned().into(), ..Default::default() };
+        let document = wire::Document {
+            id: id.to_owned(),
+            text: text.to_owned().into(),
+            ..Default::default()
+        };
         let payload = Some(Payload::Document(document));
         Ok(wire::IngestRequest { corpus: "notes".to_owned(), payload, continues })
     }
@@ -164,8 +168,12 @@ mod tests {
 
     #[tokio::test]
     async fn texts_are_put_together_from_their_parts() {
-        let messages =
-            vec![begin("a", "one ", true), part("two ", true), part("three", false), begin("b", "x", false)];
+        let messages = vec![
+            begin("a", "one ", true),
+            part("two ", true),
+            part("three", false),
+            begin("b", "x", false),
+        ];
         assert_eq!(assemble(messages, 100).await, ["one two three", "x"]);
     }
 
