@@ -41,11 +41,11 @@ impl Chunking {
     }
 }
 
-impl Default for Chunking {
-    /// Sections of up to 200 tokens: with title and headings they fit the 256-token window of the
-    /// default encoder.
-    fn default() -> Self {
-        Self::Sections { max_tokens: 200 }
+impl Chunking {
+    /// Sections that leave a fifth of the encoder's window to title and headings, and are no longer
+    /// than 200 tokens: longer passages blur what their vector means.
+    pub fn default_for(encoder: &EncoderIdentity) -> Self {
+        Self::Sections { max_tokens: (encoder.max_tokens * 4 / 5).min(200) }
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
         CorpusSettings {
             name: "notes".parse().unwrap(),
             shards: 1,
-            chunking: Chunking::default(),
+            chunking: Chunking::Sections { max_tokens: 200 },
             encoder: EncoderIdentity {
                 model: "m".to_owned(),
                 revision: "r".to_owned(),

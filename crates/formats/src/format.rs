@@ -1,0 +1,135 @@
+//! The registry of formats.
+//!
+//! To add one: write its file in `format/` after the model of a neighbour, and give it a variant,
+//! a place in `ALL` and a line in `entry`; the compiler asks for the rest.
+
+mod arrow_ipc;
+mod comma_separated;
+mod html;
+mod json_lines;
+mod markdown;
+mod parquet;
+mod pdf;
+mod plain_text;
+mod rust_source;
+
+use std::path::Path;
+use std::str::FromStr;
+
+use clew_core::Error;
+
+use crate::read::Reader;
+
+/// A file format that can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Running text in any common encoding.
+    PlainText,
+    /// CommonMark.
+    Markdown,
+    /// A web page; its headings, lists and quotations are kept as Markdown.
+    Html,
+    /// A JSON object per line.
+    JsonLines,
+    /// Comma-separated values with a header row.
+    Csv,
+    /// A Parquet table.
+    Parquet,
+    /// An Arrow IPC file or stream.
+    ArrowIpc,
+    /// A PDF with text in it; scanned pages hold none.
+    Pdf,
+    /// The doc comments of a Rust source file.
+    RustSource,
+}
+
+/// What the registry knows of a format.
+pub(crate) struct Entry {
+    /// Its name on the command line.
+    name: &'static str,
+    /// How its files' names end, in lower case.
+    extensions: &'static [&'static str],
+    reader: Reader,
+}
+
+const ALL: [Format; 9] = [
+    Format::PlainText,
+    Format::Markdown,
+    Format::Html,
+    Format::JsonLines,
+    Format::Csv,
+    Format::Parquet,
+    Format::ArrowIpc,
+    Format::Pdf,
+    Format::RustSource,
+];
+
+impl Format {
+    fn entry(self) -> &'static Entry {
+        match self {
+            Self::PlainText => &plain_text::ENTRY,
+            Self::Markdown => &markdown::ENTRY,
+            Self::Html => &html::ENTRY,
+            Self::JsonLines => &json_lines::ENTRY,
+            Self::Csv => &comma_separated::ENTRY,
+            Self::Parquet => &parquet::ENTRY,
+            Self::ArrowIpc => &arrow_ipc::ENTRY,
+            Self::Pdf => &pdf::ENTRY,
+            Self::RustSource => &rust_source::ENTRY,
+        }
+    }
+
+    /// Every format.
+    pub fn all() -> impl Iterator<Item = Self> {
+        ALL.into_iter()
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// How its files' names end, in lower case and without the full stop.
+    pub fn extensions(self) -> &'static [&'static str] {
+        self.entry().extensions
+    }
+
+    /// The format of files called like `path`, told by the extension in any case.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+        Self::all().find(|format| format.extensions().contains(&extension.as_str()))
+    }
+
+    pub(crate) fn reader(self) -> &'static Reader {
+        &self.entry().reader
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::all().find(|format| format.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Self::all().map(Self::name).collect();
+            Error::invalid("format", format!("expected one of {}, got `{name}`", names.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_extensions_belong_to_one_format() {
+        for format in Format::all() {
+            assert_eq!(format.name().parse::<Format>().unwrap(), format);
+            for extension in format.extensions() {
+                let path = format!("a/b.{}", extension.to_uppercase());
+                assert_eq!(Format::of_path(Path::new(&path)), Some(format));
+            }
+        }
+        assert_eq!(Format::of_path(Path::new("Makefile")), None);
+        assert!("word".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,150 @@
+//! Reading a file into documents.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use clew_core::{Attributes, Document, DocumentId, MediaType, Violations};
+
+use crate::row::Row;
+use crate::{Format, Options, Place, Problem, Source, Unreadable};
+
+/// The documents of a file, read as they are asked for.
+pub type Documents = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Send>;
+
+/// The rows of a file with their numbers, from 1.
+pub(crate) type Rows = Box<dyn Iterator<Item = (u64, Result<Row, Problem>)> + Send>;
+
+/// How a format is read.
+pub(crate) enum Reader {
+    /// A file is one document.
+    Whole {
+        /// Largest file, as a multiple of the largest document text.
+        max_file_per_text: u64,
+        /// Reads it.
+        parse: Parse,
+    },
+    /// A file is rows, each a document. They are streamed: a file may be larger than memory.
+    Rows(Open),
+}
+
+/// Finds the text in the bytes of the file of the given name. `None` says that there is nothing to
+/// read in such a file and that it is no fault.
+type Parse = fn(Vec<u8>, &str, &Options) -> Result<Option<WholeText>, Problem>;
+
+/// Opens a file up to its first row.
+type Open = fn(Source, &Options) -> Result<Rows, Problem>;
+
+/// What a file that is one document holds.
+pub(crate) struct WholeText {
+    pub(crate) text: String,
+    pub(crate) title: String,
+    pub(crate) media_type: MediaType,
+}
+
+/// Reads `source` as `format`.
+///
+/// Nothing is read before the first document is asked for; reading blocks. The id of a file's
+/// document is the name of the source. The id of a row is its own if it has one, else the name of
+/// the source, `#` and the number of the row or line from 1. A row that cannot be read is reported
+/// with its number and reading goes on behind it, unless the file's structure itself is broken.
+pub fn read(source: Source, format: Format, options: &Options) -> Documents {
+    let options = options.clone();
+    let name = source.name().to_owned();
+    match format.reader() {
+        Reader::Whole { max_file_per_text, parse } => {
+            let limit = (options.limits.document_bytes as u64).saturating_mul(*max_file_per_text);
+            Box::new(
+                std::iter::once_with(move || {
+                    source
+                        .load(limit)
+                        .and_then(|bytes| contain_panic(|| parse(bytes, &name, &options))?)
+                        .and_then(|text| {
+                            text.map(|text| document(text, &name, &options)).transpose()
+                        })
+                        .map_err(|problem| unreadable(&name, None, problem))
+                })
+                .filter_map(Result::transpose),
+            )
+        }
+        Reader::Rows(open) => {
+            Box::new(RowDocuments { state: State::Closed(source, *open), name, options })
+        }
+    }
+}
+
+fn document(text: WholeText, name: &str, options: &Options) -> Result<Document, Problem> {
+    if text.text.trim().is_empty() {
+        return Err(Problem::NoText);
+    }
+    let document = Document {
+        id: name.parse::<DocumentId>()?,
+        text: text.text,
+        media_type: text.media_type,
+        title: plain_title(&text.title, options.limits.title_bytes),
+        attributes: Attributes::new(),
+        event_time: None,
+    };
+    let mut violations = Violations::default();
+    document.check(&options.limits, &mut violations);
+    violations.into_result()?;
+    Ok(document)
+}
+
+/// A title found in a file, made to keep the rules of titles.
+fn plain_title(title: &str, max_bytes: usize) -> String {
+    let words: Vec<&str> = title
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|w| !w.is_empty())
+        .collect();
+    let mut title = words.join(" ");
+    title.truncate(title.floor_char_boundary(max_bytes));
+    title
+}
+
+/// Parsers of other people's formats may panic on broken input; that is the file's fault and must
+/// not be the end of a run.
+fn contain_panic<T>(parse: impl FnOnce() -> T) -> Result<T, Problem> {
+    catch_unwind(AssertUnwindSafe(parse))
+        .map_err(|_| Problem::Malformed("the file broke its parser; is it damaged?".to_owned()))
+}
+
+fn unreadable(file: &str, row: Option<u64>, problem: Problem) -> Unreadable {
+    Unreadable { place: Place { file: file.to_owned(), row }, problem }
+}
+
+struct RowDocuments {
+    state: State,
+    name: String,
+    options: Options,
+}
+
+enum State {
+    Closed(Source, Open),
+    Open(Rows),
+    Done,
+}
+
+impl Iterator for RowDocuments {
+    type Item = Result<Document, Unreadable>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut rows = match std::mem::replace(&mut self.state, State::Done) {
+            State::Done => return None,
+            State::Open(rows) => rows,
+            State::Closed(source, open) => match contain_panic(|| open(source, &self.options)) {
+                Ok(Ok(rows)) => rows,
+                Ok(Err(problem)) | Err(problem) => {
+                    return Some(Err(unreadable(&self.name, None, problem)));
+                }
+            },
+        };
+        match contain_panic(|| rows.next()) {
+            Ok(None) => None,
+            Ok(Some((number, row))) => {
+                self.state = State::Open(rows);
+                let document = row.and_then(|row| row.into_document(&self.name, &self.options));
+                Some(document.map_err(|problem| unreadable(&self.name, Some(number), problem)))
+            }
+            Err(problem) => Some(Err(unreadable(&self.name, None, problem))),
+        }
+    }
+}

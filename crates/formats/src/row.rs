@@ -1,0 +1,100 @@
+//! Rows of tables and JSON lines, and the documents they make.
+
+use clew_core::{AttributeName, Attributes, Document, DocumentId, MediaType, Violations};
+
+use crate::{Options, Problem};
+
+/// A row as its format tells it.
+pub(crate) struct Row {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Its fields by name, those without a value left out.
+    pub(crate) fields: Vec<(String, Value)>,
+}
+
+/// The value of a field.
+pub(crate) enum Value {
+    /// A scalar, as text.
+    Scalar(String),
+    /// Names and values that are attributes.
+    Attributes(Vec<(String, Value)>),
+    /// Something of the named type that a document has no place for.
+    Nested(&'static str),
+}
+
+impl Row {
+    /// The document this row holds; `file` names it if it has no id of its own.
+    pub(crate) fn into_document(self, file: &str, options: &Options) -> Result<Document, Problem> {
+        let columns = &options.columns;
+        let mut violations = Violations::default();
+        let mut draft = Draft::default();
+        for (name, value) in self.fields {
+            if columns.ignored.contains(&name) {
+                continue;
+            }
+            match value {
+                Value::Nested(kind) => violations.push(
+                    &name,
+                    format!(
+                        "expected a scalar, got {kind}; leave the field out or have it ignored"
+                    ),
+                ),
+                Value::Attributes(fields) => {
+                    for (name, value) in fields {
+                        draft.add_attribute(name, value, &mut violations);
+                    }
+                }
+                Value::Scalar(value) if name == columns.id => draft.id = value,
+                Value::Scalar(value) if name == columns.text => draft.text = Some(value),
+                Value::Scalar(value) if name == columns.title => draft.title = value,
+                Value::Scalar(value) if name == columns.media_type => {
+                    draft.media_type = violations.take(MediaType::try_from_name(&value));
+                }
+                Value::Scalar(value) if name == columns.event_time => {
+                    draft.event_time = violations.take(value.parse());
+                }
+                Value::Scalar(_) => draft.add_attribute(name, value, &mut violations),
+            }
+        }
+        if draft.text.is_none() {
+            violations.push(&columns.text, "expected a field or column of this name, got none");
+        }
+        if draft.id.is_empty() {
+            draft.id = format!("{file}#{}", self.number);
+        }
+        violations.into_result()?;
+        let document = Document {
+            id: draft.id.parse::<DocumentId>()?,
+            text: draft.text.unwrap_or_default(),
+            media_type: draft.media_type.unwrap_or(MediaType::Plain),
+            title: draft.title,
+            attributes: draft.attributes,
+            event_time: draft.event_time,
+        };
+        let mut violations = Violations::default();
+        document.check(&options.limits, &mut violations);
+        violations.into_result()?;
+        Ok(document)
+    }
+}
+
+#[derive(Default)]
+struct Draft {
+    id: String,
+    text: Option<String>,
+    title: String,
+    media_type: Option<MediaType>,
+    event_time: Option<clew_core::Timestamp>,
+    attributes: Attributes,
+}
+
+impl Draft {
+    fn add_attribute(&mut self, name: String, value: Value, violations: &mut Violations) {
+        let Value::Scalar(value) = value else {
+            return violations.push(name, "expected an attribute that is a scalar");
+        };
+        if let Some(name) = violations.take(AttributeName::try_from(name)) {
+            self.attributes.insert(name, value);
+        }
+    }
+}

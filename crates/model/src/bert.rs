@@ -1,0 +1,220 @@
+//! The BERT encoder in Burn.
+//!
+//! Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
+//! Understanding", section 3, with the layers of Vaswani et al., "Attention Is All You Need",
+//! section 3.1: post-layer normalisation, learned positions, GELU by the error function. There is no
+//! dropout, as nothing is trained, and no pooler, as sentence vectors do not use it.
+
+mod loader;
+
+use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::prelude::*;
+use burn::tensor::activation::gelu;
+use burn::tensor::module::attention;
+use burn::tensor::ops::AttentionModuleOptions;
+use serde::Serialize;
+
+use crate::weights::Parameter;
+
+/// Prefix of the names in checkpoints of larger models around the encoder.
+pub(crate) const ROOT: &str = "bert.";
+
+/// Whether a checkpoint's tensor, named relative to the root, has no part in the token states:
+/// the constant list of positions, and the pooler that only next-sentence prediction reads.
+pub(crate) fn is_ignored(name: &str) -> bool {
+    name == "embeddings.position_ids" || name.starts_with("pooler.")
+}
+
+/// Shape of a BERT encoder; the fields name those of a Hugging Face `config.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct BertConfig {
+    /// Number of token ids, `vocab_size`.
+    pub(crate) vocabulary: usize,
+    /// Width of the token states, `hidden_size`.
+    pub(crate) hidden: usize,
+    /// Width inside the feed-forward part, `intermediate_size`.
+    pub(crate) intermediate: usize,
+    /// Number of layers, `num_hidden_layers`.
+    pub(crate) layers: usize,
+    /// Attention heads per layer, `num_attention_heads`.
+    pub(crate) heads: usize,
+    /// Most tokens of a text, `max_position_embeddings`.
+    pub(crate) positions: usize,
+    /// Number of segment kinds, `type_vocab_size`; a single text is all of kind 0.
+    pub(crate) token_types: usize,
+    /// Added to the variance in layer normalisation, `layer_norm_eps`.
+    pub(crate) layer_norm_epsilon: f64,
+}
+
+/// One text per row, filled up on the right.
+pub(crate) struct BertInput {
+    /// Token ids `[batch, tokens]`; any valid id in the padding.
+    pub(crate) ids: Tensor<2, Int>,
+    /// `[batch, tokens]`, true for a token and false for padding; `None` when no row is padded,
+    /// which saves the masking.
+    pub(crate) keep: Option<Tensor<2, Bool>>,
+}
+
+/// What the last layer makes of each token.
+pub(crate) struct BertOutput {
+    /// Token states `[batch, tokens, hidden]`; those of padding mean nothing.
+    pub(crate) states: Tensor<3>,
+}
+
+/// A BERT encoder without its pooler.
+#[derive(Module, Debug)]
+pub(crate) struct Bert {
+    words: Embedding,
+    positions: Embedding,
+    token_types: Embedding,
+    norm: LayerNorm,
+    layers: Vec<BertLayer>,
+}
+
+/// One layer: self-attention, then the feed-forward part, each added to its input and normalised.
+#[derive(Module, Debug)]
+struct BertLayer {
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    attention_output: Linear,
+    attention_norm: LayerNorm,
+    expand: Linear,
+    contract: Linear,
+    output_norm: LayerNorm,
+    heads: usize,
+}
+
+impl BertConfig {
+    /// Every parameter of the model by its Hugging Face name relative to the root, with its shape
+    /// in the file, where a linear weight is `[output, input]`.
+    pub(crate) fn parameters(&self) -> Vec<Parameter> {
+        let (hidden, intermediate) = (self.hidden, self.intermediate);
+        let mut parameters = Vec::new();
+        let mut add = |name: String, shape: &[usize]| {
+            parameters.push(Parameter { name, shape: shape.to_vec() });
+        };
+        add("embeddings.word_embeddings.weight".to_owned(), &[self.vocabulary, hidden]);
+        add("embeddings.position_embeddings.weight".to_owned(), &[self.positions, hidden]);
+        add("embeddings.token_type_embeddings.weight".to_owned(), &[self.token_types, hidden]);
+        add("embeddings.LayerNorm.weight".to_owned(), &[hidden]);
+        add("embeddings.LayerNorm.bias".to_owned(), &[hidden]);
+        for layer in 0..self.layers {
+            let layer = layer_root(layer);
+            for (part, input, output) in [
+                ("attention.self.query", hidden, hidden),
+                ("attention.self.key", hidden, hidden),
+                ("attention.self.value", hidden, hidden),
+                ("attention.output.dense", hidden, hidden),
+                ("intermediate.dense", hidden, intermediate),
+                ("output.dense", intermediate, hidden),
+            ] {
+                add(format!("{layer}.{part}.weight"), &[output, input]);
+                add(format!("{layer}.{part}.bias"), &[output]);
+            }
+            for part in ["attention.output.LayerNorm", "output.LayerNorm"] {
+                add(format!("{layer}.{part}.weight"), &[hidden]);
+                add(format!("{layer}.{part}.bias"), &[hidden]);
+            }
+        }
+        parameters
+    }
+
+    /// A model on `device` whose parameters are yet to be loaded.
+    pub(crate) fn init(&self, device: &Device) -> Bert {
+        let embedding = |rows| EmbeddingConfig::new(rows, self.hidden).init(device);
+        Bert {
+            words: embedding(self.vocabulary),
+            positions: embedding(self.positions),
+            token_types: embedding(self.token_types),
+            norm: self.init_norm(device),
+            layers: (0..self.layers).map(|_| self.init_layer(device)).collect(),
+        }
+    }
+
+    /// The same shape for the packed forward.
+    pub(crate) fn packed(&self) -> clew_packed_bert::Config {
+        clew_packed_bert::Config {
+            vocabulary: self.vocabulary,
+            hidden: self.hidden,
+            layers: self.layers,
+            heads: self.heads,
+            intermediate: self.intermediate,
+            positions: self.positions,
+            token_types: self.token_types,
+            layer_norm_epsilon: self.layer_norm_epsilon as f32,
+        }
+    }
+
+    fn init_layer(&self, device: &Device) -> BertLayer {
+        let linear = |input, output| LinearConfig::new(input, output).init(device);
+        BertLayer {
+            query: linear(self.hidden, self.hidden),
+            key: linear(self.hidden, self.hidden),
+            value: linear(self.hidden, self.hidden),
+            attention_output: linear(self.hidden, self.hidden),
+            attention_norm: self.init_norm(device),
+            expand: linear(self.hidden, self.intermediate),
+            contract: linear(self.intermediate, self.hidden),
+            output_norm: self.init_norm(device),
+            heads: self.heads,
+        }
+    }
+
+    fn init_norm(&self, device: &Device) -> LayerNorm {
+        LayerNormConfig::new(self.hidden).with_epsilon(self.layer_norm_epsilon).init(device)
+    }
+}
+
+impl Bert {
+    /// Runs the encoder. Rows are independent of each other and of their padding.
+    pub(crate) fn forward(&self, input: BertInput) -> BertOutput {
+        let BertInput { ids, keep } = input;
+        let [batch, tokens] = ids.dims();
+        let device = ids.device();
+        let positions = Tensor::<1, Int>::arange(0..tokens as i64, &device).reshape([1, tokens]);
+        let kinds = Tensor::<2, Int>::zeros([1, 1], &device);
+        let embedded = self.words.forward(ids)
+            + self.positions.forward(positions)
+            + self.token_types.forward(kinds);
+        // `[batch, heads, tokens, tokens]`, true where a token may not look.
+        let hidden_keys = keep.map(|keep| keep.bool_not().reshape([batch, 1, 1, tokens]));
+        let mut states = self.norm.forward(embedded);
+        for layer in &self.layers {
+            let hidden_keys =
+                hidden_keys.clone().map(|keys| keys.expand([batch, layer.heads, tokens, tokens]));
+            states = layer.forward(states, hidden_keys);
+        }
+        BertOutput { states }
+    }
+}
+
+impl BertLayer {
+    /// `[batch, tokens, hidden]` to the same; `hidden_keys` is `[batch, heads, tokens, tokens]`.
+    fn forward(&self, states: Tensor<3>, hidden_keys: Option<Tensor<4, Bool>>) -> Tensor<3> {
+        let [batch, tokens, hidden] = states.dims();
+        let attended = attention(
+            self.split_heads(self.query.forward(states.clone())),
+            self.split_heads(self.key.forward(states.clone())),
+            self.split_heads(self.value.forward(states.clone())),
+            hidden_keys,
+            None,
+            AttentionModuleOptions::default(),
+        );
+        let attended = attended.swap_dims(1, 2).reshape([batch, tokens, hidden]);
+        let states = self.attention_norm.forward(self.attention_output.forward(attended) + states);
+        let expanded = gelu(self.expand.forward(states.clone()));
+        self.output_norm.forward(self.contract.forward(expanded) + states)
+    }
+
+    /// `[batch, tokens, hidden]` to `[batch, heads, tokens, hidden / heads]`.
+    fn split_heads(&self, states: Tensor<3>) -> Tensor<4> {
+        let [batch, tokens, hidden] = states.dims();
+        states.reshape([batch, tokens, self.heads, hidden / self.heads]).swap_dims(1, 2)
+    }
+}
+
+/// Hugging Face name of a layer, relative to the root.
+fn layer_root(layer: usize) -> String {
+    format!("encoder.layer.{layer}")
+}

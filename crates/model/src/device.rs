@@ -1,0 +1,37 @@
+//! Finding the device to compute on.
+
+use burn::tensor::Device;
+
+use crate::{DeviceChoice, Error};
+
+/// Opens the chosen device.
+///
+/// # Errors
+/// [`Error::OptionUnavailable`] for a GPU that this machine or this build does not have.
+pub(crate) fn open(choice: DeviceChoice) -> Result<Device, Error> {
+    match choice {
+        DeviceChoice::Cpu => Ok(Device::flex()),
+        DeviceChoice::Cuda { index } => open_cuda(index),
+    }
+}
+
+/// Lists the devices before it takes one: naming one that is not there panics in Burn's own threads.
+#[cfg(feature = "cuda")]
+fn open_cuda(index: usize) -> Result<Device, Error> {
+    let devices = Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec();
+    let count = devices.len();
+    devices.into_iter().nth(index).ok_or_else(|| Error::OptionUnavailable {
+        option: "device",
+        expected: format!("one of the {count} CUDA devices of this machine, counted from 0"),
+        found: format!("device {index}"),
+    })
+}
+
+#[cfg(not(feature = "cuda"))]
+fn open_cuda(index: usize) -> Result<Device, Error> {
+    Err(Error::OptionUnavailable {
+        option: "device",
+        expected: "the processor, as this build has no `cuda` feature".to_owned(),
+        found: format!("CUDA device {index}"),
+    })
+}

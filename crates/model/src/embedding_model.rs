@@ -1,0 +1,204 @@
+//! The model as its callers see it: texts in, unit vectors out.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use clew_core::{Embedding, EncoderIdentity, Span, TextKind};
+use clew_packed_bert::Kernel;
+
+use crate::batch::{Budget, plan};
+use crate::engine::Engine;
+use crate::folder::{ModelFolder, Prompts};
+use crate::pooling::{Pooling, to_unit};
+use crate::route::Route;
+use crate::tokenizer::WordPieceTokenizer;
+use crate::{EncodedText, Error, ModelOptions, Precision, Scratch};
+
+/// An embedding model in memory, shared by all threads that use it.
+///
+/// ```no_run
+/// use clew_core::TextKind;
+/// use clew_model::{EmbeddingModel, ModelOptions, Scratch};
+///
+/// let folder = std::path::Path::new("all-MiniLM-L6-v2");
+/// let model = EmbeddingModel::load(folder, &ModelOptions::default())?;
+/// let texts = ["who moved to Lisbon?", "Vera moved to Lisbon in April."];
+/// let embeddings = model.embed_texts(&texts, TextKind::Passage, &mut Scratch::default())?;
+/// assert_eq!(embeddings[0].vector.len(), model.identity().dimension as usize);
+/// # Ok::<(), clew_model::Error>(())
+/// ```
+pub struct EmbeddingModel {
+    identity: EncoderIdentity,
+    description: Description,
+    vocabulary: usize,
+    max_tokens: usize,
+    budget: Budget,
+    pooling: Pooling,
+    prompts: Prompts,
+    tokenizer: WordPieceTokenizer,
+    engine: Engine,
+}
+
+/// How a loaded model runs; prints as `packed avx512-bf16 in bfloat16`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    route: Route,
+}
+
+impl Description {
+    /// Which kernel of the packed path computes, or `None` where Burn does.
+    pub fn packed_kernel(&self) -> Option<Kernel> {
+        match self.route {
+            Route::Packed(kernel) => Some(kernel),
+            Route::Burn(..) => None,
+        }
+    }
+
+    /// In which number format the large matrix products read their factors.
+    pub fn precision(&self) -> Precision {
+        self.route.precision()
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.route.fmt(formatter)
+    }
+}
+
+impl EmbeddingModel {
+    /// Loads the model in `folder`. Reads the whole folder and takes as long: below a second for
+    /// 90 MB.
+    ///
+    /// # Errors
+    /// A folder that is incomplete, broken, inconsistent or of another kind of model, and options
+    /// that this machine cannot honour; see [`Error`].
+    pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
+        let folder = ModelFolder::open(folder)?;
+        let weights = folder.weights()?;
+        let obstacle = folder.config.packed().check().err().map(|error| error.to_string());
+        let route = Route::choose(options, obstacle, Kernel::detect)?;
+        let engine = Engine::load(route, &folder.config, &weights)?;
+        let identity = EncoderIdentity {
+            model: options.name.clone().unwrap_or_else(|| folder.name.clone()),
+            revision: folder.revision.clone(),
+            dimension: to_u32(folder.config.hidden),
+            max_tokens: to_u32(folder.max_tokens),
+        };
+        tracing::info!(model = identity.model, revision = identity.revision, %route, "model loaded");
+        Ok(Arc::new(Self {
+            identity,
+            description: Description { route },
+            vocabulary: folder.config.vocabulary,
+            max_tokens: folder.max_tokens,
+            budget: route.budget(options.batch_tokens),
+            pooling: folder.pooling,
+            prompts: folder.prompts,
+            tokenizer: folder.tokenizer,
+            engine,
+        }))
+    }
+
+    /// Which model this is. Its revision is a fingerprint of weights, tokenizer, window, pooling and
+    /// prompts; the precision is not part of it, as vectors of either can be compared.
+    pub fn identity(&self) -> &EncoderIdentity {
+        &self.identity
+    }
+
+    /// How it runs here.
+    pub fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    /// How many tokens one step computes, and whether padding counts.
+    pub fn budget(&self) -> Budget {
+        self.budget
+    }
+
+    /// The byte range of each token of `text`, special tokens left out, to its end, however long it
+    /// is.
+    ///
+    /// Ranges lie between characters and do not run backwards; tokens that come from one character
+    /// share its range. Costs about a microsecond a token.
+    pub fn token_spans(&self, text: &str) -> Vec<Span> {
+        self.tokenizer.spans(text)
+    }
+
+    /// Reads `text` into tokens, up to the model's window, with the prompt that the model wants
+    /// before a text of `kind`. May run on any thread, and stops reading where the window is full.
+    pub fn encode(&self, text: &str, kind: TextKind) -> EncodedText {
+        let prompt = self.prompts.of(kind);
+        if prompt.is_empty() {
+            return self.tokenizer.encode(text, self.max_tokens);
+        }
+        self.tokenizer.encode(&format!("{prompt}{text}"), self.max_tokens)
+    }
+
+    /// Embeds `texts`, in order, in batches within the budget. Blocks, on the caller's thread alone;
+    /// give each thread its own `scratch`.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTokens`] for texts that this model's tokenizer cannot have encoded;
+    /// [`Error::Device`].
+    pub fn embed(
+        &self,
+        texts: &[EncodedText],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Embedding>, Error> {
+        for text in texts {
+            self.check_tokens(text)?;
+        }
+        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+        let mut embeddings = vec![None; texts.len()];
+        for batch in plan(&lengths, self.budget) {
+            let batch_texts: Vec<&EncodedText> = batch.iter().map(|&index| &texts[index]).collect();
+            let vectors = self.engine.run(&batch_texts, self.pooling, scratch)?;
+            for (index, vector) in batch.into_iter().zip(vectors) {
+                let vector = to_unit(vector).ok_or_else(|| Error::Device {
+                    reason: "it returned a vector without a direction".to_owned(),
+                })?;
+                embeddings[index] = Some(Embedding {
+                    vector,
+                    tokens: to_u32(lengths[index]),
+                    truncated: texts[index].truncated,
+                });
+            }
+        }
+        Ok(embeddings
+            .into_iter()
+            .map(|embedding| embedding.expect("the plan holds every text once"))
+            .collect())
+    }
+
+    /// [`Self::encode`] and [`Self::embed`] in one call.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn embed_texts(
+        &self,
+        texts: &[&str],
+        kind: TextKind,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Embedding>, Error> {
+        let encoded: Vec<EncodedText> = texts.iter().map(|text| self.encode(text, kind)).collect();
+        self.embed(&encoded, scratch)
+    }
+
+    fn check_tokens(&self, text: &EncodedText) -> Result<(), Error> {
+        let ids = &text.ids;
+        let unknown = ids.iter().find(|&&id| id as usize >= self.vocabulary);
+        let found = match unknown {
+            Some(id) => format!("token {id}"),
+            None if !(1..=self.max_tokens).contains(&ids.len()) => format!("{} tokens", ids.len()),
+            None => return Ok(()),
+        };
+        let (most, below) = (self.max_tokens, self.vocabulary);
+        Err(Error::ForeignTokens { expected: format!("1 to {most} tokens below {below}"), found })
+    }
+}
+
+/// Sizes of a model are bounded far below when its configuration is read.
+fn to_u32(size: usize) -> u32 {
+    u32::try_from(size).expect("model sizes are bounded")
+}

@@ -1,0 +1,191 @@
+//! What can be wrong with a model folder, the options or a computation.
+
+use std::io;
+
+use clew_core::ErrorKind;
+
+/// How many tensor names a message lists before it only counts.
+const NAMES_SHOWN: usize = 6;
+
+/// Why a model could not be loaded or run.
+///
+/// Files are named relative to the model folder, so that messages may be shown to any caller. The
+/// variants about files mean "use another folder or fetch it again", [`Self::OptionUnavailable`]
+/// means "choose otherwise", [`Self::ForeignTokens`] is a caller's bug, and only [`Self::Device`] is
+/// worth a retry, on another device or later.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the folder is missing or cannot be read.
+    #[error("model file `{file}` cannot be read: expected {expected}")]
+    Unreadable {
+        /// The file, relative to the folder.
+        file: String,
+        /// What it should hold.
+        expected: String,
+        /// What the file system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file is not what its name says, or was cut short.
+    #[error("model file `{file}` is broken: expected {expected}, found {found}")]
+    Broken {
+        /// The file, relative to the folder.
+        file: String,
+        /// What it should hold.
+        expected: String,
+        /// What it holds.
+        found: String,
+    },
+    /// A file is sound, but asks for something that this encoder does not compute.
+    #[error(
+        "model file `{file}` describes an unsupported model: expected {expected}, found {found}"
+    )]
+    Unsupported {
+        /// The file, relative to the folder.
+        file: String,
+        /// What is supported.
+        expected: String,
+        /// What the file asks for.
+        found: String,
+    },
+    /// Two files contradict each other.
+    #[error("model files `{file}` and `{other}` disagree: expected {expected}, found {found}")]
+    Inconsistent {
+        /// The file at fault, relative to the folder.
+        file: String,
+        /// The file it was compared with.
+        other: String,
+        /// What the other file implies.
+        expected: String,
+        /// What this file says.
+        found: String,
+    },
+    /// The tensors in the weight files are not those of the configured model.
+    #[error(
+        "model file `{file}` does not hold the tensors of the configured model: {}",
+        describe_names(missing, unused)
+    )]
+    TensorNames {
+        /// The file, relative to the folder.
+        file: String,
+        /// Tensors the model needs and the file lacks, sorted.
+        missing: Vec<String>,
+        /// Tensors the file has and the model does not know, sorted.
+        unused: Vec<String>,
+    },
+    /// An option asks for something that this machine, build or model does not have.
+    #[error("option `{option}` cannot be honoured: expected {expected}, found {found}")]
+    OptionUnavailable {
+        /// The field of [`crate::ModelOptions`].
+        option: &'static str,
+        /// What would work.
+        expected: String,
+        /// What was asked for or is there.
+        found: String,
+    },
+    /// Token ids that this model's tokenizer does not produce.
+    #[error(
+        "the text was not encoded by this model's tokenizer: expected {expected}, found {found}"
+    )]
+    ForeignTokens {
+        /// What this model reads.
+        expected: String,
+        /// What came.
+        found: String,
+    },
+    /// The device gave no usable result.
+    #[error("the device failed to embed a batch: {reason}")]
+    Device {
+        /// What went wrong, without any text of the batch.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Unreadable { .. }
+            | Self::Broken { .. }
+            | Self::Unsupported { .. }
+            | Self::Inconsistent { .. }
+            | Self::TensorNames { .. }
+            | Self::OptionUnavailable { .. } => ErrorKind::InvalidInput,
+            Self::ForeignTokens { .. } => ErrorKind::Internal,
+            Self::Device { .. } => ErrorKind::Unavailable,
+        }
+    }
+
+    /// What is at fault: the file or the option, for errors of kind invalid input.
+    fn field(&self) -> Option<String> {
+        match self {
+            Self::Unreadable { file, .. }
+            | Self::Broken { file, .. }
+            | Self::Unsupported { file, .. }
+            | Self::Inconsistent { file, .. }
+            | Self::TensorNames { file, .. } => Some(format!("model folder, {file}")),
+            Self::OptionUnavailable { option, .. } => Some(format!("model.{option}")),
+            Self::ForeignTokens { .. } | Self::Device { .. } => None,
+        }
+    }
+}
+
+impl From<Error> for clew_core::Error {
+    fn from(error: Error) -> Self {
+        let message = error.to_string();
+        let outward = match (error.kind(), error.field()) {
+            (ErrorKind::InvalidInput, Some(field)) => Self::invalid(field, message),
+            (ErrorKind::Unavailable, _) => {
+                Self::new(ErrorKind::Unavailable, "DEVICE_FAILED", message)
+            }
+            _ => Self::internal(message),
+        };
+        outward.with_source(error)
+    }
+}
+
+fn describe_names(missing: &[String], unused: &[String]) -> String {
+    let mut parts = Vec::new();
+    for (label, names) in [("missing", missing), ("not known to it", unused)] {
+        if names.is_empty() {
+            continue;
+        }
+        let mut part = format!("{label} {}", names[..names.len().min(NAMES_SHOWN)].join(", "));
+        if names.len() > NAMES_SHOWN {
+            part.push_str(&format!(" and {} more", names.len() - NAMES_SHOWN));
+        }
+        parts.push(part);
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_of_tensors_are_counted_and_not_printed() {
+        let missing = (0..10).map(|index| format!("t{index}")).collect();
+        let error = Error::TensorNames {
+            file: "model.safetensors".to_owned(),
+            missing,
+            unused: vec!["extra".to_owned()],
+        };
+        let message = error.to_string();
+        assert!(
+            message.ends_with("missing t0, t1, t2, t3, t4, t5 and 4 more; not known to it extra")
+        );
+    }
+
+    #[test]
+    fn a_broken_file_reaches_the_caller_as_a_refused_field() {
+        let error = Error::Broken {
+            file: "config.json".to_owned(),
+            expected: "JSON".to_owned(),
+            found: "nothing".to_owned(),
+        };
+        let outward = clew_core::Error::from(error);
+        assert_eq!(outward.kind(), ErrorKind::InvalidInput);
+        assert_eq!(outward.violations()[0].field, "model folder, config.json");
+    }
+}

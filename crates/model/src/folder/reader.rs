@@ -1,0 +1,118 @@
+//! Reading files of a model folder, with errors that name them relative to it.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+
+use crate::Error;
+
+/// Larger than any tokenizer in use; a file beyond it is not what its name says.
+const LARGEST_JSON_BYTES: u64 = 256 << 20;
+
+/// The model folder or a folder within it.
+pub(crate) struct FolderReader {
+    path: PathBuf,
+    /// What precedes file names in errors: empty, or the inner folder with a slash.
+    prefix: String,
+}
+
+impl FolderReader {
+    pub(crate) fn new(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), prefix: String::new() }
+    }
+
+    /// The folder `inner` of this one; the empty name is this one itself.
+    pub(crate) fn within(&self, inner: &str) -> Self {
+        if inner.is_empty() {
+            return Self { path: self.path.clone(), prefix: self.prefix.clone() };
+        }
+        Self { path: self.path.join(inner), prefix: format!("{}{inner}/", self.prefix) }
+    }
+
+    /// How errors call `file`.
+    pub(crate) fn name(&self, file: &str) -> String {
+        format!("{}{file}", self.prefix)
+    }
+
+    /// The content of `file`, of any size, which should hold `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub(crate) fn read(&self, file: &str, expected: &str) -> Result<Vec<u8>, Error> {
+        fs::read(self.path.join(file)).map_err(|source| Error::Unreadable {
+            file: self.name(file),
+            expected: expected.to_owned(),
+            source,
+        })
+    }
+
+    /// The JSON in `file`.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error::Broken`] where it is not `expected`.
+    pub(crate) fn json<T: DeserializeOwned>(&self, file: &str, expected: &str) -> Result<T, Error> {
+        let path = self.path.join(file);
+        let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
+        if size > LARGEST_JSON_BYTES {
+            return Err(self.broken(file, expected, format!("{size} bytes")));
+        }
+        let bytes = self.read(file, expected)?;
+        serde_json::from_slice(&bytes).map_err(|error| self.broken(file, expected, error))
+    }
+
+    /// The JSON in `file`, or `None` where there is no such file.
+    ///
+    /// # Errors
+    /// As [`Self::json`], but for a missing file.
+    pub(crate) fn json_if_present<T: DeserializeOwned>(
+        &self,
+        file: &str,
+        expected: &str,
+    ) -> Result<Option<T>, Error> {
+        match self.json(file, expected) {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Unreadable { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn broken(&self, file: &str, expected: &str, found: impl ToString) -> Error {
+        Error::Broken {
+            file: self.name(file),
+            expected: expected.to_owned(),
+            found: found.to_string(),
+        }
+    }
+
+    pub(crate) fn unsupported(&self, file: &str, expected: &str, found: impl ToString) -> Error {
+        Error::Unsupported {
+            file: self.name(file),
+            expected: expected.to_owned(),
+            found: found.to_string(),
+        }
+    }
+}
+
+/// Whether `name`, which a file of the folder names, stays within the folder.
+pub(crate) fn is_inner_path(name: &str) -> bool {
+    Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_leave_the_folder_are_recognised() {
+        for name in ["", "1_Pooling", "parts/model.safetensors"] {
+            assert!(is_inner_path(name), "{name}");
+        }
+        for name in ["..", "a/../../b", "/etc", "./x"] {
+            assert!(!is_inner_path(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The files that sentence-transformers puts around a transformer.
+
+use std::collections::BTreeMap;
+
+use clew_core::TextKind;
+use serde::{Deserialize, Serialize};
+
+use super::reader::{FolderReader, is_inner_path};
+use crate::Error;
+use crate::bert::BertConfig;
+use crate::pooling::Pooling;
+
+const MODULES: &str = "modules.json";
+const POOLING: &str = "config.json";
+const WINDOW: &str = "sentence_bert_config.json";
+const PROMPTS: &str = "config_sentence_transformers.json";
+
+/// Folders of the steps from text to vector, relative to the model folder.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Modules {
+    pub(super) transformer: String,
+    pub(super) pooling: String,
+}
+
+/// Texts that the model was trained to see before others; empty for most models.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Prompts {
+    query: String,
+    passage: String,
+}
+
+impl Prompts {
+    /// What goes before a text of `kind`.
+    pub(crate) fn of(&self, kind: TextKind) -> &str {
+        match kind {
+            TextKind::Query => &self.query,
+            TextKind::Passage => &self.passage,
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct RawModule {
+    path: String,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct RawPooling {
+    #[serde(alias = "embedding_dimension")]
+    word_embedding_dimension: usize,
+    /// The newer way to name the mode.
+    #[serde(default)]
+    pooling_mode: Option<String>,
+    #[serde(default = "yes")]
+    include_prompt: bool,
+    /// Holds the older way: one flag `pooling_mode_…` per mode.
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Deserialize)]
+struct RawWindow {
+    #[serde(default)]
+    max_seq_length: Option<usize>,
+    #[serde(default)]
+    do_lower_case: bool,
+}
+
+#[derive(Deserialize)]
+struct RawPrompts {
+    #[serde(default)]
+    prompts: BTreeMap<String, String>,
+    #[serde(default)]
+    default_prompt_name: Option<String>,
+}
+
+/// Reads `modules.json`: a Transformer, a Pooling, and at most a Normalize after them.
+///
+/// The file is required: without it nothing says how token states become one vector, and a wrong
+/// guess would give wrong answers without an error.
+///
+/// # Errors
+/// [`Error::Unreadable`], [`Error::Broken`], and [`Error::Unsupported`] for other steps.
+pub(super) fn read_modules(folder: &FolderReader) -> Result<Modules, Error> {
+    let raw: Vec<RawModule> = folder.json(MODULES, "the steps of a sentence-transformers model")?;
+    if let Some(outside) = raw.iter().find(|module| !is_inner_path(&module.path)) {
+        return Err(folder.broken(MODULES, "paths within the model folder", &outside.path));
+    }
+    // The type is a Python path, whose front has changed over the years.
+    let kinds: Vec<&str> =
+        raw.iter().map(|module| module.kind.rsplit('.').next().unwrap_or_default()).collect();
+    match kinds.as_slice() {
+        ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
+            Ok(Modules { transformer: raw[0].path.clone(), pooling: raw[1].path.clone() })
+        }
+        other => {
+            let expected = "Transformer, Pooling and perhaps Normalize";
+            Err(folder.unsupported(MODULES, expected, other.join(", ")))
+        }
+    }
+}
+
+/// Reads the pooling step's `config.json`.
+///
+/// # Errors
+/// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for a mode that is neither mean
+/// nor cls or that leaves prompts out, [`Error::Inconsistent`] for another dimension than the
+/// transformer's.
+pub(super) fn read_pooling(folder: &FolderReader, config: &BertConfig) -> Result<Pooling, Error> {
+    let raw: RawPooling = folder.json(POOLING, "how token states are pooled")?;
+    if raw.word_embedding_dimension != config.hidden {
+        return Err(Error::Inconsistent {
+            file: folder.name(POOLING),
+            other: "config.json".to_owned(),
+            expected: format!("dimension {}, `hidden_size`", config.hidden),
+            found: raw.word_embedding_dimension.to_string(),
+        });
+    }
+    if !raw.include_prompt {
+        return Err(folder.unsupported(POOLING, "`include_prompt` true", "false"));
+    }
+    let modes: Vec<&str> = match &raw.pooling_mode {
+        Some(mode) => vec![mode.as_str()],
+        None => raw.others.iter().filter_map(|(key, value)| enabled_mode(key, value)).collect(),
+    };
+    match modes.as_slice() {
+        ["mean" | "mean_tokens"] => Ok(Pooling::Mean),
+        ["cls" | "cls_token"] => Ok(Pooling::Cls),
+        [] => Err(folder.broken(POOLING, "one pooling mode", "none")),
+        other => Err(folder.unsupported(POOLING, "pooling mode mean or cls", other.join(", "))),
+    }
+}
+
+/// The mode that the flag `pooling_mode_…` switches on.
+fn enabled_mode<'a>(key: &'a str, value: &serde_json::Value) -> Option<&'a str> {
+    key.strip_prefix("pooling_mode_").filter(|_| value.as_bool() == Some(true))
+}
+
+/// Reads the most tokens of a text from `sentence_bert_config.json`; without the file or the number
+/// it is all positions of the model.
+///
+/// # Errors
+/// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for lower-casing outside the
+/// tokenizer, [`Error::Inconsistent`] for more tokens than the model has positions.
+pub(super) fn read_max_tokens(folder: &FolderReader, config: &BertConfig) -> Result<usize, Error> {
+    let Some(raw): Option<RawWindow> = folder.json_if_present(WINDOW, "the model's window")? else {
+        return Ok(config.positions);
+    };
+    if raw.do_lower_case {
+        return Err(folder.unsupported(WINDOW, "`do_lower_case` false", "true"));
+    }
+    let max_tokens = raw.max_seq_length.unwrap_or(config.positions);
+    if max_tokens > config.positions {
+        return Err(Error::Inconsistent {
+            file: folder.name(WINDOW),
+            other: folder.name("config.json"),
+            expected: format!("`max_seq_length` up to {} positions", config.positions),
+            found: max_tokens.to_string(),
+        });
+    }
+    Ok(max_tokens)
+}
+
+/// Reads the prompts of `config_sentence_transformers.json`, an optional file.
+///
+/// As in sentence-transformers, questions take the prompt called `query`, passages the first there
+/// is of `document`, `passage` and `corpus`, and either takes the default prompt where it has none.
+///
+/// # Errors
+/// [`Error::Unreadable`], [`Error::Broken`].
+pub(super) fn read_prompts(folder: &FolderReader) -> Result<Prompts, Error> {
+    let Some(raw): Option<RawPrompts> = folder.json_if_present(PROMPTS, "the model's prompts")?
+    else {
+        return Ok(Prompts::default());
+    };
+    if let Some(name) = raw.default_prompt_name.as_ref().filter(|n| !raw.prompts.contains_key(*n)) {
+        return Err(folder.broken(PROMPTS, "a default prompt that is among the prompts", name));
+    }
+    let find = |names: &[&str]| {
+        let names = names.iter().copied().chain(raw.default_prompt_name.as_deref());
+        names.filter_map(|name| raw.prompts.get(name)).next().cloned().unwrap_or_default()
+    };
+    Ok(Prompts { query: find(&["query"]), passage: find(&["document", "passage", "corpus"]) })
+}

@@ -1,0 +1,215 @@
+//! The choice of code, number format and batch size for a model.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+
+use clew_packed_bert::Kernel;
+
+use crate::batch::{Budget, Layout};
+use crate::{DeviceChoice, Error, ModelOptions, PathChoice, PrecisionChoice};
+
+/// Tokens per step where the caller does not say. On a processor any number from 256 to 2048 runs at
+/// the same rate per real token: what is smaller pads less and lets an interactive text in sooner. A
+/// GPU wants many rows.
+const PACKED_BATCH_TOKENS: usize = 512;
+const BURN_CPU_BATCH_TOKENS: usize = 256;
+const BURN_CUDA_BATCH_TOKENS: usize = 16_384;
+
+/// In which number format the large matrix products read their factors; sums are 32-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Precision {
+    /// 32-bit floats.
+    Float32,
+    /// bfloat16.
+    BFloat16,
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Float32 => "float32",
+            Self::BFloat16 => "bfloat16",
+        })
+    }
+}
+
+/// Which code will compute, in which number format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    Packed(Kernel),
+    Burn(DeviceChoice, Precision),
+}
+
+impl Route {
+    /// The fastest route that honours `options`. `packed_obstacle` says why the packed path cannot
+    /// run this model, and `detect` finds the packed kernel of this processor for a precision.
+    ///
+    /// # Errors
+    /// [`Error::OptionUnavailable`] where no route does.
+    pub(crate) fn choose(
+        options: &ModelOptions,
+        packed_obstacle: Option<String>,
+        detect: impl Fn(clew_packed_bert::Precision) -> Option<Kernel>,
+    ) -> Result<Self, Error> {
+        let packed_wanted = match (options.device, options.path) {
+            (DeviceChoice::Cuda { .. }, PathChoice::Packed) => {
+                return Err(unavailable("path", "burn on a GPU", "packed"));
+            }
+            (DeviceChoice::Cuda { .. }, PathChoice::Auto | PathChoice::Burn)
+            | (DeviceChoice::Cpu, PathChoice::Burn) => false,
+            (DeviceChoice::Cpu, PathChoice::Auto | PathChoice::Packed) => true,
+        };
+        if packed_wanted {
+            match find_kernel(options.precision, packed_obstacle, detect) {
+                Ok(kernel) => return Ok(Self::Packed(kernel)),
+                Err(error) if options.path == PathChoice::Packed => return Err(error),
+                Err(error) => tracing::info!(reason = %error, "the packed path is not used"),
+            }
+        }
+        Ok(Self::Burn(options.device, burn_precision(options)?))
+    }
+
+    pub(crate) fn precision(self) -> Precision {
+        match self {
+            Self::Packed(kernel) => match kernel.precision() {
+                clew_packed_bert::Precision::Float32 => Precision::Float32,
+                clew_packed_bert::Precision::BFloat16 => Precision::BFloat16,
+            },
+            Self::Burn(_, precision) => precision,
+        }
+    }
+
+    /// How many tokens a step computes, unless the caller says otherwise.
+    pub(crate) fn budget(self, wanted: Option<NonZeroUsize>) -> Budget {
+        let (tokens, layout) = match self {
+            Self::Packed(_) => (PACKED_BATCH_TOKENS, Layout::Packed),
+            Self::Burn(DeviceChoice::Cpu, _) => (BURN_CPU_BATCH_TOKENS, Layout::Padded),
+            Self::Burn(DeviceChoice::Cuda { .. }, _) => (BURN_CUDA_BATCH_TOKENS, Layout::Padded),
+        };
+        let default = NonZeroUsize::new(tokens).expect("the constants are not zero");
+        Budget { tokens: wanted.unwrap_or(default), layout }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packed(kernel) => write!(formatter, "packed {kernel}")?,
+            Self::Burn(DeviceChoice::Cpu, _) => formatter.write_str("burn flex")?,
+            Self::Burn(DeviceChoice::Cuda { index }, _) => write!(formatter, "burn cuda {index}")?,
+        }
+        write!(formatter, " in {}", self.precision())
+    }
+}
+
+fn find_kernel(
+    precision: PrecisionChoice,
+    packed_obstacle: Option<String>,
+    detect: impl Fn(clew_packed_bert::Precision) -> Option<Kernel>,
+) -> Result<Kernel, Error> {
+    if let Some(obstacle) = packed_obstacle {
+        return Err(unavailable("path", "burn for this model", &format!("packed ({obstacle})")));
+    }
+    let least = match precision {
+        PrecisionChoice::Float32 => clew_packed_bert::Precision::Float32,
+        PrecisionChoice::Auto | PrecisionChoice::BFloat16 => clew_packed_bert::Precision::BFloat16,
+    };
+    let kernel = detect(least).ok_or_else(|| {
+        unavailable("path", "burn on a processor without AVX2 or AVX-512", "packed")
+    })?;
+    if precision == PrecisionChoice::BFloat16 && kernel.precision() != least {
+        let expected = "float32 on a processor without AVX512_BF16";
+        return Err(unavailable("precision", expected, "bfloat16"));
+    }
+    Ok(kernel)
+}
+
+fn burn_precision(options: &ModelOptions) -> Result<Precision, Error> {
+    match (options.device, options.precision) {
+        (_, PrecisionChoice::Auto | PrecisionChoice::Float32) => Ok(Precision::Float32),
+        (DeviceChoice::Cuda { .. }, PrecisionChoice::BFloat16) => Ok(Precision::BFloat16),
+        // Burn's processor backend would convert both factors to 32 bits at each product.
+        (DeviceChoice::Cpu, PrecisionChoice::BFloat16) => {
+            Err(unavailable("precision", "float32 for burn on a processor", "bfloat16"))
+        }
+    }
+}
+
+/// The refusal of an option.
+pub(crate) fn unavailable(option: &'static str, expected: &str, found: &str) -> Error {
+    Error::OptionUnavailable { option, expected: expected.to_owned(), found: found.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CUDA: DeviceChoice = DeviceChoice::Cuda { index: 1 };
+
+    fn options(device: DeviceChoice, path: PathChoice, precision: PrecisionChoice) -> ModelOptions {
+        ModelOptions { device, path, precision, ..ModelOptions::default() }
+    }
+
+    /// A processor with the given kernels, fastest first.
+    fn processor(
+        kernels: &[Kernel],
+    ) -> impl Fn(clew_packed_bert::Precision) -> Option<Kernel> + '_ {
+        move |least| {
+            let rounds = least == clew_packed_bert::Precision::BFloat16;
+            kernels.iter().copied().find(|kernel| rounds || kernel.precision() == least)
+        }
+    }
+
+    #[test]
+    fn the_fastest_route_that_the_options_allow_is_taken() {
+        use DeviceChoice::Cpu;
+        use PathChoice as Path;
+        use PrecisionChoice as In;
+        let new = [Kernel::Avx512Bf16, Kernel::Avx512];
+        let old = [Kernel::Avx2];
+        let burn = Route::Burn(Cpu, Precision::Float32);
+        for (device, path, precision, kernels, expected) in [
+            (Cpu, Path::Auto, In::Auto, &new[..], Route::Packed(Kernel::Avx512Bf16)),
+            (Cpu, Path::Auto, In::Float32, &new, Route::Packed(Kernel::Avx512)),
+            (Cpu, Path::Packed, In::BFloat16, &new, Route::Packed(Kernel::Avx512Bf16)),
+            (Cpu, Path::Auto, In::Auto, &old, Route::Packed(Kernel::Avx2)),
+            (Cpu, Path::Auto, In::Auto, &[], burn),
+            (Cpu, Path::Burn, In::Auto, &new, burn),
+            (CUDA, Path::Auto, In::Auto, &new, Route::Burn(CUDA, Precision::Float32)),
+            (CUDA, Path::Burn, In::BFloat16, &new, Route::Burn(CUDA, Precision::BFloat16)),
+        ] {
+            let options = options(device, path, precision);
+            let route = Route::choose(&options, None, processor(kernels)).unwrap();
+            assert_eq!(route, expected, "{options:?}");
+        }
+    }
+
+    #[test]
+    fn options_that_contradict_the_machine_are_refused_by_name() {
+        use DeviceChoice::Cpu;
+        use PathChoice as Path;
+        use PrecisionChoice as In;
+        for (device, path, precision, kernels, expected) in [
+            (CUDA, Path::Packed, In::Auto, &[Kernel::Avx512][..], "path"),
+            (Cpu, Path::Packed, In::Auto, &[], "path"),
+            (Cpu, Path::Packed, In::BFloat16, &[Kernel::Avx512], "precision"),
+            (Cpu, Path::Auto, In::BFloat16, &[Kernel::Avx512], "precision"),
+            (Cpu, Path::Burn, In::BFloat16, &[Kernel::Avx512Bf16], "precision"),
+        ] {
+            let options = options(device, path, precision);
+            match Route::choose(&options, None, processor(kernels)) {
+                Err(Error::OptionUnavailable { option, .. }) => assert_eq!(option, expected),
+                other => panic!("{options:?} gave {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_model_that_the_packed_path_cannot_run_runs_on_burn() {
+        let obstacle = || Some("heads of 20".to_owned());
+        let route = Route::choose(&ModelOptions::default(), obstacle(), processor(&Kernel::ALL));
+        assert_eq!(route.unwrap(), Route::Burn(DeviceChoice::Cpu, Precision::Float32));
+        let packed = options(DeviceChoice::Cpu, PathChoice::Packed, PrecisionChoice::Auto);
+        assert!(Route::choose(&packed, obstacle(), processor(&Kernel::ALL)).is_err());
+    }
+}

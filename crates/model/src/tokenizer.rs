@@ -1,0 +1,269 @@
+//! Text to token ids, and to the byte ranges of tokens.
+
+use clew_core::Span;
+use tokenizers::tokenizer::Tokenizer;
+use tokenizers::{ModelWrapper, NormalizerWrapper, PreTokenizerWrapper};
+
+use crate::Error;
+
+/// Texts are tokenised in pieces of at most this many bytes: it bounds the memory that a long text
+/// takes, and a text whose beginning fills the encoder's window is not tokenised to its end.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A text as its encoder reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EncodedText {
+    /// Token ids, special tokens included.
+    pub ids: Vec<u32>,
+    /// Whether the text was longer than the window, so that its end was left out.
+    pub truncated: bool,
+}
+
+/// The tokenizer of a BERT: word pieces between two special tokens.
+///
+/// Other kinds of tokenizer are refused, because what is promised here rests on this one: it accepts
+/// every text, and tokens never reach across white space, so that a text may be cut there.
+pub(crate) struct WordPieceTokenizer {
+    tokenizer: Tokenizer,
+    /// Special tokens before a text.
+    prefix: Vec<u32>,
+    /// Special tokens after a text.
+    suffix: Vec<u32>,
+    largest_id: u32,
+}
+
+impl WordPieceTokenizer {
+    /// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
+    /// padding settings are ignored: a checkpoint keeps those of its training.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] for anything but a tokenizer, [`Error::Unsupported`] for another kind of it.
+    pub(crate) fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| Error::Broken {
+            file: file.to_owned(),
+            expected: "a tokenizer of the `tokenizers` library".to_owned(),
+            found: error.to_string(),
+        })?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| unsupported(file, "a tokenizer", error))?;
+        check_kind(file, &tokenizer)?;
+        let (prefix, suffix) = special_tokens(file, &tokenizer)?;
+        let largest_id = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
+        Ok(Self { tokenizer, prefix, suffix, largest_id })
+    }
+
+    /// The largest id that [`Self::encode`] can produce.
+    pub(crate) fn largest_id(&self) -> u32 {
+        self.largest_id
+    }
+
+    /// How many special tokens frame a text.
+    pub(crate) fn special_tokens(&self) -> usize {
+        self.prefix.len() + self.suffix.len()
+    }
+
+    /// The first tokens of `text` between special tokens, `max_tokens` in all.
+    ///
+    /// `max_tokens` is at least [`Self::special_tokens`].
+    pub(crate) fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
+        let room = max_tokens - self.special_tokens();
+        let mut ids = self.prefix.clone();
+        let mut body = 0;
+        for piece in pieces(text, PIECE_BYTES) {
+            let encoding =
+                self.tokenizer.encode_fast(piece, false).expect("word pieces accept every text");
+            let piece_ids = encoding.get_ids();
+            let kept = piece_ids.len().min(room - body.min(room));
+            ids.extend_from_slice(&piece_ids[..kept]);
+            body += piece_ids.len();
+            if body > room {
+                break;
+            }
+        }
+        ids.extend_from_slice(&self.suffix);
+        EncodedText { ids, truncated: body > room }
+    }
+
+    /// The byte range of every token of `text`, special tokens left out.
+    ///
+    /// Ranges begin and end between characters and do not run backwards. Several tokens that come
+    /// from one character (a Korean syllable) share its range.
+    pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
+        let mut spans = Vec::new();
+        let mut start = 0;
+        for piece in pieces(text, PIECE_BYTES) {
+            let encoding =
+                self.tokenizer.encode(piece, false).expect("word pieces accept every text");
+            let offsets = encoding.get_offsets().iter();
+            spans.extend(offsets.map(|&(from, to)| Span::new(start + from, start + to)));
+            start += piece.len();
+        }
+        spans
+    }
+}
+
+fn check_kind(file: &str, tokenizer: &Tokenizer) -> Result<(), Error> {
+    let ModelWrapper::WordPiece(model) = tokenizer.get_model() else {
+        return Err(unsupported(file, "a WordPiece model", "another one"));
+    };
+    if tokenizer.token_to_id(&model.unk_token).is_none() {
+        let found = format!("none for `{}`", model.unk_token);
+        return Err(unsupported(file, "an id for the unknown token", found));
+    }
+    if !matches!(tokenizer.get_normalizer(), Some(NormalizerWrapper::BertNormalizer(_))) {
+        return Err(unsupported(file, "BertNormalizer as normalizer", "another one"));
+    }
+    if !matches!(tokenizer.get_pre_tokenizer(), Some(PreTokenizerWrapper::BertPreTokenizer(_))) {
+        return Err(unsupported(file, "BertPreTokenizer as pre-tokenizer", "another one"));
+    }
+    Ok(())
+}
+
+/// The special tokens before and after a text, found by encoding one.
+fn special_tokens(file: &str, tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), Error> {
+    let framed = tokenizer
+        .encode_fast("a", true)
+        .map_err(|error| unsupported(file, "a post-processor for single texts", error))?;
+    if framed.get_type_ids().iter().any(|&kind| kind != 0) {
+        return Err(unsupported(file, "token type 0 for a single text", "another one"));
+    }
+    let is_special: Vec<bool> = framed.get_special_tokens_mask().iter().map(|&m| m == 1).collect();
+    let ids = framed.get_ids();
+    let prefix = is_special.iter().take_while(|&&special| special).count();
+    let suffix = is_special.iter().rev().take_while(|&&special| special).count();
+    if prefix == 0 || suffix == 0 || prefix + suffix >= ids.len() {
+        let found = format!("{prefix} before and {suffix} after");
+        return Err(unsupported(file, "special tokens around a text", found));
+    }
+    Ok((ids[..prefix].to_vec(), ids[ids.len() - suffix..].to_vec()))
+}
+
+fn unsupported(file: &str, expected: &str, found: impl ToString) -> Error {
+    Error::Unsupported {
+        file: file.to_owned(),
+        expected: expected.to_owned(),
+        found: found.to_string(),
+    }
+}
+
+/// Cuts `text` into consecutive pieces of at most `limit` bytes, after white space where there is
+/// any, else beside a character that is a token of its own, else between characters.
+///
+/// Cuts change no tokens but in a text without white space for `limit` bytes, where a "word" of that
+/// length, otherwise one unknown token, becomes one per piece.
+fn pieces(text: &str, limit: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (piece, after) = rest.split_at(piece_length(rest, limit));
+        rest = after;
+        Some(piece)
+    })
+}
+
+fn piece_length(text: &str, limit: usize) -> usize {
+    if text.len() <= limit {
+        return text.len();
+    }
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    let window = &text[..text.floor_char_boundary(limit).max(first)];
+    let after_last = |is_cut: fn(char) -> bool| {
+        window.char_indices().rev().find(|(_, c)| is_cut(*c)).map(|(at, c)| at + c.len_utf8())
+    };
+    after_last(|c| c.is_ascii_whitespace())
+        .or_else(|| after_last(|c| c.is_ascii_punctuation() || is_ideograph(c)))
+        .unwrap_or(window.len())
+}
+
+/// The main block of ideographs that BERT tokenises one by one.
+fn is_ideograph(c: char) -> bool {
+    ('\u{4E00}'..='\u{9FFF}').contains(&c)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tiny() -> WordPieceTokenizer {
+        let json = clew_testkit::tiny_tokenizer().to_string();
+        WordPieceTokenizer::try_new("tokenizer.json", json.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_text_is_framed_and_cut_to_the_window_and_the_cut_is_reported() {
+        let tokenizer = tiny();
+        let whole = tokenizer.encode("a b c d", 6);
+        assert_eq!((whole.ids.len(), whole.truncated), (6, false));
+        let cut = tokenizer.encode("a b c d e", 6);
+        assert_eq!((cut.ids.len(), cut.truncated), (6, true));
+        assert_eq!(cut.ids, whole.ids);
+        let empty = tokenizer.encode("", 6);
+        assert_eq!((empty.ids.len(), empty.truncated), (2, false));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_after_its_first_pieces() {
+        let tokenizer = tiny();
+        let long = "a ".repeat(PIECE_BYTES);
+        let encoded = tokenizer.encode(&long, 20);
+        assert_eq!((encoded.ids.len(), encoded.truncated), (20, true));
+        // Every word has a span, over all pieces.
+        let spans = tokenizer.spans(&long);
+        assert_eq!(spans.len(), PIECE_BYTES);
+        assert_eq!(spans.last(), Some(&Span::new(long.len() - 2, long.len() - 1)));
+    }
+
+    #[test]
+    fn spans_lead_back_to_the_text() {
+        let text = "A cat — née Zoë!";
+        let words: Vec<_> = tiny().spans(text).iter().map(|span| span.of(text).unwrap()).collect();
+        assert_eq!(words.concat(), text.replace(' ', ""));
+    }
+
+    #[test]
+    fn a_text_without_white_space_is_cut_beside_characters_that_stand_alone() {
+        let text = "茶".repeat(10);
+        assert!(pieces(&text, 8).all(|piece| piece.len() == 6));
+        let text = "é".repeat(4);
+        assert_eq!(pieces(&text, 3).collect::<String>(), text);
+        assert_eq!(pieces("日", 1).collect::<Vec<_>>(), ["日"]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_rebuild_the_text_within_the_limit(text in "\\PC{0,80}", limit in 4_usize..40) {
+            let cut: Vec<&str> = pieces(&text, limit).collect();
+            prop_assert_eq!(cut.concat(), text.as_str());
+            prop_assert!(cut.iter().all(|piece| !piece.is_empty() && piece.len() <= limit));
+        }
+
+        #[test]
+        fn cutting_after_white_space_changes_no_token(
+            text in "([a-z]{1,6}[ .,!\n]|é |茶){0,60}",
+        ) {
+            let tokenizer = tiny();
+            let mut spaced = String::new();
+            let mut spans = Vec::new();
+            for piece in pieces(&text, 9) {
+                let offset = spaced.len();
+                spans.extend(tokenizer.spans(piece).iter().map(|span| span.shifted(offset)));
+                spaced.push_str(piece);
+            }
+            prop_assert_eq!(spans, tokenizer.spans(&text));
+        }
+
+        #[test]
+        fn any_text_is_accepted_and_its_spans_are_in_order(text in any::<String>()) {
+            let tokenizer = tiny();
+            let spans = tokenizer.spans(&text);
+            prop_assert!(spans.iter().all(|span| span.of(&text).is_some()));
+            prop_assert!(spans.windows(2).all(|pair| pair[0].start <= pair[1].start));
+            let encoded = tokenizer.encode(&text, 10_000);
+            prop_assert_eq!(encoded.ids.len(), spans.len() + 2);
+        }
+    }
+}

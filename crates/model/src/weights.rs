@@ -1,0 +1,160 @@
+//! Tensors of a model by their Hugging Face names, converted to 32-bit floats.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+use crate::Error;
+
+/// A parameter that a model needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Hugging Face name, relative to the model's root.
+    pub(crate) name: String,
+    /// Shape in the file.
+    pub(crate) shape: Vec<usize>,
+}
+
+/// A `.safetensors` file as it was read.
+pub(crate) struct WeightFile {
+    /// Its path relative to the model folder.
+    pub(crate) name: String,
+    /// Its content.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Where a tensor lies.
+struct Stored<'a> {
+    file: &'a str,
+    view: TensorView<'a>,
+}
+
+/// The tensors of one model, by name relative to its root; holds exactly those the model needs.
+pub(crate) struct Weights<'a> {
+    tensors: BTreeMap<String, Stored<'a>>,
+}
+
+impl<'a> Weights<'a> {
+    /// Finds the `parameters` of a model in `files`.
+    ///
+    /// Names may carry the prefix `root` (a checkpoint of a larger model that contains this one) or
+    /// not (a checkpoint of the model alone). Tensors for which `is_ignored` holds are left out.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] for a file that is cut short or no safetensors, a tensor of another shape,
+    /// or one that is stored twice; [`Error::Unsupported`] for one in another number format than
+    /// 32-bit floats, 16-bit floats and bfloat16; [`Error::TensorNames`] when tensors are missing or
+    /// nobody needs them.
+    pub(crate) fn find(
+        files: &'a [WeightFile],
+        root: &str,
+        parameters: &[Parameter],
+        is_ignored: impl Fn(&str) -> bool,
+    ) -> Result<Self, Error> {
+        let mut tensors = BTreeMap::new();
+        for file in files {
+            for (name, view) in parse(file)? {
+                let name = name.strip_prefix(root).unwrap_or(&name).to_owned();
+                if is_ignored(&name) {
+                    continue;
+                }
+                if tensors.contains_key(&name) {
+                    let found = format!("`{name}` twice");
+                    return Err(broken(&file.name, "each tensor once", found));
+                }
+                tensors.insert(name, Stored { file: &file.name, view });
+            }
+        }
+        check_names(files, &tensors, parameters)?;
+        for parameter in parameters {
+            check_format(&tensors[&parameter.name], parameter)?;
+        }
+        Ok(Self { tensors })
+    }
+
+    /// The values of a parameter in the file's order, as 32-bit floats.
+    ///
+    /// # Errors
+    /// [`Error::TensorNames`] for a name that was not among the parameters; [`Error::Broken`] for a
+    /// value that is not finite, which would spoil every vector.
+    pub(crate) fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let stored = self.tensors.get(name).ok_or_else(|| Error::TensorNames {
+            file: "model.safetensors".to_owned(),
+            missing: vec![name.to_owned()],
+            unused: Vec::new(),
+        })?;
+        let bytes = stored.view.data();
+        let values: Vec<f32> = match stored.view.dtype() {
+            Dtype::F16 => pairs(bytes).map(|pair| f16::from_le_bytes(pair).to_f32()).collect(),
+            Dtype::BF16 => pairs(bytes).map(|pair| bf16::from_le_bytes(pair).to_f32()).collect(),
+            // `find` admits no other format than these three.
+            _ => {
+                let (quads, _) = bytes.as_chunks::<4>();
+                quads.iter().map(|quad| f32::from_le_bytes(*quad)).collect()
+            }
+        };
+        if values.iter().any(|value| !value.is_finite()) {
+            let found = format!("a value in `{name}` that is not");
+            return Err(broken(stored.file, "finite numbers", found));
+        }
+        Ok(values)
+    }
+}
+
+fn parse(file: &WeightFile) -> Result<Vec<(String, TensorView<'_>)>, Error> {
+    match SafeTensors::deserialize(&file.bytes) {
+        Ok(tensors) => Ok(tensors.tensors()),
+        Err(error) => {
+            let found = format!("{} bytes that are not ({error})", file.bytes.len());
+            Err(broken(&file.name, "a complete safetensors file", found))
+        }
+    }
+}
+
+fn check_names(
+    files: &[WeightFile],
+    tensors: &BTreeMap<String, Stored<'_>>,
+    parameters: &[Parameter],
+) -> Result<(), Error> {
+    let needed: BTreeSet<&str> = parameters.iter().map(|needed| needed.name.as_str()).collect();
+    let stored: BTreeSet<&str> = tensors.keys().map(String::as_str).collect();
+    if needed == stored {
+        return Ok(());
+    }
+    let owned = |name: &&str| (*name).to_owned();
+    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
+    Err(Error::TensorNames {
+        file: names.join(", "),
+        missing: needed.difference(&stored).map(owned).collect(),
+        unused: stored.difference(&needed).map(owned).collect(),
+    })
+}
+
+fn check_format(stored: &Stored<'_>, parameter: &Parameter) -> Result<(), Error> {
+    let name = &parameter.name;
+    if stored.view.shape() != parameter.shape {
+        return Err(Error::Inconsistent {
+            file: stored.file.to_owned(),
+            other: "config.json".to_owned(),
+            expected: format!("`{name}` of shape {:?}", parameter.shape),
+            found: format!("{:?}", stored.view.shape()),
+        });
+    }
+    match stored.view.dtype() {
+        Dtype::F32 | Dtype::F16 | Dtype::BF16 => Ok(()),
+        other => Err(Error::Unsupported {
+            file: stored.file.to_owned(),
+            expected: format!("`{name}` in F32, F16 or BF16"),
+            found: format!("{other:?}"),
+        }),
+    }
+}
+
+fn broken(file: &str, expected: &str, found: String) -> Error {
+    Error::Broken { file: file.to_owned(), expected: expected.to_owned(), found }
+}
+
+fn pairs(bytes: &[u8]) -> impl Iterator<Item = [u8; 2]> + '_ {
+    bytes.as_chunks::<2>().0.iter().copied()
+}

@@ -1,0 +1,192 @@
+//! Which instructions compute, and the few vector operations that the rest of the crate is written in.
+//!
+//! The forward pass is written once, generic over [`Instructions`]. A value of an implementing type can only be had
+//! where the processor has the instructions (`detect`), so its methods are safe to call: the value is the proof.
+//! The compiler turns them into single instructions only inside a function compiled for those instructions, so each
+//! hot loop is a [`Routine`] that is run through [`Instructions::enter`].
+
+use std::fmt;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512_bf16;
+
+/// In which format the large matrix products read their factors; sums are always 32-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// 32-bit floats throughout.
+    Float32,
+    /// Weights and activations rounded to bfloat16 (8 bits of significand): half the memory, twice the speed.
+    BFloat16,
+}
+
+/// A family of x86-64 instructions that the forward pass is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kernel {
+    /// AVX-512 with bfloat16 dot products.
+    Avx512Bf16,
+    /// AVX-512 in 32-bit floats.
+    Avx512,
+    /// AVX2 with fused multiply-add in 32-bit floats.
+    Avx2,
+}
+
+impl Kernel {
+    /// Every kernel, fastest first.
+    pub const ALL: [Self; 3] = [Self::Avx512Bf16, Self::Avx512, Self::Avx2];
+
+    /// The fastest supported kernel that is at least as precise as `precision`, or `None` where only a general engine
+    /// will do.
+    ///
+    /// Asking for [`Precision::BFloat16`] permits rounding and does not demand it: a processor without bfloat16
+    /// instructions gets a 32-bit kernel.
+    #[must_use]
+    pub fn detect(precision: Precision) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| {
+            let is_precise_enough = precision == Precision::BFloat16 || kernel.precision() == Precision::Float32;
+            is_precise_enough && kernel.is_supported()
+        })
+    }
+
+    /// Whether this processor and operating system can run the kernel.
+    #[must_use]
+    pub fn is_supported(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        match self {
+            Self::Avx512Bf16 => avx512_bf16::Avx512Bf16::detect().is_some(),
+            Self::Avx512 => avx512::Avx512::detect().is_some(),
+            Self::Avx2 => avx2::Avx2::detect().is_some(),
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// The format in which the kernel multiplies.
+    #[must_use]
+    pub fn precision(self) -> Precision {
+        match self {
+            Self::Avx512Bf16 => Precision::BFloat16,
+            Self::Avx512 | Self::Avx2 => Precision::Float32,
+        }
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Avx512Bf16 => "avx512-bf16",
+            Self::Avx512 => "avx512",
+            Self::Avx2 => "avx2",
+        })
+    }
+}
+
+/// A number as the matrix products read it.
+pub(crate) trait Element: Copy + Default + Send + Sync + 'static {
+    fn from_f32(value: f32) -> Self;
+}
+
+impl Element for f32 {
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+}
+
+impl Element for half::bf16 {
+    fn from_f32(value: f32) -> Self {
+        Self::from_f32(value)
+    }
+}
+
+/// Arithmetic on a vector of 32-bit floats, lane by lane.
+pub(crate) trait Lanes: Copy {
+    type Vector: Copy;
+    /// Number of lanes.
+    const COUNT: usize;
+
+    fn splat(self, value: f32) -> Self::Vector;
+    /// Reads the first [`Self::COUNT`] of `values`, which must have as many.
+    fn load(self, values: &[f32]) -> Self::Vector;
+    /// Writes the first [`Self::COUNT`] of `values`, which must have as many.
+    fn store(self, vector: Self::Vector, values: &mut [f32]);
+    fn add(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
+    fn subtract(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
+    fn multiply(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
+    fn divide(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
+    /// `left * right + addend`, rounded once.
+    fn multiply_add(self, left: Self::Vector, right: Self::Vector, addend: Self::Vector) -> Self::Vector;
+    fn maximum(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
+    fn absolute(self, vector: Self::Vector) -> Self::Vector;
+    /// The nearest whole numbers.
+    fn round(self, vector: Self::Vector) -> Self::Vector;
+    /// `vector * 2^exponent` for whole exponents from -126 to 127.
+    fn scale_by_power_of_two(self, vector: Self::Vector, exponent: Self::Vector) -> Self::Vector;
+    /// Sum over the lanes.
+    fn sum(self, vector: Self::Vector) -> f32;
+    /// Largest of the lanes.
+    fn largest(self, vector: Self::Vector) -> f32;
+}
+
+/// An instruction set's way to multiply matrices.
+///
+/// One step of a product takes [`Self::DEPTH`] neighbouring elements of a row of the left factor, multiplies them with
+/// as many of each column of a panel of the right factor, and adds the products to one lane per column.
+pub(crate) trait Instructions: Copy + Send + Sync + 'static {
+    type Lanes: Lanes;
+    type Element: Element;
+    /// A vector of [`Self::DEPTH`] elements per lane.
+    type Operand: Copy;
+    /// Elements that one step sums into a lane.
+    const DEPTH: usize;
+    /// Rows of the register tile: as many as leave two registers per row, two for the panel and one for the row.
+    const TILE_ROWS: usize;
+    /// Columns of the register tile, and so of a panel.
+    const PANEL_COLUMNS: usize = 2 * <Self::Lanes as Lanes>::COUNT;
+
+    fn lanes(self) -> Self::Lanes;
+
+    /// Runs `routine` in a function compiled for these instructions.
+    fn enter<R: Routine<Self>>(self, routine: R);
+
+    /// Reads `DEPTH` elements for each lane from the start of `elements`, which must have as many.
+    fn load_operand(self, elements: &[Self::Element]) -> Self::Operand;
+
+    /// Repeats the `DEPTH` elements at `elements` in every lane.
+    ///
+    /// # Safety
+    ///
+    /// `elements` must be valid for reads of `DEPTH` elements.
+    unsafe fn broadcast_operand(self, elements: *const Self::Element) -> Self::Operand;
+
+    /// `sums` plus the products of `row` and `column`.
+    fn multiply_add(self, row: Self::Operand, column: Self::Operand, sums: Vector<Self>) -> Vector<Self>;
+
+    /// Rounds `vector` to elements and writes them to the start of `elements`, which must have one per lane.
+    fn store_rounded(self, vector: Vector<Self>, elements: &mut [Self::Element]);
+}
+
+/// Asks for `elements` to be brought into the second-level cache; changes nothing but the time of a later read.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn prefetch<E>(elements: &[E]) {
+    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+
+    for line in elements.chunks(crate::aligned::LINE_BYTES / size_of::<E>()) {
+        // SAFETY: a prefetch reads nothing that the program could see and faults on no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn prefetch<E>(_: &[E]) {}
+
+/// The vector type of `I`.
+pub(crate) type Vector<I> = <<I as Instructions>::Lanes as Lanes>::Vector;
+
+/// A hot loop; implementations of `run` are `#[inline(always)]`, so that they are compiled within
+/// [`Instructions::enter`].
+pub(crate) trait Routine<I> {
+    fn run(self, instructions: I);
+}

@@ -1,0 +1,139 @@
+//! The model that callers hold: checks their input and runs it group by group.
+
+use std::fmt;
+
+use crate::forward::{Encode, Workspace};
+use crate::weights::TensorSource;
+use crate::{Config, Error, Kernel};
+
+/// Sequences are run together until they have this many tokens: enough to use each weight panel many times while it
+/// is in the cache, and few enough that the activations stay there too. It also bounds the workspace.
+const fn parse(s: &str) -> usize { let b = s.as_bytes(); let mut n = 0; let mut i = 0; while i < b.len() { n = n * 10 + (b[i] - b'0') as usize; i += 1; } n }
+const GROUP_TOKENS: usize = parse(match option_env!("GT") { Some(s) => s, None => "384" });
+
+/// A BERT encoder packed for one kernel. Immutable; share it among threads and give each its own [`Workspace`].
+pub struct PackedBert {
+    config: Config,
+    kernel: Kernel,
+    encoder: Box<dyn Encode>,
+}
+
+impl fmt::Debug for PackedBert {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { config, kernel, encoder: _ } = self;
+        formatter.debug_struct("PackedBert").field("config", config).field("kernel", kernel).finish_non_exhaustive()
+    }
+}
+
+impl PackedBert {
+    /// Reads the tensors that [`tensor_names`](crate::tensor_names) lists from `source`, each once, and packs them.
+    ///
+    /// `source` returns a tensor's values in row-major order, matrices as `[outputs, inputs]`. Besides the model, at
+    /// most one layer's tensors are held at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnsupportedShape`] and [`Error::UnsupportedKernel`] before anything is read;
+    /// [`Error::MissingTensor`] when `source` returns `None`; [`Error::TensorLength`] when a tensor does not fit
+    /// `config`.
+    pub fn try_new(
+        config: Config,
+        kernel: Kernel,
+        source: &mut dyn FnMut(&str) -> Option<Vec<f32>>,
+    ) -> Result<Self, Error> {
+        config.check()?;
+        Ok(Self { config, kernel, encoder: load(&config, kernel, source)? })
+    }
+
+    /// The model's shape.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The kernel that the weights are packed for.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Computes the last hidden states of `sequences` into `hidden_states`: `[tokens, hidden]` row by row, the tokens of
+    /// the first sequence first, without padding. Earlier contents are replaced.
+    ///
+    /// A sequence's states depend, bit for bit, on that sequence alone. The batch may be of any size, as it is worked
+    /// off in groups; sequences of similar length need not be sorted together.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::EmptySequence`], [`Error::SequenceTooLong`] and [`Error::UnknownToken`] for the first sequence at fault;
+    /// nothing is computed then and `hidden_states` is left as it was.
+    pub fn forward(
+        &self,
+        sequences: &[&[u32]],
+        workspace: &mut Workspace,
+        hidden_states: &mut Vec<f32>,
+    ) -> Result<(), Error> {
+        for (index, sequence) in sequences.iter().enumerate() {
+            self.check(index, sequence)?;
+        }
+        let values: usize = sequences.iter().map(|sequence| sequence.len() * self.config.hidden).sum();
+        hidden_states.clear();
+        hidden_states.resize(values, 0.0);
+
+        let (mut sequences, mut states) = (sequences, hidden_states.as_mut_slice());
+        while !sequences.is_empty() {
+            let (count, tokens) = leading_group(sequences);
+            let (group, later_sequences) = sequences.split_at(count);
+            let (group_states, later_states) = states.split_at_mut(tokens * self.config.hidden);
+            self.encoder.encode(group, workspace, group_states);
+            (sequences, states) = (later_sequences, later_states);
+        }
+        Ok(())
+    }
+
+    fn check(&self, index: usize, sequence: &[u32]) -> Result<(), Error> {
+        let Config { vocabulary, positions, .. } = self.config;
+        if sequence.is_empty() {
+            return Err(Error::EmptySequence { sequence: index });
+        }
+        if sequence.len() > positions {
+            return Err(Error::SequenceTooLong { sequence: index, length: sequence.len(), limit: positions });
+        }
+        match sequence.iter().position(|&token| token as usize >= vocabulary) {
+            None => Ok(()),
+            Some(position) => {
+                Err(Error::UnknownToken { sequence: index, position, token: sequence[position], vocabulary })
+            }
+        }
+    }
+}
+
+/// How many of the first sequences to run together, at least one, and how many tokens they have.
+fn leading_group(sequences: &[&[u32]]) -> (usize, usize) {
+    let mut tokens = 0;
+    for (count, sequence) in sequences.iter().enumerate() {
+        if count > 0 && tokens + sequence.len() > GROUP_TOKENS {
+            return (count, tokens);
+        }
+        tokens += sequence.len();
+    }
+    (sequences.len(), tokens)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn load(config: &Config, kernel: Kernel, source: TensorSource<'_>) -> Result<Box<dyn Encode>, Error> {
+    use crate::forward::Encoder;
+    use crate::kernel::{avx2::Avx2, avx512::Avx512, avx512_bf16::Avx512Bf16};
+
+    let unsupported = Error::UnsupportedKernel(kernel);
+    Ok(match kernel {
+        Kernel::Avx512Bf16 => Box::new(Encoder::load(Avx512Bf16::detect().ok_or(unsupported)?, config, source)?),
+        Kernel::Avx512 => Box::new(Encoder::load(Avx512::detect().ok_or(unsupported)?, config, source)?),
+        Kernel::Avx2 => Box::new(Encoder::load(Avx2::detect().ok_or(unsupported)?, config, source)?),
+    })
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn load(_: &Config, kernel: Kernel, _: TensorSource<'_>) -> Result<Box<dyn Encode>, Error> {
+    Err(Error::UnsupportedKernel(kernel))
+}

@@ -1,0 +1,102 @@
+//! Cutting documents into chunks.
+//!
+//! A chunker decides on spans by counting tokens in a map made once for the whole document; the
+//! key text of each span is then tokenised as the encoder will read it, and a passage that turns
+//! out too long there is halved. So the limit is exact for tokenizers whose count of a whole
+//! differs from the sum of its parts, and the text is tokenised about twice whatever its shape.
+
+mod key_text;
+mod outline;
+mod pack;
+mod token_map;
+mod unit;
+mod window;
+
+use clew_core::{Chunk, Chunking, Document, Span};
+
+use crate::{cut, sentences};
+use key_text::KeyTexts;
+use outline::Outline;
+use pack::Packer;
+use token_map::TokenMap;
+use unit::{Grain, Unit};
+
+/// Tokens an encoder adds around what it reads.
+const SPECIAL_TOKENS: usize = 2;
+
+/// Cuts `document` into chunks.
+///
+/// `token_spans` gives the byte range of each token of a text in order, special tokens left out;
+/// `window_tokens` is what the encoder reads of a text at most, special tokens included.
+///
+/// - Spans ascend and leave nothing out. Without overlap they partition the text; with it, each
+///   begins at or before the end of the last.
+/// - No chunk begins or ends inside a grapheme cluster, and none is white space alone. A text of
+///   only white space has no chunks.
+/// - No passage has more tokens, as counted in its key text, than the chunking allows or the window
+///   holds, unless it is a single grapheme cluster.
+/// - The key text is the title, the headings above the passage that it does not itself contain,
+///   and the passage without the white space around it, each on lines of their own. What goes
+///   before the passage takes at most a quarter of the window and is shortened to what the
+///   passage leaves free.
+///
+/// Cost is linear in the text, about two passes of the tokenizer; it blocks.
+pub fn chunk(
+    document: &Document,
+    chunking: &Chunking,
+    token_spans: &dyn Fn(&str) -> Vec<Span>,
+    window_tokens: usize,
+) -> Vec<Chunk> {
+    let text = document.text.as_str();
+    if !cut::holds_ink(text) {
+        return Vec::new();
+    }
+    let max_tokens =
+        (chunking.max_tokens() as usize).min(window_tokens.saturating_sub(SPECIAL_TOKENS)).max(1);
+    let tokens = TokenMap::new(text, token_spans);
+    let outline = match chunking {
+        Chunking::Sections { .. } => Outline::of(text, document.media_type),
+        Chunking::Sentences { .. } | Chunking::Tokens { .. } => Outline::default(),
+    };
+    let packer = Packer { text, tokens: &tokens, outline: &outline, max_tokens };
+    let spans = match *chunking {
+        Chunking::Tokens { overlap_tokens, .. } => {
+            window::windows(text, &tokens, max_tokens, overlap_tokens as usize)
+        }
+        Chunking::Sentences { .. } => packer.pack(
+            sentences(text).into_iter().map(|span| Unit::new(span, Grain::Sentence)).collect(),
+        ),
+        Chunking::Sections { .. } => packer.pack(outline.units(text)),
+    };
+    let keys = KeyTexts { document, outline: &outline, token_spans, window_tokens };
+    chunks(text, spans, &keys, max_tokens)
+}
+
+/// Gives each span its key text, halving those whose passage has too many tokens in it.
+fn chunks(text: &str, spans: Vec<Span>, keys: &KeyTexts<'_>, max_tokens: usize) -> Vec<Chunk> {
+    let mut chunks: Vec<Chunk> = Vec::with_capacity(spans.len());
+    let mut pending: Vec<Span> = spans.into_iter().rev().collect();
+    while let Some(mut span) = pending.pop() {
+        if let Some(last) = chunks.last() {
+            // An overlapping window may reach back beyond the second half of the last one.
+            span.start = span.start.max(last.span.start);
+        }
+        let key = keys.compose(span);
+        if key.passage_tokens > max_tokens
+            && let Some((left, right)) = cut::halves(text, span)
+        {
+            pending.extend([right, left]);
+            continue;
+        }
+        chunks.push(Chunk {
+            ordinal: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+            span,
+            key_text: key.text,
+            tokens: u32::try_from(key.tokens + SPECIAL_TOKENS).unwrap_or(u32::MAX),
+        });
+    }
+    chunks
+}
+
+#[cfg(test)]
+mod tests;

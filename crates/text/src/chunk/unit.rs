@@ -1,0 +1,69 @@
+//! What chunks are packed from: blocks, sentences, words, each cut finer only where it must be.
+
+use clew_core::Span;
+
+use super::outline::Outline;
+use super::token_map::TokenMap;
+use crate::{cut, sentence::sentences};
+
+/// How fine a unit is already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// A paragraph, a list, a table, a code block.
+    Block,
+    /// A list item, a table row, a paragraph of a quotation.
+    Entry,
+    /// A sentence, or a line that stands alone.
+    Sentence,
+    /// A run without white space.
+    Word,
+    /// A run of grapheme clusters.
+    Graphemes,
+}
+
+/// A part of a document that goes into one chunk if it can.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    pub(super) span: Span,
+    pub(super) grain: Grain,
+    /// Whether no chunk may reach across its beginning.
+    pub(super) begins_section: bool,
+    /// Whether it is of no use without what follows.
+    pub(super) is_heading: bool,
+}
+
+impl Unit {
+    pub(super) fn new(span: Span, grain: Grain) -> Self {
+        Self { span, grain, begins_section: false, is_heading: false }
+    }
+
+    /// This unit in pieces of the next finer grain, or `None` if there is none.
+    pub(super) fn finer(
+        &self,
+        text: &str,
+        outline: &Outline,
+        tokens: &TokenMap,
+        max_tokens: usize,
+    ) -> Option<Vec<Self>> {
+        let span = self.span;
+        let (grain, pieces) = match self.grain {
+            Grain::Block => {
+                (Grain::Entry, cut::at(text, span, outline.entries_in(span).iter().copied()))
+            }
+            Grain::Entry => {
+                let pieces = sentences(&text[span.start..span.end]);
+                (Grain::Sentence, pieces.into_iter().map(|p| p.shifted(span.start)).collect())
+            }
+            Grain::Sentence => (Grain::Word, cut::words(text, span)),
+            Grain::Word => {
+                let fits = |piece| tokens.count(piece) <= max_tokens;
+                (Grain::Graphemes, cut::fill(text, span, fits))
+            }
+            Grain::Graphemes => return None,
+        };
+        let mut units: Vec<Self> =
+            pieces.into_iter().map(|span| Self { span, grain, ..*self }).collect();
+        units.iter_mut().skip(1).for_each(|unit| unit.begins_section = false);
+        Some(units)
+    }
+}
