@@ -27,19 +27,27 @@ fn forward(criterion: &mut Criterion) {
             eprintln!("kernel {kernel} is not supported by this processor and was not measured");
             continue;
         }
-        let model = PackedBert::try_new(MINI_LM_L6, kernel, &mut small_weights).expect("the source has every tensor");
+        let model = PackedBert::try_new(MINI_LM_L6, kernel, &mut small_weights)
+            .expect("the source has every tensor");
         let mut workspace = Workspace::default();
         let mut hidden_states = Vec::new();
         for (count, length) in BATCHES {
             let tokens: Vec<Vec<u32>> = (0..count).map(|index| sequence(index, length)).collect();
             let sequences: Vec<&[u32]> = tokens.iter().map(Vec::as_slice).collect();
             group.throughput(Throughput::Elements((count * length) as u64));
-            group.bench_function(BenchmarkId::new(kernel.to_string(), format!("{count}x{length}")), |bencher| {
-                bencher.iter(|| {
-                    let result = model.forward(black_box(&sequences), &mut workspace, &mut hidden_states);
-                    result.expect("the batch is valid");
-                });
-            });
+            group.bench_function(
+                BenchmarkId::new(kernel.to_string(), format!("{count}x{length}")),
+                |bencher| {
+                    bencher.iter(|| {
+                        let result = model.forward(
+                            black_box(&sequences),
+                            &mut workspace,
+                            &mut hidden_states,
+                        );
+                        result.expect("the batch is valid");
+                    });
+                },
+            );
         }
     }
     group.finish();
@@ -47,7 +55,9 @@ fn forward(criterion: &mut Criterion) {
 
 /// Token ids spread over the vocabulary, so that the embedding table is read as a text would read it.
 fn sequence(index: usize, length: usize) -> Vec<u32> {
-    (0..length).map(|position| ((index * 7919 + position * 104_729) % MINI_LM_L6.vocabulary) as u32).collect()
+    (0..length)
+        .map(|position| ((index * 7919 + position * 104_729) % MINI_LM_L6.vocabulary) as u32)
+        .collect()
 }
 
 /// Weights of both signs within 0.05. The speed does not depend on them, as long as sums neither overflow nor vanish.

@@ -3,7 +3,7 @@
 use crate::rows::RowsMut;
 
 /// Bytes of a cache line, and of the widest vector.
-pub(crate) const LINE_BYTES: usize = 64;
+const LINE_BYTES: usize = 64;
 
 /// A zero-initialised buffer whose first element lies on a cache line.
 ///

@@ -75,11 +75,9 @@ impl<E: Element> Head<'_, E> {
             let mut scores = buffers.scores.rows(rows, padded_tokens);
             let mut weights = buffers.weights.rows(rows, padded_tokens);
             let queries = self.queries.rows(first_token, rows);
-            for (index, panel) in keys.chunks_exact(I::PANEL_COLUMNS * head_width).enumerate() {
-                let output_stride = scores.stride();
-                let output = scores.from(0, index * I::PANEL_COLUMNS);
-                instructions.enter(Tile { rows: queries, panel, output, output_stride });
-            }
+            let output_stride = scores.stride();
+            let output = scores.from(0, 0);
+            instructions.enter(Tile { rows: queries, panels: keys, output, output_stride });
             instructions.enter(Exponentiate {
                 scores: &mut scores,
                 tokens,
@@ -89,9 +87,17 @@ impl<E: Element> Head<'_, E> {
             });
             let output = context.block(first_token..first_token + rows, 0..head_width);
             let mut scaled = ScaleRows { factors: &inverse_sums, output };
+            let weights = weights.as_rows().columns(0, value_depth);
             for (index, panel) in values.chunks_exact(I::PANEL_COLUMNS * value_depth).enumerate() {
                 let position = TilePosition { row: 0, column: index * I::PANEL_COLUMNS, rows };
-                multiply_tile(instructions, weights.as_rows(), panel, position, &mut tile_buffer, &mut scaled);
+                multiply_tile(
+                    instructions,
+                    weights,
+                    panel,
+                    position,
+                    &mut tile_buffer,
+                    &mut scaled,
+                );
             }
         }
     }
@@ -128,7 +134,8 @@ impl<I: Instructions> Routine<I> for Exponentiate<'_, '_, I::Element> {
             }
             let largest = lanes.splat(lanes.largest(largest));
             let mut sum = lanes.splat(0.0);
-            for (scores, weights) in scores.chunks_exact(width).zip(weights.chunks_exact_mut(width)) {
+            for (scores, weights) in scores.chunks_exact(width).zip(weights.chunks_exact_mut(width))
+            {
                 let difference = lanes.subtract(lanes.load(scores), largest);
                 let weight = exponential(lanes, lanes.multiply(difference, scale));
                 sum = lanes.add(sum, weight);

@@ -49,15 +49,30 @@ impl Config {
             ("positions", self.positions),
             ("token_types", self.token_types),
         ] {
-            require(field, value, "between 1 and 16777216", (1..=LARGEST_DIMENSION).contains(&value))?;
+            require(
+                field,
+                value,
+                "between 1 and 16777216",
+                (1..=LARGEST_DIMENSION).contains(&value),
+            )?;
         }
-        require("hidden", self.hidden, "a multiple of `heads`", self.hidden.is_multiple_of(self.heads))?;
+        require(
+            "hidden",
+            self.hidden,
+            "a multiple of `heads`",
+            self.hidden.is_multiple_of(self.heads),
+        )?;
         let head = self.head_width();
         require("hidden / heads", head, "a multiple of 32", head.is_multiple_of(WIDTH_MULTIPLE))?;
         let is_whole = self.intermediate.is_multiple_of(WIDTH_MULTIPLE);
         require("intermediate", self.intermediate, "a multiple of 32", is_whole)?;
         let epsilon = self.layer_norm_epsilon;
-        require("layer_norm_epsilon", epsilon, "positive and finite", epsilon > 0.0 && epsilon.is_finite())
+        require(
+            "layer_norm_epsilon",
+            epsilon,
+            "positive and finite",
+            epsilon > 0.0 && epsilon.is_finite(),
+        )
     }
 
     pub(crate) fn head_width(&self) -> usize {

@@ -9,7 +9,9 @@ use crate::Kernel;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The kernels do not handle this shape.
-    #[error("`{field}` is {value}, but the packed kernels need it to be {expected}; use a general engine")]
+    #[error(
+        "`{field}` is {value}, but the packed kernels need it to be {expected}; use a general engine"
+    )]
     UnsupportedShape {
         /// The configuration field at fault.
         field: &'static str,
@@ -44,7 +46,9 @@ pub enum Error {
         sequence: usize,
     },
     /// A sequence has more tokens than the model has positions.
-    #[error("sequence {sequence} has {length} tokens, but the model reads at most {limit}; shorten it")]
+    #[error(
+        "sequence {sequence} has {length} tokens, but the model reads at most {limit}; shorten it"
+    )]
     SequenceTooLong {
         /// Position in the batch, from 0.
         sequence: usize,

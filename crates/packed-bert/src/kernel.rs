@@ -46,7 +46,8 @@ impl Kernel {
     #[must_use]
     pub fn detect(precision: Precision) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| {
-            let is_precise_enough = precision == Precision::BFloat16 || kernel.precision() == Precision::Float32;
+            let is_precise_enough =
+                precision == Precision::BFloat16 || kernel.precision() == Precision::Float32;
             is_precise_enough && kernel.is_supported()
         })
     }
@@ -117,7 +118,12 @@ pub(crate) trait Lanes: Copy {
     fn multiply(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn divide(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     /// `left * right + addend`, rounded once.
-    fn multiply_add(self, left: Self::Vector, right: Self::Vector, addend: Self::Vector) -> Self::Vector;
+    fn multiply_add(
+        self,
+        left: Self::Vector,
+        right: Self::Vector,
+        addend: Self::Vector,
+    ) -> Self::Vector;
     fn maximum(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn absolute(self, vector: Self::Vector) -> Self::Vector;
     /// The nearest whole numbers.
@@ -162,25 +168,16 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     unsafe fn broadcast_operand(self, elements: *const Self::Element) -> Self::Operand;
 
     /// `sums` plus the products of `row` and `column`.
-    fn multiply_add(self, row: Self::Operand, column: Self::Operand, sums: Vector<Self>) -> Vector<Self>;
+    fn multiply_add(
+        self,
+        row: Self::Operand,
+        column: Self::Operand,
+        sums: Vector<Self>,
+    ) -> Vector<Self>;
 
     /// Rounds `vector` to elements and writes them to the start of `elements`, which must have one per lane.
     fn store_rounded(self, vector: Vector<Self>, elements: &mut [Self::Element]);
 }
-
-/// Asks for `elements` to be brought into the second-level cache; changes nothing but the time of a later read.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn prefetch<E>(elements: &[E]) {
-    use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-
-    for line in elements.chunks(crate::aligned::LINE_BYTES / size_of::<E>()) {
-        // SAFETY: a prefetch reads nothing that the program could see and faults on no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn prefetch<E>(_: &[E]) {}
 
 /// The vector type of `I`.
 pub(crate) type Vector<I> = <<I as Instructions>::Lanes as Lanes>::Vector;

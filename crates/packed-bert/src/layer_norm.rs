@@ -43,7 +43,11 @@ impl<I: Instructions> Routine<I> for Normalise<'_, '_, I::Element> {
             for (index, values) in row.chunks_exact_mut(width).enumerate() {
                 let column = index * width;
                 let standard = lanes.multiply(lanes.subtract(lanes.load(values), mean), scale);
-                let normal = lanes.multiply_add(standard, lanes.load(&gain[column..]), lanes.load(&bias[column..]));
+                let normal = lanes.multiply_add(
+                    standard,
+                    lanes.load(&gain[column..]),
+                    lanes.load(&bias[column..]),
+                );
                 lanes.store(normal, values);
                 instructions.store_rounded(normal, &mut rounded[column..]);
             }

@@ -8,8 +8,7 @@ use crate::{Config, Error, Kernel};
 
 /// Sequences are run together until they have this many tokens: enough to use each weight panel many times while it
 /// is in the cache, and few enough that the activations stay there too. It also bounds the workspace.
-const fn parse(s: &str) -> usize { let b = s.as_bytes(); let mut n = 0; let mut i = 0; while i < b.len() { n = n * 10 + (b[i] - b'0') as usize; i += 1; } n }
-const GROUP_TOKENS: usize = parse(match option_env!("GT") { Some(s) => s, None => "384" });
+const GROUP_TOKENS: usize = 384;
 
 /// A BERT encoder packed for one kernel. Immutable; share it among threads and give each its own [`Workspace`].
 pub struct PackedBert {
@@ -21,7 +20,11 @@ pub struct PackedBert {
 impl fmt::Debug for PackedBert {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { config, kernel, encoder: _ } = self;
-        formatter.debug_struct("PackedBert").field("config", config).field("kernel", kernel).finish_non_exhaustive()
+        formatter
+            .debug_struct("PackedBert")
+            .field("config", config)
+            .field("kernel", kernel)
+            .finish_non_exhaustive()
     }
 }
 
@@ -76,7 +79,8 @@ impl PackedBert {
         for (index, sequence) in sequences.iter().enumerate() {
             self.check(index, sequence)?;
         }
-        let values: usize = sequences.iter().map(|sequence| sequence.len() * self.config.hidden).sum();
+        let values: usize =
+            sequences.iter().map(|sequence| sequence.len() * self.config.hidden).sum();
         hidden_states.clear();
         hidden_states.resize(values, 0.0);
 
@@ -97,13 +101,20 @@ impl PackedBert {
             return Err(Error::EmptySequence { sequence: index });
         }
         if sequence.len() > positions {
-            return Err(Error::SequenceTooLong { sequence: index, length: sequence.len(), limit: positions });
+            return Err(Error::SequenceTooLong {
+                sequence: index,
+                length: sequence.len(),
+                limit: positions,
+            });
         }
         match sequence.iter().position(|&token| token as usize >= vocabulary) {
             None => Ok(()),
-            Some(position) => {
-                Err(Error::UnknownToken { sequence: index, position, token: sequence[position], vocabulary })
-            }
+            Some(position) => Err(Error::UnknownToken {
+                sequence: index,
+                position,
+                token: sequence[position],
+                vocabulary,
+            }),
         }
     }
 }
@@ -121,15 +132,25 @@ fn leading_group(sequences: &[&[u32]]) -> (usize, usize) {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn load(config: &Config, kernel: Kernel, source: TensorSource<'_>) -> Result<Box<dyn Encode>, Error> {
+fn load(
+    config: &Config,
+    kernel: Kernel,
+    source: TensorSource<'_>,
+) -> Result<Box<dyn Encode>, Error> {
     use crate::forward::Encoder;
     use crate::kernel::{avx2::Avx2, avx512::Avx512, avx512_bf16::Avx512Bf16};
 
     let unsupported = Error::UnsupportedKernel(kernel);
     Ok(match kernel {
-        Kernel::Avx512Bf16 => Box::new(Encoder::load(Avx512Bf16::detect().ok_or(unsupported)?, config, source)?),
-        Kernel::Avx512 => Box::new(Encoder::load(Avx512::detect().ok_or(unsupported)?, config, source)?),
-        Kernel::Avx2 => Box::new(Encoder::load(Avx2::detect().ok_or(unsupported)?, config, source)?),
+        Kernel::Avx512Bf16 => {
+            Box::new(Encoder::load(Avx512Bf16::detect().ok_or(unsupported)?, config, source)?)
+        }
+        Kernel::Avx512 => {
+            Box::new(Encoder::load(Avx512::detect().ok_or(unsupported)?, config, source)?)
+        }
+        Kernel::Avx2 => {
+            Box::new(Encoder::load(Avx2::detect().ok_or(unsupported)?, config, source)?)
+        }
     })
 }
 

@@ -19,7 +19,11 @@ impl<E: Element> Panels<E> {
     /// Rounds and packs `weights`, one row per column of the product, as in `y = x W^T`: `[columns, depth]`.
     ///
     /// The number of columns is a multiple of the panel's.
-    pub(crate) fn from_weights<I: Instructions<Element = E>>(instructions: I, weights: &[f32], depth: usize) -> Self {
+    pub(crate) fn from_weights<I: Instructions<Element = E>>(
+        instructions: I,
+        weights: &[f32],
+        depth: usize,
+    ) -> Self {
         let rounded: Vec<E> = weights.iter().map(|&weight| E::from_f32(weight)).collect();
         let mut elements = Aligned::zeroed(rounded.len());
         let columns = Rows::contiguous(&rounded, depth);
@@ -27,13 +31,8 @@ impl<E: Element> Panels<E> {
         Self { elements, panel_length: I::PANEL_COLUMNS * depth }
     }
 
-    /// Number of panels.
-    pub(crate) fn count(&self) -> usize {
-        self.elements.as_slice().len() / self.panel_length
-    }
-
-    pub(crate) fn panel(&self, index: usize) -> &[E] {
-        &self.elements.as_slice()[index * self.panel_length..][..self.panel_length]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[E]> {
+        self.elements.as_slice().chunks_exact(self.panel_length)
     }
 }
 
@@ -49,7 +48,9 @@ impl<I: Instructions> Routine<I> for PackColumns<'_, I::Element> {
     #[inline(always)]
     fn run(self, _: I) {
         let Self { columns, panels } = self;
-        for (index, panel) in panels.chunks_exact_mut(I::PANEL_COLUMNS * columns.width()).enumerate() {
+        for (index, panel) in
+            panels.chunks_exact_mut(I::PANEL_COLUMNS * columns.width()).enumerate()
+        {
             let first = index * I::PANEL_COLUMNS;
             let present = columns.count().saturating_sub(first).min(I::PANEL_COLUMNS);
             if present < I::PANEL_COLUMNS {

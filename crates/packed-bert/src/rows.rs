@@ -46,7 +46,12 @@ impl<'a, E> Rows<'a, E> {
 
     /// `width` of the columns from column `first` on.
     pub(crate) fn columns(&self, first: usize, width: usize) -> Self {
-        assert!(first + width <= self.width, "columns {first}..{} of {}", first + width, self.width);
+        assert!(
+            first + width <= self.width,
+            "columns {first}..{} of {}",
+            first + width,
+            self.width
+        );
         Self { elements: &self.elements[first..], width, ..*self }
     }
 }
@@ -62,8 +67,16 @@ pub(crate) struct RowsMut<'a, E> {
 
 impl<'a, E> RowsMut<'a, E> {
     /// The rows of `elements`, which has `count * stride` of them.
-    pub(crate) fn strided(elements: &'a mut [E], count: usize, width: usize, stride: usize) -> Self {
-        assert!(width <= stride && elements.len() == count * stride, "{count} rows, {stride} elements apart");
+    pub(crate) fn strided(
+        elements: &'a mut [E],
+        count: usize,
+        width: usize,
+        stride: usize,
+    ) -> Self {
+        assert!(
+            width <= stride && elements.len() == count * stride,
+            "{count} rows, {stride} elements apart"
+        );
         Self { elements, count, width, stride }
     }
 
@@ -71,13 +84,14 @@ impl<'a, E> RowsMut<'a, E> {
         self.stride
     }
 
-    pub(crate) fn elements(&mut self) -> &mut [E] {
-        self.elements
-    }
-
     /// A part of the rows and of the columns.
     pub(crate) fn block(&mut self, rows: Range<usize>, columns: Range<usize>) -> RowsMut<'_, E> {
-        assert!(rows.end <= self.count && columns.end <= self.width, "{rows:?} of {}, {columns:?} of {}", self.count, self.width);
+        assert!(
+            rows.end <= self.count && columns.end <= self.width,
+            "{rows:?} of {}, {columns:?} of {}",
+            self.count,
+            self.width
+        );
         RowsMut {
             elements: &mut self.elements[rows.start * self.stride + columns.start..],
             count: rows.len(),

@@ -87,7 +87,8 @@ impl<E: Element> Weights<E> {
     ) -> Result<Self, Error> {
         let mut loader = Loader { instructions, config, source };
         let embeddings = loader.embeddings()?;
-        let layers = (0..config.layers).map(|layer| loader.layer(layer)).collect::<Result<_, _>>()?;
+        let layers =
+            (0..config.layers).map(|layer| loader.layer(layer)).collect::<Result<_, _>>()?;
         Ok(Self { embeddings, layers })
     }
 }
@@ -100,7 +101,8 @@ struct Loader<'a, I> {
 
 impl<I: Instructions> Loader<'_, I> {
     fn tensor(&mut self, name: &str, expected: usize) -> Result<Vec<f32>, Error> {
-        let values = (self.source)(name).ok_or_else(|| Error::MissingTensor { name: name.to_owned() })?;
+        let values =
+            (self.source)(name).ok_or_else(|| Error::MissingTensor { name: name.to_owned() })?;
         if values.len() == expected {
             return Ok(values);
         }
@@ -134,7 +136,12 @@ impl<I: Instructions> Loader<'_, I> {
     }
 
     /// The matrices of `modules`, each `[outputs, inputs]`, side by side as one.
-    fn linear(&mut self, modules: &[&str], inputs: usize, outputs: usize) -> Result<Linear<I::Element>, Error> {
+    fn linear(
+        &mut self,
+        modules: &[&str],
+        inputs: usize,
+        outputs: usize,
+    ) -> Result<Linear<I::Element>, Error> {
         let mut weights = Vec::with_capacity(modules.len() * outputs * inputs);
         let mut bias = Vec::with_capacity(modules.len() * outputs);
         for module in modules {

@@ -50,7 +50,11 @@ impl Instructions for Avx512Bf16 {
     unsafe fn broadcast_operand(self, elements: *const bf16) -> __m512bh {
         // SAFETY: the caller promises two readable elements, which are four bytes; any 64 bytes are a `__m512bh`; `self`
         // proves AVX-512F.
-        unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(elements.cast::<i32>().read_unaligned())) }
+        unsafe {
+            transmute::<__m512i, __m512bh>(_mm512_set1_epi32(
+                elements.cast::<i32>().read_unaligned(),
+            ))
+        }
     }
 
     #[inline(always)]
@@ -64,6 +68,8 @@ impl Instructions for Avx512Bf16 {
         let elements = &mut elements[..Avx512::COUNT];
         // SAFETY: the slice has the 32 bytes that are written; the alignment does not matter; any bits are a `bf16`;
         // `self` proves AVX512_BF16.
-        unsafe { elements.as_mut_ptr().cast::<__m256bh>().write_unaligned(_mm512_cvtneps_pbh(vector)) }
+        unsafe {
+            elements.as_mut_ptr().cast::<__m256bh>().write_unaligned(_mm512_cvtneps_pbh(vector))
+        }
     }
 }

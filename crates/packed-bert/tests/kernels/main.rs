@@ -25,7 +25,14 @@ const SMALL: Config = Config {
 /// Heads of 32, 64 and 96; feed-forward widths of odd numbers of panels; one, two and three layers.
 const SHAPES: [Config; 4] = [
     SMALL,
-    Config { hidden: 128, heads: 2, intermediate: 512, layers: 3, layer_norm_epsilon: 1e-5, ..SMALL },
+    Config {
+        hidden: 128,
+        heads: 2,
+        intermediate: 512,
+        layers: 3,
+        layer_norm_epsilon: 1e-5,
+        ..SMALL
+    },
     Config { hidden: 96, heads: 1, intermediate: 32, layers: 1, token_types: 1, ..SMALL },
     Config { hidden: 384, heads: 12, intermediate: 1536, layers: 2, ..SMALL },
 ];
@@ -50,7 +57,9 @@ const BFLOAT16_COSINE: f64 = 1.0 - 0.008 * 0.008 / 2.0;
 
 fn forward(model: &PackedBert, sequences: &[&[u32]]) -> Vec<f32> {
     let mut hidden_states = Vec::new();
-    model.forward(sequences, &mut Workspace::default(), &mut hidden_states).expect("the sequences are valid");
+    model
+        .forward(sequences, &mut Workspace::default(), &mut hidden_states)
+        .expect("the sequences are valid");
     hidden_states
 }
 
@@ -61,7 +70,8 @@ fn slices(sequences: &[Vec<u32>]) -> Vec<&[u32]> {
 fn cosine(left: &[f32], right: &[f64]) -> f64 {
     let left = || left.iter().map(|&value| f64::from(value));
     let dot: f64 = left().zip(right).map(|(left, right)| left * right).sum();
-    let norms = left().map(|value| value * value).sum::<f64>() * right.iter().map(|value| value * value).sum::<f64>();
+    let norms = left().map(|value| value * value).sum::<f64>()
+        * right.iter().map(|value| value * value).sum::<f64>();
     dot / norms.sqrt()
 }
 
@@ -70,9 +80,12 @@ fn every_kernel_agrees_with_the_reference() {
     for (seed, config) in (1..).zip(&SHAPES) {
         let tensors = tensors(config, seed);
         let mut random = Random(seed);
-        let sequences: Vec<Vec<u32>> = LENGTHS.iter().map(|&length| random.sequence(config, length)).collect();
-        let expected: Vec<Vec<f64>> =
-            sequences.iter().flat_map(|sequence| reference::encode(config, &tensors, sequence)).collect();
+        let sequences: Vec<Vec<u32>> =
+            LENGTHS.iter().map(|&length| random.sequence(config, length)).collect();
+        let expected: Vec<Vec<f64>> = sequences
+            .iter()
+            .flat_map(|sequence| reference::encode(config, &tensors, sequence))
+            .collect();
         for kernel in supported_kernels() {
             let actual = forward(&model(config, kernel, &tensors), &slices(&sequences));
             check_agreement(config, kernel, &actual, &expected);
@@ -88,12 +101,18 @@ fn check_agreement(config: &Config, kernel: Kernel, actual: &[f32], expected: &[
         actual.iter().zip(expected).map(|(&actual, expected)| (f64::from(actual) - expected).abs())
     });
     // Not `f64::max`, which would pass over a NaN.
-    let difference = differences.fold(0.0, |largest, next| if next <= largest { largest } else { next });
-    let found = format!("{kernel}, hidden {}: difference {difference:.2e}, cosine {cosine:.7}", config.hidden);
+    let difference =
+        differences.fold(0.0, |largest, next| if next <= largest { largest } else { next });
+    let found = format!(
+        "{kernel}, hidden {}: difference {difference:.2e}, cosine {cosine:.7}",
+        config.hidden
+    );
     eprintln!("{found}");
     match kernel.precision() {
         Precision::Float32 => assert!(difference <= FLOAT32_DIFFERENCE, "{found}"),
-        Precision::BFloat16 => assert!(difference.is_finite() && cosine >= BFLOAT16_COSINE, "{found}"),
+        Precision::BFloat16 => {
+            assert!(difference.is_finite() && cosine >= BFLOAT16_COSINE, "{found}")
+        }
     }
 }
 
@@ -130,7 +149,9 @@ fn a_used_workspace_changes_nothing() {
         let mut workspace = Workspace::default();
         let mut hidden_states = vec![f32::NAN; 3];
         for sequence in [&long, &short, &long] {
-            model.forward(&[sequence], &mut workspace, &mut hidden_states).expect("the sequence is valid");
+            model
+                .forward(&[sequence], &mut workspace, &mut hidden_states)
+                .expect("the sequence is valid");
             assert_eq!(hidden_states, forward(model, &[sequence]), "{}", model.kernel());
         }
     }
@@ -144,7 +165,12 @@ fn threads_share_a_model() {
         std::thread::scope(|scope| {
             let threads = [0, 1].map(|_| scope.spawn(|| forward(model, &[&sequence])));
             for thread in threads {
-                assert_eq!(thread.join().expect("the thread ends well"), expected, "{}", model.kernel());
+                assert_eq!(
+                    thread.join().expect("the thread ends well"),
+                    expected,
+                    "{}",
+                    model.kernel()
+                );
             }
         });
     }
@@ -168,7 +194,11 @@ fn bad_sequences_are_refused_and_leave_the_output_alone() {
     for model in MODELS.iter() {
         for (sequence, expected) in &refused {
             let mut hidden_states = vec![1.0, 2.0];
-            let result = model.forward(&[&[1, 499], sequence], &mut Workspace::default(), &mut hidden_states);
+            let result = model.forward(
+                &[&[1, 499], sequence],
+                &mut Workspace::default(),
+                &mut hidden_states,
+            );
             assert_eq!(result.as_ref(), Err(expected));
             assert_eq!(hidden_states, [1.0, 2.0]);
         }
@@ -194,7 +224,9 @@ fn a_missing_tensor_is_named() {
 #[test]
 fn a_tensor_of_the_wrong_length_is_named() {
     let name = "encoder.layer.1.output.dense.weight".to_owned();
-    let Some(result) = load_changed(|tensors| tensors.get_mut(&name).expect("it is there").truncate(100)) else {
+    let Some(result) =
+        load_changed(|tensors| tensors.get_mut(&name).expect("it is there").truncate(100))
+    else {
         return;
     };
     assert_eq!(result.err(), Some(Error::TensorLength { name, expected: 160 * 64, actual: 100 }));
@@ -222,7 +254,10 @@ fn an_unsupported_shape_or_kernel_is_refused_before_anything_is_read() {
     for kernel in Kernel::ALL {
         let odd = Config { intermediate: 100, ..SMALL };
         let result = PackedBert::try_new(odd, kernel, &mut nothing);
-        assert!(matches!(result, Err(Error::UnsupportedShape { field: "intermediate", .. })), "{result:?}");
+        assert!(
+            matches!(result, Err(Error::UnsupportedShape { field: "intermediate", .. })),
+            "{result:?}"
+        );
         if !kernel.is_supported() {
             let result = PackedBert::try_new(SMALL, kernel, &mut nothing);
             assert_eq!(result.err(), Some(Error::UnsupportedKernel(kernel)));
@@ -233,7 +268,10 @@ fn an_unsupported_shape_or_kernel_is_refused_before_anything_is_read() {
 #[test]
 fn detection_honours_the_precision() {
     let detected = Kernel::detect(Precision::Float32);
-    assert!(detected.is_none_or(|kernel| kernel.is_supported() && kernel.precision() == Precision::Float32));
+    assert!(
+        detected
+            .is_none_or(|kernel| kernel.is_supported() && kernel.precision() == Precision::Float32)
+    );
     let fastest = Kernel::ALL.into_iter().find(|kernel| kernel.is_supported());
     assert_eq!(Kernel::detect(Precision::BFloat16), fastest);
 }

@@ -55,14 +55,17 @@ fn distribution(config: &Config, name: &str) -> (usize, f32, f32) {
         (module, "weight") if module.ends_with("LayerNorm") => (hidden, 1.0, 0.2),
         (module, "bias") if module.ends_with("intermediate.dense") => (intermediate, 0.0, 0.1),
         (_, "bias") => (hidden, 0.0, 0.1),
-        (module, _) if module.ends_with("intermediate.dense") => (intermediate * hidden, 0.0, of_hidden),
+        (module, _) if module.ends_with("intermediate.dense") => {
+            (intermediate * hidden, 0.0, of_hidden)
+        }
         (module, _) if module.contains("attention") => (hidden * hidden, 0.0, of_hidden),
         _ => (hidden * intermediate, 0.0, of_intermediate),
     }
 }
 
 pub fn model(config: &Config, kernel: Kernel, tensors: &Tensors) -> PackedBert {
-    PackedBert::try_new(*config, kernel, &mut |name| tensors.get(name).cloned()).expect("the tensors are complete")
+    PackedBert::try_new(*config, kernel, &mut |name| tensors.get(name).cloned())
+        .expect("the tensors are complete")
 }
 
 /// The kernels that this machine can run; says on standard error which it cannot.

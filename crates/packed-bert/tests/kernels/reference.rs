@@ -7,8 +7,11 @@ use crate::random::Tensors;
 /// Last hidden states of one sequence, `[tokens, hidden]`.
 pub fn encode(config: &Config, tensors: &Tensors, sequence: &[u32]) -> Vec<Vec<f64>> {
     let reference = Reference { config, tensors };
-    let mut states: Vec<Vec<f64>> =
-        sequence.iter().enumerate().map(|(position, &token)| reference.embed(token, position)).collect();
+    let mut states: Vec<Vec<f64>> = sequence
+        .iter()
+        .enumerate()
+        .map(|(position, &token)| reference.embed(token, position))
+        .collect();
     for layer in 0..config.layers {
         states = reference.layer(&format!("encoder.layer.{layer}"), &states);
     }
@@ -37,15 +40,24 @@ impl Reference<'_> {
 
     fn layer(&self, layer: &str, states: &[Vec<f64>]) -> Vec<Vec<f64>> {
         let project = |name: &str| -> Vec<Vec<f64>> {
-            states.iter().map(|state| self.linear(&format!("{layer}.attention.self.{name}"), state)).collect()
+            states
+                .iter()
+                .map(|state| self.linear(&format!("{layer}.attention.self.{name}"), state))
+                .collect()
         };
         let (queries, keys, values) = (project("query"), project("key"), project("value"));
         states
             .iter()
             .zip(&queries)
             .map(|(state, query)| {
-                let context = self.linear(&format!("{layer}.attention.output.dense"), &self.attend(query, &keys, &values));
-                let attended = self.layer_norm(&format!("{layer}.attention.output.LayerNorm"), &add(&context, state));
+                let context = self.linear(
+                    &format!("{layer}.attention.output.dense"),
+                    &self.attend(query, &keys, &values),
+                );
+                let attended = self.layer_norm(
+                    &format!("{layer}.attention.output.LayerNorm"),
+                    &add(&context, state),
+                );
                 let wide = self.linear(&format!("{layer}.intermediate.dense"), &attended);
                 let activations: Vec<f64> = wide.into_iter().map(gelu).collect();
                 let output = self.linear(&format!("{layer}.output.dense"), &activations);
@@ -59,7 +71,9 @@ impl Reference<'_> {
         let mut context = vec![0.0; self.config.hidden];
         for first in (0..self.config.hidden).step_by(head_width) {
             let head = first..first + head_width;
-            let score = |key: &Vec<f64>| dot(&query[head.clone()], &key[head.clone()]) / (head_width as f64).sqrt();
+            let score = |key: &Vec<f64>| {
+                dot(&query[head.clone()], &key[head.clone()]) / (head_width as f64).sqrt()
+            };
             let scores: Vec<f64> = keys.iter().map(score).collect();
             let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
@@ -79,7 +93,8 @@ impl Reference<'_> {
         let rows = weights.chunks_exact(input.len());
         rows.zip(bias)
             .map(|(row, &bias)| {
-                row.iter().zip(input).map(|(&weight, value)| f64::from(weight) * value).sum::<f64>() + f64::from(bias)
+                row.iter().zip(input).map(|(&weight, value)| f64::from(weight) * value).sum::<f64>()
+                    + f64::from(bias)
             })
             .collect()
     }
