@@ -1,0 +1,155 @@
+//! What a question asks for, word by word.
+
+use std::collections::BTreeSet;
+use std::ops::BitOr;
+
+use clew_text::{Term, terms};
+
+/// Most distinct words of a question that are looked for; a [`WordSet`] has this many places.
+const MAX_WORDS: usize = u64::BITS as usize;
+
+/// Words that shape a question or carry its grammar: finding one tells nothing. Sorted; beside the
+/// stop words that [`terms`] leaves out by itself.
+const GRAMMAR: [&str; 84] = [
+    "about", "after", "all", "also", "am", "any", "been", "before", "being", "both", "can",
+    "could", "describe", "did", "do", "does", "doing", "done", "during", "each", "explain", "from",
+    "give", "had", "has", "have", "having", "he", "her", "hers", "him", "his", "how", "i", "its",
+    "just", "let", "many", "may", "me", "might", "more", "most", "much", "must", "my", "one",
+    "other", "our", "out", "over", "please", "same", "shall", "she", "should", "since", "so",
+    "some", "tell", "than", "them", "through", "too", "under", "until", "up", "us", "very", "we",
+    "were", "what", "when", "where", "which", "while", "who", "whom", "whose", "why", "would",
+    "yet", "you", "your",
+];
+
+/// A question's distinct words, without those that carry only grammar.
+#[derive(Debug)]
+pub(crate) struct Question {
+    words: Vec<Word>,
+}
+
+/// One word that an answer is expected to hold.
+#[derive(Debug)]
+pub(crate) struct Word {
+    term: Term,
+    /// As the asker wrote it, without punctuation around it.
+    pub(crate) written: String,
+    /// Whether it looks like the name of something or holds a digit. A text that answers can hardly
+    /// do without it, while other words have synonyms.
+    pub(crate) is_name: bool,
+}
+
+/// A set of a question's words, by their places in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WordSet(u64);
+
+impl Question {
+    /// The words of `text`; those beyond the first 64 are not looked for.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut seen = BTreeSet::new();
+        let words = text
+            .split_whitespace()
+            .enumerate()
+            .flat_map(|(place, token)| words_of(token, place == 0))
+            .filter(|word| seen.insert(word.term.clone()))
+            .take(MAX_WORDS)
+            .collect();
+        Self { words }
+    }
+
+    /// The words, in the order of the question.
+    pub(crate) fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    /// Those of the words that `text` holds in some form.
+    pub(crate) fn words_in(&self, text: &str) -> WordSet {
+        let mut found = WordSet::default();
+        for term in terms(text) {
+            if let Some(place) = self.words.iter().position(|word| word.term == term) {
+                found.0 |= 1 << place;
+            }
+        }
+        found
+    }
+}
+
+impl WordSet {
+    /// Whether the word at `place` is in the set.
+    pub(crate) fn holds(self, place: usize) -> bool {
+        self.0 & (1 << place) != 0
+    }
+
+    /// The words of this set that `other` lacks.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+impl BitOr for WordSet {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The words of one run without white space; several if punctuation joins them.
+fn words_of(token: &str, begins_question: bool) -> Vec<Word> {
+    let written = token.trim_matches(|c: char| !c.is_alphanumeric());
+    let written = written.strip_suffix("'s").or(written.strip_suffix("’s")).unwrap_or(written);
+    if GRAMMAR.binary_search(&written.to_lowercase().as_str()).is_ok() {
+        return Vec::new();
+    }
+    let is_name = looks_like_a_name(written, begins_question);
+    terms(written).map(|term| Word { term, written: written.to_owned(), is_name }).collect()
+}
+
+/// Capital letters and digits; a single capital that merely begins the question says nothing.
+fn looks_like_a_name(written: &str, begins_question: bool) -> bool {
+    let first_that_tells = usize::from(begins_question);
+    written.chars().any(|c| c.is_numeric())
+        || written.chars().skip(first_that_tells).any(char::is_uppercase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(question: &str) -> Vec<String> {
+        Question::new(question).words.into_iter().map(|word| word.written).collect()
+    }
+
+    #[test]
+    fn words_of_grammar_are_not_looked_for() {
+        assert!(GRAMMAR.is_sorted());
+        assert_eq!(written("What did she do about the broken harp?"), ["broken", "harp"]);
+        assert!(written("Who are you?").is_empty());
+    }
+
+    #[test]
+    fn names_and_numbers_are_told_from_other_words() {
+        let names = |question: &str| -> Vec<String> {
+            let words = Question::new(question).words;
+            words.into_iter().filter(|word| word.is_name).map(|word| word.written).collect()
+        };
+        assert_eq!(names("Where was Ada’s friend in 1840?"), ["Ada", "1840"]);
+        assert_eq!(names("Bridges over the Rhine?"), ["Rhine"]);
+        assert_eq!(names("NASA: when?"), ["NASA"]);
+        assert!(names("Bridges over which river?").is_empty());
+    }
+
+    #[test]
+    fn a_word_is_found_in_any_of_its_forms() {
+        let question = Question::new("Which connections did Zoë lose?");
+        let found = question.words_in("zoe was connecting it");
+        assert_eq!([0, 1, 2].map(|place| found.holds(place)), [true, true, false]);
+    }
+
+    #[test]
+    fn a_long_question_is_cut_at_the_words_a_set_can_hold() {
+        let text: String = (0..100).map(|n| format!("word{n} ")).collect();
+        let question = Question::new(&text);
+        assert_eq!(question.words().len(), MAX_WORDS);
+        assert!(question.words_in(&text).holds(MAX_WORDS - 1));
+    }
+}

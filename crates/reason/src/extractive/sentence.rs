@@ -1,0 +1,208 @@
+//! The sentences of the evidence: what is compared with the question.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use clew_core::{Evidence, Span};
+
+use super::question::{Question, WordSet};
+use super::shape::Shape;
+
+/// Passages that are read: what answers is seldom ranked lower.
+pub(crate) const MAX_PASSAGES: usize = 10;
+/// Bytes of a passage that are read: several windows of any encoder that makes passages.
+const MAX_PASSAGE_BYTES: usize = 16 * 1024;
+/// Characters of a sentence; a longer one is taken in pieces. It is most of what an answer may be.
+const MAX_SENTENCE_CHARS: usize = 400;
+
+/// What is read of the evidence: part of it, where there is a lot.
+#[derive(Debug)]
+pub(crate) struct Material<'a> {
+    /// The best passages; equal scores are ordered by document and place.
+    pub(crate) passages: Vec<Passage<'a>>,
+    /// Their distinct sentences, passage by passage.
+    pub(crate) sentences: Vec<Sentence<'a>>,
+}
+
+/// A passage that is read.
+#[derive(Debug)]
+pub(crate) struct Passage<'a> {
+    /// The evidence it is.
+    pub(crate) evidence: &'a Evidence,
+    /// Number of passages that are strictly better, so that equals are treated alike.
+    pub(crate) rank: usize,
+    /// The question's words in its title.
+    pub(crate) title_words: WordSet,
+    /// The question's words in its title and what is read of its text.
+    pub(crate) words: WordSet,
+}
+
+/// A sentence of a passage.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentence<'a> {
+    /// Which of the passages it is from.
+    pub(crate) passage: usize,
+    /// Where it lies in the passage's text, without white space around it.
+    pub(crate) span: Span,
+    /// Where the sentence before it begins, if the passage holds one.
+    pub(crate) previous_start: Option<usize>,
+    /// Its text.
+    pub(crate) text: &'a str,
+    /// The question's words in it.
+    pub(crate) words: WordSet,
+    /// What kind of text it is.
+    pub(crate) shape: Shape,
+}
+
+impl<'a> Material<'a> {
+    /// Reads the best of `evidence`, in whatever order it comes.
+    pub(crate) fn new(question: &Question, evidence: &'a [Evidence]) -> Self {
+        let passages = best_passages(question, evidence);
+        let of_passage = |(index, passage): (usize, &Passage<'a>)| {
+            sentences_of(question, index, passage.evidence)
+        };
+        let mut sentences: Vec<_> = passages.iter().enumerate().flat_map(of_passage).collect();
+        let mut is_part = parts_of_others(&passages, &sentences).into_iter();
+        let mut seen = BTreeSet::new();
+        sentences.retain(|sentence| is_part.next() == Some(false) && seen.insert(sentence.text));
+        Self { passages, sentences }
+    }
+}
+
+/// Which of `sentences` lie within another one of their document: neighbouring passages may
+/// overlap, and then one of them begins or ends within a sentence that the other holds whole.
+fn parts_of_others(passages: &[Passage<'_>], sentences: &[Sentence<'_>]) -> Vec<bool> {
+    let place = |index: usize| {
+        let sentence: &Sentence<'_> = &sentences[index];
+        let evidence = passages[sentence.passage].evidence;
+        (&evidence.document_id, sentence.span.shifted(evidence.span.start))
+    };
+    let mut order: Vec<usize> = (0..sentences.len()).collect();
+    order.sort_by_key(|&index| {
+        let (document, span) = place(index);
+        (document, span.start, Reverse(span.end))
+    });
+    let mut is_part = vec![false; sentences.len()];
+    let mut reached = None;
+    for index in order {
+        let (document, span) = place(index);
+        is_part[index] = reached.is_some_and(|(last, end)| last == document && span.end <= end);
+        if !is_part[index] {
+            reached = Some((document, span.end));
+        }
+    }
+    is_part
+}
+
+fn best_passages<'a>(question: &Question, evidence: &'a [Evidence]) -> Vec<Passage<'a>> {
+    let mut ranked: Vec<&Evidence> = evidence.iter().collect();
+    ranked.sort_by(|a, b| {
+        b.score
+            .total_cmp(&a.score)
+            .then_with(|| a.document_id.cmp(&b.document_id))
+            .then_with(|| a.span.cmp(&b.span))
+    });
+    let rank_of = |item: &Evidence| evidence.iter().filter(|e| e.score > item.score).count();
+    ranked
+        .into_iter()
+        .take(MAX_PASSAGES)
+        .map(|item| {
+            let title_words = question.words_in(&item.title);
+            let words = title_words | question.words_in(read_part(&item.text));
+            Passage { evidence: item, rank: rank_of(item), title_words, words }
+        })
+        .collect()
+}
+
+fn sentences_of<'a>(
+    question: &Question,
+    passage: usize,
+    evidence: &'a Evidence,
+) -> Vec<Sentence<'a>> {
+    let text = read_part(&evidence.text);
+    let mut sentences = Vec::new();
+    let mut previous_start = None;
+    for whole in clew_text::sentences(text) {
+        for span in pieces(text, whole) {
+            let piece = &text[span.start..span.end];
+            sentences.push(Sentence {
+                passage,
+                span,
+                previous_start,
+                text: piece,
+                words: question.words_in(piece),
+                shape: Shape::of(piece),
+            });
+            previous_start = Some(span.start);
+        }
+    }
+    sentences
+}
+
+/// As much of `text` as is read.
+fn read_part(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_PASSAGE_BYTES)]
+}
+
+/// `text[span]` without white space around it, in pieces of bounded length that end between words
+/// where there are several. Nothing if it is all white space.
+fn pieces(text: &str, span: Span) -> Vec<Span> {
+    let mut pieces = Vec::new();
+    let mut rest = trimmed(text, span);
+    while !rest.is_empty() {
+        let content = &text[rest.start..rest.end];
+        let length = match content.char_indices().nth(MAX_SENTENCE_CHARS) {
+            None => content.len(),
+            Some((limit, _)) => match content[..limit].rfind(char::is_whitespace) {
+                Some(between_words) => between_words,
+                None => limit,
+            },
+        };
+        pieces.push(trimmed(text, Span::new(rest.start, rest.start + length)));
+        rest = trimmed(text, Span::new(rest.start + length, rest.end));
+    }
+    pieces
+}
+
+fn trimmed(text: &str, span: Span) -> Span {
+    let content = &text[span.start..span.end];
+    let start = span.start + (content.len() - content.trim_start().len());
+    Span::new(start, start + content.trim().len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        pieces(text, Span::new(0, text.len())).iter().map(|s| s.of(text).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_sentence_is_taken_without_the_white_space_around_it() {
+        assert_eq!(texts("\n  a clew \t"), ["a clew"]);
+        assert!(texts(" \n ").is_empty());
+    }
+
+    #[test]
+    fn a_long_sentence_is_cut_between_words_or_else_between_characters() {
+        let words = "thread ".repeat(100);
+        assert!(texts(&words).iter().all(|piece| piece.ends_with("thread")));
+        let one_word = "ü".repeat(MAX_SENTENCE_CHARS + 1);
+        assert_eq!(texts(&one_word).last(), Some(&"ü"));
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_hold_all_of_a_sentence_but_white_space(text in "[ab é\n]{0,1500}") {
+            let found = texts(&text);
+            for piece in &found {
+                prop_assert_eq!(piece.trim(), *piece);
+                prop_assert!(!piece.is_empty() && piece.chars().count() <= MAX_SENTENCE_CHARS);
+            }
+            let without_space = |text: &str| text.replace(char::is_whitespace, "");
+            prop_assert_eq!(without_space(&found.concat()), without_space(&text));
+        }
+    }
+}
