@@ -1,1 +1,64 @@
-//! placeholder
+//! The tables of one shard on LanceDB: writes, search, maintenance and erasure.
+//!
+//! # What is stored
+//!
+//! A shard is a folder with three tables: `sources` (accepted document versions with their text),
+//! `chunks` (passages with their vectors) and `failures` (documents that could not be indexed).
+//! [`Shard`] is the one writer of a shard; [`ShardReader`]s are many, cheap, and never wait for it.
+//! [`Registry`] knows the corpora of a data directory.
+//!
+//! # What counts
+//!
+//! A chunk counts only through a live row of `sources`:
+//!
+//! - `sources` may hold several versions of a document. The *live* version is the highest one that
+//!   has chunks, by the wanted recipe or an older one. A higher version without chunks is
+//!   *pending*. Others are superseded and are swept.
+//! - All chunks of a document version are appended in one commit. That commit makes the version
+//!   live; deleting what it replaced comes after and changes nothing that is seen.
+//! - Forgetting deletes the rows of `sources` first; that alone makes a document invisible.
+//! - Chunks without a live row of `sources`, of a late writer or an interrupted forgetting, are
+//!   never found and are swept.
+//!
+//! What counts is a pure function of the tables (`record.rs`), kept in memory per document and
+//! rebuilt from the tables when the shard is opened or a write failed. Readers see snapshots:
+//! tables pinned at a version with the memory that belongs to them, published after each write, so
+//! a replaced document is seen whole, old or new.
+//!
+//! # What is deliberately absent
+//!
+//! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
+
+mod attainable;
+mod catalogue;
+mod durable;
+mod erase;
+mod error;
+mod filter;
+mod location;
+mod maintain;
+mod record;
+mod registry;
+mod rows;
+mod schema;
+mod search;
+mod shard;
+mod snapshot;
+mod status;
+mod table;
+mod write;
+
+pub use erase::Forgotten;
+pub use error::{Cause, Error, Result};
+pub use location::Location;
+pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+pub use registry::Registry;
+pub use schema::TableKind;
+pub use search::{CandidateQuery, Candidates, Hit, ShardReader};
+pub use shard::{Shard, ShardSettings, Tuning};
+pub use status::{
+    Counts, DocumentState, DocumentStatus, DueDocument, FailureStatus, ListQuery, Stage,
+    StoredDocument,
+};
+pub use table::TableStatistics;
+pub use write::{Accepted, Committed, DerivedDocument, EmbeddedChunk, Failure};

@@ -19,10 +19,7 @@ pub fn timestamp_to_wire(time: Timestamp) -> prost_types::Timestamp {
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming `field` if it is out of range.
-pub fn timestamp_from_wire(
-    field: &str,
-    time: &prost_types::Timestamp,
-) -> Result<Timestamp, Error> {
+pub fn timestamp_from_wire(field: &str, time: &prost_types::Timestamp) -> Result<Timestamp, Error> {
     let valid_nanos = (0..1_000_000_000).contains(&time.nanos);
     let micros = time
         .seconds
@@ -94,10 +91,8 @@ impl Page {
     pub fn from_wire(page_size: u32, page_token: &str) -> Result<Self, Error> {
         let mut violations = Violations::default();
         if page_size > Self::MAX_SIZE {
-            violations.push(
-                "page_size",
-                format!("expected at most {}, got {page_size}", Self::MAX_SIZE),
-            );
+            violations
+                .push("page_size", format!("expected at most {}, got {page_size}", Self::MAX_SIZE));
         }
         let after = decode_token(page_token);
         if after.is_none() {

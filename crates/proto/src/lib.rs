@@ -8,6 +8,7 @@
 pub mod convert;
 mod status;
 
+pub use prost_types::{Duration, Timestamp};
 pub use status::{ERROR_DOMAIN, from_status, to_status};
 
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.

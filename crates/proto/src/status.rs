@@ -87,17 +87,22 @@ fn known_reason(reason: &str) -> &'static str {
     const KNOWN: &[&str] = &[
         "INVALID_INPUT",
         "NOT_FOUND",
-        "ALREADY_EXISTS",
+        "CORPUS_EXISTS",
         "RESOURCE_EXHAUSTED",
         "DEADLINE_EXCEEDED",
         "INTERNAL",
         "UNAVAILABLE",
         "SHARD_RESTARTING",
-        "DATA_LOSS",
+        "SHARD_WRITTEN_BY_ANOTHER",
+        "STORAGE_UNAVAILABLE",
+        "READERS_ACTIVE",
         "DISK_FULL",
+        "DATA_LOSS",
         "DATA_DIRECTORY_IN_USE",
+        "TABLE_MISMATCH",
         "ENCODER_MISMATCH",
         "BROKEN_MODEL",
+        "DEVICE_FAILED",
         "SHUTTING_DOWN",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
@@ -126,7 +131,10 @@ mod tests {
             let status = to_status(&error);
             assert!(!format!("{status:?}").contains("a path"), "causes stay inside");
             let back = from_status(&status);
-            assert_eq!((back.kind(), back.reason(), back.message()), (kind, "NOT_FOUND", "what happened"));
+            assert_eq!(
+                (back.kind(), back.reason(), back.message()),
+                (kind, "NOT_FOUND", "what happened")
+            );
         }
     }
 

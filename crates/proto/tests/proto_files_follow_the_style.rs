@@ -50,7 +50,10 @@ fn packages_folders_services_and_enums_are_named_by_the_rules() {
         for message in &file.message_type {
             for field in &message.field {
                 assert!(
-                    field.name().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
+                    field
+                        .name()
+                        .bytes()
+                        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'),
                     "{}.{}",
                     message.name(),
                     field.name()

@@ -18,7 +18,12 @@ pub enum LogFormat {
 /// `info,clew_retriever=debug`; one that does not parse falls back to `info`. A second call does
 /// nothing, so that tests may start several nodes.
 pub fn start(filter: &str, format: LogFormat) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    // The storage engine logs every file; whoever wants that names it.
+    let filter = match filter.contains("lance") {
+        true => filter.to_owned(),
+        false => format!("{filter},lance=warn,lance_index=warn"),
+    };
+    let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match format {
         LogFormat::Text => builder.finish().try_init(),

@@ -1,1 +1,53 @@
-fn main() {}
+//! `clew`: the command line, and the server with all roles in one process.
+
+mod cli;
+mod command;
+mod config;
+mod connection;
+mod node;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.command.prints_json());
+    clew_runtime::logging::start(&cli.shared.log, cli.shared.log_format());
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output.error(
+                &anyhow::Error::new(error).context("the asynchronous runtime did not start"),
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(cli, &output)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output.error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
+    let shared = cli.shared;
+    match cli.command {
+        Command::Serve(arguments) => command::serve::run(&shared, arguments).await,
+        Command::Corpus(arguments) => command::corpus::run(&shared, arguments, output).await,
+        Command::Ingest(arguments) => command::ingest::run(&shared, arguments, output).await,
+        Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
+        Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
+        Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
+        Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
+        Command::Eval(arguments) => command::eval::run(&shared, arguments, output).await,
+        Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,
+    }
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use clew_core::{CorpusSettings, Error};
+use clew_core::{Chunking, CorpusSettings, Error};
 use clew_index::Counts;
 use clew_proto::convert::Page;
 use clew_proto::convert::corpus::{NewCorpus, corpus_to_wire};
@@ -23,11 +23,11 @@ pub(crate) struct Corpora {
 /// Counts for the wire.
 pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
     wire::CorpusCounts {
-        documents: counts.documents as u64,
-        indexed_documents: counts.indexed as u64,
-        pending_documents: (counts.pending + counts.retrying) as u64,
-        failed_documents: counts.set_aside as u64,
-        chunks: counts.chunks as u64,
+        documents: counts.accepted,
+        indexed_documents: counts.accepted - counts.pending - counts.retrying - counts.set_aside,
+        pending_documents: counts.pending + counts.retrying,
+        failed_documents: counts.set_aside,
+        chunks: counts.chunks,
         tokens: counts.tokens,
         text_bytes: counts.bytes,
     }
@@ -46,6 +46,7 @@ impl Corpora {
         let deadline = self.node.config.deadline(&request);
         let NewCorpus { name, shards, chunking } = request.into_inner().try_into()?;
         let encoder = self.node.encoder.identity().clone();
+        let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
         let created_at = self.node.clock.now();
         let settings = CorpusSettings { name, shards, chunking, encoder, created_at };
         settings.check(&self.node.limits)?;

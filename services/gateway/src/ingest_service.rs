@@ -195,9 +195,14 @@ enum Accepting {
 
 async fn admit(node: &Node, assembled: Assembled) -> Accepting {
     let Assembled { corpus, id, document } = assembled;
+    let corpus = match node.corpus(&corpus) {
+        Ok(corpus) => corpus,
+        // No document of the stream could be accepted.
+        Err(unknown) => return Accepting::Broken(to_status(&unknown)),
+    };
     let admitted = async {
         let document = document?;
-        let shard = node.corpus(&corpus)?.shard_of(&document.id).clone();
+        let shard = corpus.shard_of(&document.id).clone();
         let deadline = Instant::now() + ACCEPT_PATIENCE;
         let permit = shard.admit(document.text.len(), deadline).await?;
         Ok(Accepting::Admitted { shard, document, permit })
@@ -279,13 +284,16 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
         last_error: status.failure.as_ref().map_or_else(String::new, |f| f.message.clone()),
         waits_for,
         text_bytes: status.bytes,
-        chunks: status.chunks,
+        chunks: count(status.chunks),
         accepted_at: Some(timestamp_to_wire(status.accepted_at)),
     }
 }
 
+fn count(n: u64) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
 fn forgotten_to_wire(forgotten: &clew_index::Forgotten) -> wire::ForgottenDocument {
-    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     wire::ForgottenDocument {
         document_id: forgotten.document_id.to_string(),
         found: forgotten.versions > 0,

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clew_core::Error;
+use clew_model::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
 use serde::{Deserialize, Serialize};
 
 /// Section `encoder`: which model embeds, on what, and how much may wait.
@@ -19,6 +20,9 @@ pub struct EncoderConfig {
     /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 where the processor
     /// multiplies it: twice as fast, vectors within cosine 0.9999 of float32.
     pub precision: String,
+    /// `auto` (default), `packed` (hand-written kernels for x86-64 processors) or `burn`. `auto` takes
+    /// the packed kernels where the model and the processor allow it.
+    pub path: String,
     /// Worker threads, 1 to 256; 0 (default) means one per core. Each computes one batch at a time.
     pub threads: usize,
     /// Most tokens of one batch, 64 to 1,048,576. More keeps a device busier and makes a question
@@ -35,6 +39,7 @@ impl Default for EncoderConfig {
             model: None,
             device: "cpu".to_owned(),
             precision: "auto".to_owned(),
+            path: "auto".to_owned(),
             threads: 0,
             batch_tokens: 1024,
             queue_tokens: 1_000_000,
@@ -49,6 +54,7 @@ impl EncoderConfig {
     /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = clew_core::Violations::default();
+        violations.take(self.model_options());
         if self.threads > 256 {
             violations.push("encoder.threads", format!("expected 0 to 256, got {}", self.threads));
         }
@@ -67,6 +73,35 @@ impl EncoderConfig {
         violations.into_result()
     }
 
+    /// What the model is loaded with.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose word is unknown.
+    pub fn model_options(&self) -> Result<ModelOptions, Error> {
+        let device = match self.device.split_once(':') {
+            None if self.device == "cpu" => DeviceChoice::Cpu,
+            Some(("cuda", index)) => {
+                let index =
+                    index.parse().map_err(|_| unknown("device", "cpu or cuda:N", &self.device))?;
+                DeviceChoice::Cuda { index }
+            }
+            _ => return Err(unknown("device", "cpu or cuda:N", &self.device)),
+        };
+        let precision = match self.precision.as_str() {
+            "auto" => PrecisionChoice::Auto,
+            "float32" => PrecisionChoice::Float32,
+            "bfloat16" => PrecisionChoice::BFloat16,
+            other => return Err(unknown("precision", "auto, float32 or bfloat16", other)),
+        };
+        let path = match self.path.as_str() {
+            "auto" => PathChoice::Auto,
+            "packed" => PathChoice::Packed,
+            "burn" => PathChoice::Burn,
+            other => return Err(unknown("path", "auto, packed or burn", other)),
+        };
+        Ok(ModelOptions { device, precision, path, ..ModelOptions::default() })
+    }
+
     /// Worker threads, with 0 resolved.
     pub fn worker_threads(&self) -> usize {
         match self.threads {
@@ -74,4 +109,8 @@ impl EncoderConfig {
             threads => threads,
         }
     }
+}
+
+fn unknown(key: &str, expected: &str, got: &str) -> Error {
+    Error::invalid(format!("encoder.{key}"), format!("expected {expected}, got `{got}`"))
 }

@@ -80,6 +80,16 @@ impl EncoderPool {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
+    /// How long devices have computed since the start, summed over the workers.
+    pub fn busy(&self) -> Duration {
+        self.queue.busy()
+    }
+
+    /// Which code computes, for a person: path, kernel, precision, device.
+    pub fn description(&self) -> String {
+        self.model.describe().to_string()
+    }
+
     /// Ends the workers; what waits is dropped, which tells its callers.
     pub async fn stop(&self) {
         self.gate.close();
@@ -87,10 +97,10 @@ impl EncoderPool {
         self.supervisor.stop(None);
         let stopped = |state: &LineState<()>| matches!(state, LineState::Stopped);
         // The supervisor bounds its own stop; this bounds the wait if it is gone already.
-        let waited =
-            tokio::time::timeout(Duration::from_secs(15), self.state.clone().wait_for(stopped))
-                .await;
-        if waited.is_err() {
+        let mut state = self.state.clone();
+        let patience = Duration::from_secs(15);
+        let waited = tokio::time::timeout(patience, state.wait_for(stopped)).await.is_ok();
+        if !waited {
             tracing::warn!("the encoder's workers did not end in time");
         }
     }

@@ -1,7 +1,9 @@
 //! The queue between callers and device threads: batches for people first, then bulk.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use clew_core::{Embedding, Error, Priority};
 use clew_model::EncodedText;
@@ -25,6 +27,7 @@ pub(crate) struct Batch {
 pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
+    busy_nanos: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +71,17 @@ impl Queue {
         }
     }
 
+    /// Counts time a thread spent computing a batch.
+    pub fn record_busy(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
+    }
+
+    /// Time spent computing, over all threads.
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed))
+    }
+
     /// Wakes all waiting threads so that they look whether they are stopped.
     pub fn wake(&self) {
         self.changed.notify_all();
@@ -91,8 +105,6 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use clew_runtime::admission::Gate;
 
     use super::*;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use clew_model::{EmbeddingModel, Scratch};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -76,7 +77,9 @@ impl Actor for DeviceWorker {
 fn work(model: &EmbeddingModel, queue: &Queue, stopped: &dyn Fn() -> bool) {
     let mut scratch = Scratch::default();
     while let Some(batch) = queue.next(stopped) {
+        let started = Instant::now();
         let embedded = model.embed(&batch.texts, &mut scratch).map_err(clew_core::Error::from);
+        queue.record_busy(started.elapsed());
         // A caller that left meanwhile does not want the result.
         drop(batch.reply.send(embedded));
         drop(batch.permit);

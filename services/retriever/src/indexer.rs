@@ -300,7 +300,7 @@ impl Deriver {
             .iter()
             .zip(chunks)
             .map(|(stored, chunks)| DerivedDocument {
-                document_id: stored.document.id.clone(),
+                document: stored.document.clone(),
                 version: stored.version,
                 recipe,
                 chunks: chunks

@@ -1,10 +1,9 @@
 //! One process per data directory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 use clew_core::{Error, ErrorKind};
-use fs4::FileExt;
 
 /// Holds the data directory until dropped, or until the process ends in any way.
 #[derive(Debug)]
@@ -33,14 +32,14 @@ impl DirectoryLock {
             .write(true)
             .open(directory.join("LOCK"))
             .map_err(unusable)?;
-        match FileExt::try_lock(&file) {
+        match file.try_lock() {
             Ok(()) => Ok(Self { _file: file }),
-            Err(fs4::TryLockError::WouldBlock) => Err(Error::new(
+            Err(TryLockError::WouldBlock) => Err(Error::new(
                 ErrorKind::WrongState,
                 "DATA_DIRECTORY_IN_USE",
                 "another process works on this data directory; stop it, or speak to it with --endpoint",
             )),
-            Err(fs4::TryLockError::Error(error)) => Err(unusable(error)),
+            Err(TryLockError::Error(error)) => Err(unusable(error)),
         }
     }
 }

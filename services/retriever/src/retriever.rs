@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Clock, CorpusName, CorpusSettings, DocumentId, Encoder, Error, ErrorKind, ShardIndex, placement,
+    Clock, CorpusName, CorpusSettings, DocumentId, Encoder, Error, ShardIndex, placement,
 };
 use clew_index::{Counts, Location, Registry};
 use tokio::sync::Mutex;
@@ -41,7 +41,7 @@ impl Corpus {
     /// What it holds, over all shards.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] while a shard restarts.
+    /// [`clew_core::ErrorKind::Unavailable`] while a shard restarts.
     pub async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         let mut total = Counts::default();
         for shard in &self.shards {
@@ -72,7 +72,7 @@ impl Retriever {
     /// Takes the data directory and starts the shards of its corpora.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] if another process has the directory; [`ErrorKind::DataLoss`] if it
+    /// [`clew_core::ErrorKind::WrongState`] if another process has the directory; [`clew_core::ErrorKind::DataLoss`] if it
     /// is damaged. A single corpus that cannot run does not keep the others from running: its own
     /// calls say why.
     pub async fn start(
@@ -84,7 +84,7 @@ impl Retriever {
         config.validate()?;
         let location = Location::try_new(&data_dir.to_string_lossy())?;
         let lock = DirectoryLock::acquire(location.path())?;
-        let registry = Registry::open(location).await?;
+        let registry = Registry::open(&location).await?;
         let retriever = Self {
             registry,
             encoder,
@@ -104,11 +104,11 @@ impl Retriever {
     /// Makes a corpus and starts its shards.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`]; [`ErrorKind::AlreadyExists`]; those of the storage.
+    /// [`clew_core::ErrorKind::InvalidInput`]; [`clew_core::ErrorKind::AlreadyExists`]; those of the storage.
     pub async fn create(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
         settings.check(&clew_core::Limits::default())?;
         let _one_at_a_time = self.changing.lock().await;
-        self.registry.create(settings.clone()).await?;
+        self.registry.create(&settings).await?;
         let corpus = self.run(settings).await?;
         self.insert(Arc::clone(&corpus));
         Ok(corpus)
@@ -117,7 +117,7 @@ impl Retriever {
     /// The corpus of that name.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`].
+    /// [`clew_core::ErrorKind::NotFound`].
     pub fn corpus(&self, name: &CorpusName) -> Result<Arc<Corpus>, Error> {
         let corpora = self.corpora.read().unwrap_or_else(std::sync::PoisonError::into_inner);
         corpora.get(name).cloned().ok_or_else(|| Error::not_found("corpus", name))
@@ -133,12 +133,12 @@ impl Retriever {
     /// Deletes a corpus: stops its shards and removes its files.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`]; those of the storage, after which the deletion is finished at the
+    /// [`clew_core::ErrorKind::NotFound`]; those of the storage, after which the deletion is finished at the
     /// next start.
     pub async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
         let _one_at_a_time = self.changing.lock().await;
         let corpus = self.corpus(name)?;
-        let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.documents);
+        let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         if let Ok(mut corpora) = self.corpora.write() {
             corpora.remove(name);
         }
@@ -147,13 +147,13 @@ impl Retriever {
             tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
         }
         self.registry.delete(name).await?;
-        Ok(documents as u64)
+        Ok(documents)
     }
 
     /// Stops all shards: what was accepted is finished, the rest stays due.
     ///
     /// # Errors
-    /// [`ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is lost.
+    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is lost.
     pub async fn stop(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         let corpora = self.list("", usize::MAX);

@@ -164,7 +164,7 @@ impl State {
 
     async fn maintain(&mut self) -> Result<(), Error> {
         let plan = self.shard.maintenance_plan().await?;
-        let report = self.shard.maintain(plan, PRUNE_PATIENCE).await?;
+        let report = self.shard.maintain(&plan, PRUNE_PATIENCE).await?;
         if !report.done.is_empty() {
             tracing::debug!(done = ?report.done, postponed = ?report.postponed, "maintained");
         }

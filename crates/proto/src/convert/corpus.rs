@@ -12,8 +12,8 @@ pub struct NewCorpus {
     pub name: CorpusName,
     /// Number of shards.
     pub shards: u32,
-    /// How documents are cut.
-    pub chunking: Chunking,
+    /// How documents are cut; `None`: as suits the encoder.
+    pub chunking: Option<Chunking>,
 }
 
 impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
@@ -22,13 +22,12 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
     fn try_from(request: wire::CreateCorpusRequest) -> Result<Self, Error> {
         let mut violations = Violations::default();
         let name = violations.take(request.name.parse::<CorpusName>());
-        let chunking = violations.take(chunking_from_wire(request.chunking));
+        let chunking =
+            request.chunking.and_then(|chunking| violations.take(chunking_from_wire(chunking)));
         violations.into_result()?;
-        match (name, chunking) {
-            (Some(name), Some(chunking)) => {
-                Ok(Self { name, shards: request.shards.max(1), chunking })
-            }
-            _ => Err(Error::internal("a field was neither taken nor refused")),
+        match name {
+            Some(name) => Ok(Self { name, shards: request.shards.max(1), chunking }),
+            None => Err(Error::internal("a field was neither taken nor refused")),
         }
     }
 }
@@ -38,14 +37,13 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
         Self {
             name: corpus.name.into(),
             shards: corpus.shards,
-            chunking: Some(chunking_to_wire(corpus.chunking)),
+            chunking: corpus.chunking.map(chunking_to_wire),
         }
     }
 }
 
-fn chunking_from_wire(chunking: Option<wire::Chunking>) -> Result<Chunking, Error> {
+fn chunking_from_wire(chunking: wire::Chunking) -> Result<Chunking, Error> {
     use wire::chunking::Strategy;
-    let Some(chunking) = chunking else { return Ok(Chunking::default()) };
     match chunking.strategy {
         Some(Strategy::Tokens(tokens)) => Ok(Chunking::Tokens {
             max_tokens: tokens.max_tokens,
@@ -104,9 +102,10 @@ mod tests {
     #[test]
     fn requests_round_trip() {
         for chunking in [
-            Chunking::Tokens { max_tokens: 100, overlap_tokens: 20 },
-            Chunking::Sentences { max_tokens: 64 },
-            Chunking::Sections { max_tokens: 200 },
+            None,
+            Some(Chunking::Tokens { max_tokens: 100, overlap_tokens: 20 }),
+            Some(Chunking::Sentences { max_tokens: 64 }),
+            Some(Chunking::Sections { max_tokens: 200 }),
         ] {
             let corpus = NewCorpus { name: "notes".parse().unwrap(), shards: 3, chunking };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());

@@ -34,15 +34,15 @@ pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<D
             violations.push("document.attributes", "duplicate name: each may be set once");
         }
     }
-    let event_time = document.event_time.as_ref().and_then(|time| {
-        violations.take(timestamp_from_wire("document.event_time", time))
-    });
+    let event_time = document
+        .event_time
+        .as_ref()
+        .and_then(|time| violations.take(timestamp_from_wire("document.event_time", time)));
     let (Some(id), Some(media_type), Some(text)) = (id, media_type, text) else {
         violations.into_result()?;
         return Err(Error::internal("a field was neither taken nor refused"));
     };
-    let document =
-        Document { id, text, media_type, title: document.title, attributes, event_time };
+    let document = Document { id, text, media_type, title: document.title, attributes, event_time };
     document.check(limits, &mut violations);
     violations.into_result()?;
     Ok(document)

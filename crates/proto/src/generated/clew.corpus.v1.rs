@@ -118,7 +118,7 @@ pub struct CreateCorpusRequest {
     /// Number of shards, 1 to 256; 0 means 1.
     #[prost(uint32, tag = "2")]
     pub shards: u32,
-    /// How documents are cut; absent means sections of up to 200 tokens.
+    /// How documents are cut; absent means sections as suits the encoder, of at most 200 tokens.
     #[prost(message, optional, tag = "3")]
     pub chunking: ::core::option::Option<Chunking>,
 }

@@ -1,0 +1,50 @@
+# The usual ways to drive the workspace; `make` alone lists them.
+#
+# Each cargo call covers the whole workspace, so that demo, tests and benchmarks agree on every
+# dependency's features and compile it once. There is one profile, see Cargo.toml.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check bench proto
+
+# Where rustup puts cargo, for shells that were opened before.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
+PYTHON := .cache/python/bin/python
+PYTHON_PACKAGES := .cache/python/packages.installed
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Install what is missing: C and protobuf compilers, Python environment, embedding model
+	@.setup/install
+
+build: setup ## Build the programs
+	cargo build --workspace --bins
+
+demo: build ## Remember the documentation of Clew's own dependencies and ask about it
+	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py
+
+# The tests of real processes in tests/end_to_end run the program and the Python client, too.
+test: build $(PYTHON_PACKAGES) ## Run all tests
+	cargo test --workspace
+
+# Quick checks first.
+check: setup $(PYTHON_PACKAGES) ## Check format, dependencies and lints
+	cargo fmt --all --check
+	$(PYTHON) tests/dependency_policy.py
+	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check; \
+	else echo "cargo-deny is not installed: advisories were not checked"; fi
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+bench: demo ## Measure encoder, ingestion and search on this machine
+	cargo bench --profile dev --workspace --bench '*'
+	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py bench
+
+# The one cargo call for a single package: it has to work when the code it generates does not compile.
+proto: ## Generate the code in crates/proto from proto/
+	cargo run --package clew-proto-codegen
+
+$(PYTHON_PACKAGES): tests/python/requirements.txt | setup
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@

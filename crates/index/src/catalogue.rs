@@ -1,0 +1,266 @@
+//! Every document of a shard, in memory: what searches may find and what waits to be indexed.
+//!
+//! The catalogue is a persistent map: a copy costs nothing, so each snapshot of the shard has its
+//! own, and a change costs the logarithm of its size. A million documents take about half a
+//! gigabyte.
+
+use std::collections::HashSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use clew_core::{DocumentId, Recipe, Timestamp, Version};
+use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
+
+use crate::record::{DocumentRecord, Facts};
+use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery};
+
+/// Every document of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct Catalogue {
+    wanted: Recipe,
+    records: RedBlackTreeMapSync<DocumentId, Arc<DocumentRecord>>,
+    /// Documents whose chunks are to be made, oldest version first; those set aside left out.
+    waiting: RedBlackTreeSetSync<(Version, DocumentId)>,
+    /// Documents with rows that are to be swept.
+    unswept: RedBlackTreeSetSync<DocumentId>,
+    counts: Counts,
+}
+
+impl Catalogue {
+    /// A catalogue of no documents, where `wanted` is the recipe chunks should be made by.
+    pub(crate) fn new(wanted: Recipe) -> Self {
+        Self {
+            wanted,
+            records: RedBlackTreeMapSync::new_sync(),
+            waiting: RedBlackTreeSetSync::new_sync(),
+            unswept: RedBlackTreeSetSync::new_sync(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The recipe chunks should be made by.
+    pub(crate) fn wanted(&self) -> Recipe {
+        self.wanted
+    }
+
+    /// What is known of a document.
+    pub(crate) fn get(&self, id: &DocumentId) -> Option<&Arc<DocumentRecord>> {
+        self.records.get(id)
+    }
+
+    /// Changes what the tables say about a document, known or not.
+    pub(crate) fn change(&mut self, id: &DocumentId, change: impl FnOnce(&mut Facts)) {
+        let record = match self.records.get(id) {
+            Some(record) => record.with(self.wanted, change),
+            None => {
+                let mut facts = Facts::default();
+                change(&mut facts);
+                DocumentRecord::new(id.clone(), facts, self.wanted)
+            }
+        };
+        self.take_out(id);
+        if record.facts != Facts::default() {
+            self.put_in(record);
+        }
+    }
+
+    fn put_in(&mut self, record: DocumentRecord) {
+        if let Some(status) = record.status(self.wanted) {
+            self.counts.add(&status);
+        }
+        if let Some(version) = waits(&record, self.wanted) {
+            self.waiting.insert_mut((version, record.id.clone()));
+        }
+        if record.needs_sweep(self.wanted) {
+            self.unswept.insert_mut(record.id.clone());
+        }
+        self.records.insert_mut(record.id.clone(), Arc::new(record));
+    }
+
+    fn take_out(&mut self, id: &DocumentId) {
+        let Some(record) = self.records.get(id).cloned() else { return };
+        if let Some(status) = record.status(self.wanted) {
+            self.counts.subtract(&status);
+        }
+        if let Some(version) = waits(&record, self.wanted) {
+            self.waiting.remove_mut(&(version, id.clone()));
+        }
+        self.unswept.remove_mut(id);
+        self.records.remove_mut(id);
+    }
+
+    /// Totals.
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Documents with rows that are to be swept.
+    pub(crate) fn unswept(&self) -> impl Iterator<Item = &Arc<DocumentRecord>> {
+        self.unswept.iter().filter_map(|id| self.records.get(id))
+    }
+
+    /// Up to `limit` documents whose chunks are to be made now, oldest first, without `busy` ones.
+    pub(crate) fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
+        let ready = |record: &&Arc<DocumentRecord>| {
+            let failure = record.failure(self.wanted);
+            failure.is_none_or(|failure| failure.next_try.is_some_and(|time| time <= now))
+        };
+        self.waiting
+            .iter()
+            .filter(|(_, id)| !busy.contains(id))
+            .filter_map(|(_, id)| self.records.get(id))
+            .filter(ready)
+            .filter_map(|record| {
+                record.due().map(|due| DueDocument {
+                    document_id: record.id.clone(),
+                    version: due.version,
+                    bytes: due.bytes,
+                    attempts: record.attempts(self.wanted),
+                })
+            })
+            .take(limit)
+            .collect()
+    }
+
+    /// When the next document that failed becomes due again.
+    pub(crate) fn next_try(&self) -> Option<Timestamp> {
+        let records = self.waiting.iter().filter_map(|(_, id)| self.records.get(id));
+        records.filter_map(|record| record.failure(self.wanted)?.next_try).min()
+    }
+
+    /// A page of documents, by id.
+    pub(crate) fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
+        let from = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.records
+            .range::<DocumentId, _>((from, Bound::Unbounded))
+            .filter_map(|(_, record)| record.status(self.wanted))
+            .filter(|status| query.state.is_none_or(|state| state == status.state))
+            .take(query.limit)
+            .collect()
+    }
+}
+
+/// The version by which a document waits to be indexed, unless it is set aside.
+fn waits(record: &DocumentRecord, wanted: Recipe) -> Option<Version> {
+    let due = record.due()?;
+    let is_set_aside = record.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
+    (!is_set_aside).then_some(due.version)
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{ContentHash, ErrorKind};
+
+    use super::*;
+    use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
+    use crate::status::{DocumentState, FailureStatus, Stage};
+
+    const WANTED: Recipe = Recipe(1);
+
+    fn id(name: &str) -> DocumentId {
+        name.parse().unwrap()
+    }
+
+    fn accept(catalogue: &mut Catalogue, name: &str, version: u64) {
+        catalogue.change(&id(name), |facts| {
+            facts.sources.push(SourceFacts {
+                version: Version(version),
+                content_hash: ContentHash([0; 32]),
+                accepted_at: Timestamp::from_micros(0),
+                bytes: 10,
+            });
+        });
+    }
+
+    fn fail(catalogue: &mut Catalogue, name: &str, version: u64, next_try: Option<i64>) {
+        let status = FailureStatus {
+            stage: Stage::Embedding,
+            attempts: 1,
+            kind: ErrorKind::Internal,
+            message: "no".to_owned(),
+            next_try: next_try.map(Timestamp::from_micros),
+        };
+        catalogue.change(&id(name), |facts| {
+            facts.failure =
+                Some(FailureFacts { version: Version(version), recipe: WANTED, status });
+        });
+    }
+
+    fn due(catalogue: &Catalogue, now: i64) -> Vec<String> {
+        let due = catalogue.due(Timestamp::from_micros(now), 10, &HashSet::new());
+        due.into_iter().map(|due| due.document_id.to_string()).collect()
+    }
+
+    #[test]
+    fn what_is_due_comes_oldest_first_and_failures_wait_their_time() {
+        let mut catalogue = Catalogue::new(WANTED);
+        accept(&mut catalogue, "b", 1);
+        accept(&mut catalogue, "a", 2);
+        accept(&mut catalogue, "c", 3);
+        assert_eq!(due(&catalogue, 0), ["b", "a", "c"]);
+        fail(&mut catalogue, "b", 1, Some(50));
+        fail(&mut catalogue, "c", 3, None);
+        assert_eq!(due(&catalogue, 49), ["a"]);
+        assert_eq!(due(&catalogue, 50), ["b", "a"]);
+        assert_eq!(catalogue.next_try(), Some(Timestamp::from_micros(50)));
+        let busy = HashSet::from([id("b")]);
+        assert_eq!(catalogue.due(Timestamp::from_micros(50), 10, &busy).len(), 1);
+
+        // A new version of the one set aside is due.
+        accept(&mut catalogue, "c", 4);
+        assert_eq!(due(&catalogue, 0), ["a", "c"]);
+    }
+
+    #[test]
+    fn counts_follow_every_change_and_end_at_zero() {
+        let mut catalogue = Catalogue::new(WANTED);
+        accept(&mut catalogue, "a", 1);
+        accept(&mut catalogue, "b", 1);
+        fail(&mut catalogue, "b", 1, None);
+        let chunks = ChunkFacts {
+            version: Version(1),
+            recipe: WANTED,
+            chunks: 3,
+            tokens: 9,
+            is_whole: true,
+        };
+        catalogue.change(&id("a"), |facts| facts.chunks.push(chunks));
+        let expected = Counts {
+            accepted: 2,
+            documents: 1,
+            set_aside: 1,
+            chunks: 3,
+            tokens: 9,
+            bytes: 20,
+            ..Counts::default()
+        };
+        assert_eq!(catalogue.counts(), expected);
+        for name in ["a", "b"] {
+            catalogue.change(&id(name), |facts| *facts = Facts::default());
+        }
+        assert_eq!(catalogue.counts(), Counts::default());
+        assert!(catalogue.get(&id("a")).is_none() && due(&catalogue, 0).is_empty());
+    }
+
+    #[test]
+    fn pages_follow_each_other_by_id() {
+        let mut catalogue = Catalogue::new(WANTED);
+        for name in ["c", "a", "b", "d"] {
+            accept(&mut catalogue, name, 1);
+        }
+        fail(&mut catalogue, "b", 1, None);
+        let page = |after: Option<&str>, state| -> Vec<String> {
+            let query = ListQuery { after: after.map(id), limit: 2, state };
+            catalogue.list(&query).into_iter().map(|s| s.document_id.to_string()).collect()
+        };
+        assert_eq!(page(None, None), ["a", "b"]);
+        assert_eq!(page(Some("b"), None), ["c", "d"]);
+        assert_eq!(page(None, Some(DocumentState::SetAside)), ["b"]);
+        assert!(page(Some("d"), None).is_empty());
+    }
+}

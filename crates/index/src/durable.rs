@@ -1,0 +1,236 @@
+//! Makes what was written survive a power cut.
+//!
+//! The storage engine never calls `fsync`: its commits survive a killed process, not a lost page
+//! cache. Its files are written once and never changed, so it is enough to remember which files
+//! were synced and, before a write is acknowledged, to sync those that are new and then the folders
+//! that name them.
+//!
+//! What a power cut may cost: nothing that was acknowledged. Manifests are synced after the files
+//! they name, so a commit that was under way is there whole, or not at all, or as an empty manifest
+//! (a name that reached the disk before its bytes), which [`remove_torn_commit`] takes away when
+//! the table is opened. The engine's version hint is a hint and is not synced again when it changes.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of a table that holds its manifests, one a version.
+const MANIFESTS: &str = "_versions";
+
+/// Which files of a folder, at any depth, are known to be on the disk.
+#[derive(Debug)]
+pub(crate) struct SyncedFolder {
+    folder: PathBuf,
+    known: HashSet<PathBuf>,
+}
+
+/// What one round of syncing did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Synced {
+    pub files: usize,
+    pub folders: usize,
+}
+
+impl SyncedFolder {
+    /// A folder of which nothing is known to be synced.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, known: HashSet::new() }
+    }
+
+    /// Syncs the files that are new since the last call, then the folders that name them. Blocks
+    /// for about 5 ms a file.
+    ///
+    /// # Errors
+    /// The first error of the operating system; the files not synced are tried again next time.
+    pub(crate) fn sync(&mut self) -> io::Result<Synced> {
+        let mut present = HashSet::with_capacity(self.known.len());
+        let mut synced = Synced::default();
+        self.sync_below(&self.folder, &mut present, &mut synced)?;
+        self.known = present;
+        Ok(synced)
+    }
+
+    fn sync_below(
+        &self,
+        folder: &Path,
+        present: &mut HashSet<PathBuf>,
+        synced: &mut Synced,
+    ) -> io::Result<()> {
+        let mut has_new_entry = false;
+        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(|entry| entry.file_name() == MANIFESTS);
+        for entry in entries {
+            let path = entry.path();
+            let is_new = !self.known.contains(&path);
+            has_new_entry |= is_new;
+            if entry.file_type()?.is_dir() {
+                self.sync_below(&path, present, synced)?;
+            } else if is_new && sync_if_present(&path)? {
+                synced.files += 1;
+            }
+            present.insert(path);
+        }
+        if has_new_entry {
+            sync_folder(folder)?;
+            synced.folders += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Syncs a file, unless it is gone: the engine writes a manifest under a temporary name first.
+fn sync_if_present(path: &Path) -> io::Result<bool> {
+    match File::open(path) {
+        Ok(file) => file.sync_all().map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes away what a power cut or a killed process may leave of a commit that was never
+/// acknowledged: an empty newest manifest, or a table of which not even the first manifest was
+/// written. Returns what it found, for the log.
+pub(crate) fn remove_torn_commit(table_folder: &Path) -> io::Result<Option<&'static str>> {
+    if !table_folder.is_dir() {
+        return Ok(None);
+    }
+    let mut found = None;
+    let mut manifests = manifests(table_folder)?;
+    while let Some(newest) = manifests.first()
+        && fs::metadata(newest)?.len() == 0
+    {
+        fs::remove_file(newest)?;
+        manifests.remove(0);
+        sync_folder(&table_folder.join(MANIFESTS))?;
+        found = Some("an empty manifest");
+    }
+    // With rows but without a manifest it is not unfinished but damaged.
+    if manifests.is_empty() && !has_entries(&table_folder.join("data"))? {
+        fs::remove_dir_all(table_folder)?;
+        table_folder.parent().map_or(Ok(()), sync_folder)?;
+        found = Some("a table without manifest and rows");
+    }
+    Ok(found)
+}
+
+/// The manifests of a table, newest first: the engine names them so.
+fn manifests(table_folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let folder = table_folder.join(MANIFESTS);
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut manifests = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "manifest") {
+            manifests.push(path);
+        }
+    }
+    manifests.sort();
+    Ok(manifests)
+}
+
+fn has_entries(folder: &Path) -> io::Result<bool> {
+    Ok(folder.is_dir() && fs::read_dir(folder)?.next().is_some())
+}
+
+/// Makes the names in `folder` survive a power cut.
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Makes `folder` and the folders above it that are missing, each named durably.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    let parent = match folder.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if parent != Path::new(".") {
+        create_folder(parent)?;
+    }
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    sync_folder(parent)
+}
+
+/// Writes a file so that after a power cut it is there whole or not at all.
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    path.parent().map_or(Ok(()), sync_folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_file_is_synced_once_and_then_the_folders_that_name_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut synced = SyncedFolder::new(folder.path().to_owned());
+        assert_eq!(synced.sync().unwrap(), Synced { files: 0, folders: 0 });
+
+        fs::create_dir(folder.path().join("data")).unwrap();
+        fs::write(folder.path().join("data/a"), "a").unwrap();
+        fs::write(folder.path().join("b"), "b").unwrap();
+        assert_eq!(synced.sync().unwrap(), Synced { files: 2, folders: 2 });
+        assert_eq!(synced.sync().unwrap(), Synced { files: 0, folders: 0 });
+
+        fs::write(folder.path().join("data/c"), "c").unwrap();
+        assert_eq!(synced.sync().unwrap(), Synced { files: 1, folders: 1 });
+    }
+
+    #[test]
+    fn a_file_that_was_removed_and_made_again_is_synced_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut synced = SyncedFolder::new(folder.path().to_owned());
+        fs::write(folder.path().join("a"), "a").unwrap();
+        synced.sync().unwrap();
+        fs::remove_file(folder.path().join("a")).unwrap();
+        synced.sync().unwrap();
+        fs::write(folder.path().join("a"), "other").unwrap();
+        assert_eq!(synced.sync().unwrap().files, 1);
+    }
+
+    #[test]
+    fn what_was_never_acknowledged_is_taken_away_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("chunks.lance");
+        assert_eq!(remove_torn_commit(&table).unwrap(), None);
+        fs::create_dir_all(table.join(MANIFESTS)).unwrap();
+        assert!(remove_torn_commit(&table).unwrap().is_some());
+        assert!(!table.exists());
+
+        fs::create_dir_all(table.join(MANIFESTS)).unwrap();
+        fs::create_dir_all(table.join("data")).unwrap();
+        fs::write(table.join("data/rows.lance"), "rows").unwrap();
+        assert_eq!(remove_torn_commit(&table).unwrap(), None);
+        fs::write(table.join("_versions/8.manifest"), "").unwrap();
+        fs::write(table.join("_versions/9.manifest"), "older").unwrap();
+        assert!(remove_torn_commit(&table).unwrap().is_some());
+        assert!(!table.join("_versions/8.manifest").exists());
+        assert_eq!(remove_torn_commit(&table).unwrap(), None);
+        assert!(table.join("_versions/9.manifest").exists());
+    }
+
+    #[test]
+    fn folders_and_files_are_made_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("x/y/z");
+        create_folder(&deep).unwrap();
+        create_folder(&deep).unwrap();
+        write_file(&deep.join("settings.json"), b"1").unwrap();
+        write_file(&deep.join("settings.json"), b"2").unwrap();
+        assert_eq!(fs::read(deep.join("settings.json")).unwrap(), b"2");
+        assert_eq!(fs::read_dir(&deep).unwrap().count(), 1);
+    }
+}

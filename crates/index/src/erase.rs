@@ -1,0 +1,230 @@
+//! Forgetting documents, sweeping what no longer counts, and erasing it from the disk.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use clew_core::DocumentId;
+use lancedb::datafusion::prelude::Expr;
+
+use crate::durable;
+use crate::error::{Error, Result};
+use crate::filter;
+use crate::record::Facts;
+use crate::schema::TableKind;
+use crate::shard::Shard;
+use crate::table::Stored;
+
+/// Most documents swept in one round, so that other writes get their turn.
+const SWEEP_DOCUMENTS: usize = 1_000;
+
+/// What forgetting a document removed. All zero: there was nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Accepted versions.
+    pub versions: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Recorded failures.
+    pub failures: u64,
+    /// Bytes of the versions' texts.
+    pub bytes: u64,
+}
+
+impl Shard {
+    /// Forgets documents: when this returns no search finds them and no restart brings them back.
+    /// Their text leaves the disk with the next [`Shard::erase`], which is remembered durably
+    /// before anything is deleted. Unknown ids are fine; their receipts are zero.
+    ///
+    /// # Errors
+    /// Those of the storage. Then the documents may be forgotten in part; forgetting them again is
+    /// safe.
+    pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
+        self.begin_write().await?;
+        let receipts: Vec<Forgotten> = ids.iter().map(|id| self.receipt(id)).collect();
+        let known: Vec<DocumentId> =
+            ids.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
+        if !known.is_empty() {
+            self.erasure.set().await?;
+            self.sources.delete_any(vec![filter::documents(&known)]).await?;
+            self.sources.sync().await?;
+            for id in &known {
+                self.catalogue.change(id, |facts| facts.sources.clear());
+            }
+            self.publish().await?;
+            self.sweep_documents(&known).await?;
+            self.publish().await?;
+        }
+        self.end_write();
+        Ok(receipts)
+    }
+
+    fn receipt(&self, id: &DocumentId) -> Forgotten {
+        let none = Facts::default();
+        let facts = self.catalogue.get(id).map_or(&none, |record| &record.facts);
+        Forgotten {
+            document_id: id.clone(),
+            versions: facts.sources.len() as u64,
+            chunks: facts.chunks.iter().map(|chunks| chunks.chunks).sum(),
+            failures: u64::from(facts.failure.is_some()),
+            bytes: facts.sources.iter().map(|source| source.bytes).sum(),
+        }
+    }
+
+    /// Deletes rows that count no more: superseded versions, chunks without a live source, outdated
+    /// failures. Returns whether some are left for another round.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) async fn sweep(&mut self) -> Result<bool> {
+        self.begin_write().await?;
+        let ids: Vec<DocumentId> =
+            self.catalogue.unswept().take(SWEEP_DOCUMENTS).map(|r| r.id.clone()).collect();
+        if !ids.is_empty() {
+            self.sweep_documents(&ids).await?;
+            self.publish().await?;
+        }
+        self.end_write();
+        Ok(self.catalogue.unswept().next().is_some())
+    }
+
+    /// Deletes the rows of these documents that count no more.
+    pub(crate) async fn sweep_documents(&mut self, ids: &[DocumentId]) -> Result<()> {
+        let wanted = self.settings.recipe;
+        let (mut sources, mut chunks, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        for record in ids.iter().filter_map(|id| self.catalogue.get(id)) {
+            sources.extend(record.superseded().map(|old| filter::version(&record.id, old)));
+            let orphan =
+                |of: &crate::record::ChunkFacts| filter::derived(&record.id, of.version, of.recipe);
+            chunks.extend(record.orphans().map(orphan));
+            if record.failure_is_outdated(wanted) {
+                failures.push(filter::documents([&record.id]));
+            }
+        }
+        delete(&mut self.sources, sources).await?;
+        delete(&mut self.chunks, chunks).await?;
+        delete(&mut self.failures, failures).await?;
+        for id in ids {
+            let Some(record) = self.catalogue.get(id).cloned() else { continue };
+            let superseded: Vec<_> = record.superseded().collect();
+            let live = record.live().cloned();
+            let drop_failure = record.failure_is_outdated(wanted);
+            self.catalogue.change(id, |facts| {
+                facts.sources.retain(|source| !superseded.contains(&source.version));
+                facts.chunks = live.into_iter().collect();
+                if drop_failure {
+                    facts.failure = None;
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether forgotten text may still be on the disk.
+    pub fn is_erasure_wanted(&self) -> bool {
+        self.erasure.is_set()
+    }
+
+    /// Removes forgotten text from the disk: rewrites the files that hold deleted rows, builds the
+    /// indexes anew, and removes every older version. It does nothing if nothing was forgotten
+    /// since the last time; it goes on where a crash interrupted it. It takes about as long as
+    /// building the indexes, and other writes wait.
+    ///
+    /// # Errors
+    /// [`Error::ReadersActive`] if searches hold older versions for longer than `patience`: the
+    /// text is still on the disk then; call again. Otherwise those of the storage.
+    pub async fn erase(&mut self, patience: Duration) -> Result<()> {
+        if !self.erasure.is_set() {
+            return Ok(());
+        }
+        while self.sweep().await? {}
+        self.begin_write().await?;
+        for kind in TableKind::ALL {
+            let table = self.table(kind);
+            table.compact(true).await?;
+            table.rebuild_indexes().await?;
+            table.sync().await?;
+        }
+        self.publish().await?;
+        self.end_write();
+        for kind in TableKind::ALL {
+            self.prune(kind, patience).await?;
+        }
+        self.erasure.clear().await
+    }
+
+    /// Removes old versions of a table.
+    pub(crate) async fn prune(&mut self, kind: TableKind, patience: Duration) -> Result<()> {
+        self.begin_write().await?;
+        self.publish().await?;
+        let released = self.publisher.old_snapshots_released(patience).await;
+        if released {
+            // Every commit was synced, so the newest version is safe before the others go.
+            self.table(kind).prune().await?;
+        }
+        self.end_write();
+        if released { Ok(()) } else { Err(Error::ReadersActive) }
+    }
+
+    pub(crate) fn table(&mut self, kind: TableKind) -> &mut Stored {
+        match kind {
+            TableKind::Sources => &mut self.sources,
+            TableKind::Chunks => &mut self.chunks,
+            TableKind::Failures => &mut self.failures,
+        }
+    }
+}
+
+async fn delete(table: &mut Stored, conditions: Vec<Expr>) -> Result<()> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    table.delete_any(conditions).await?;
+    table.sync().await
+}
+
+/// Remembers across restarts that text is to be erased: an empty file in the shard's folder.
+#[derive(Debug)]
+pub(crate) struct ErasureMark {
+    path: PathBuf,
+}
+
+impl ErasureMark {
+    pub(crate) fn of_shard(folder: &Path) -> Self {
+        Self { path: folder.join("erasure-wanted") }
+    }
+
+    fn is_set(&self) -> bool {
+        self.path.exists()
+    }
+
+    async fn set(&self) -> Result<()> {
+        if self.is_set() {
+            return Ok(());
+        }
+        let path = self.path.clone();
+        on_files("remember the erasure", move || durable::write_file(&path, b"")).await
+    }
+
+    async fn clear(&self) -> Result<()> {
+        let path = self.path.clone();
+        on_files("end the erasure", move || {
+            fs::remove_file(&path)?;
+            path.parent().map_or(Ok(()), durable::sync_folder)
+        })
+        .await
+    }
+}
+
+/// Does file work off the asynchronous threads.
+pub(crate) async fn on_files<T: Send + 'static>(
+    doing: &'static str,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })?
+        .map_err(|error| Error::of_file(doing, error))
+}

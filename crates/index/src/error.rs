@@ -1,0 +1,266 @@
+//! What can go wrong, sorted by what the caller can do about it.
+
+use std::error::Error as StdError;
+use std::io;
+use std::time::Duration;
+
+use clew_core::{CorpusName, ErrorKind};
+
+use crate::schema::TableKind;
+
+/// Result of this crate's operations.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A cause, kept for the operator's log.
+pub type Cause = Box<dyn StdError + Send + Sync>;
+
+/// Why an operation on a shard or on the registry failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is wrong and stays wrong; nothing was changed.
+    #[error("`{field}`: {problem}")]
+    Invalid {
+        /// The field at fault.
+        field: &'static str,
+        /// What was expected and what came.
+        problem: String,
+    },
+    /// There is a corpus of that name.
+    #[error("corpus `{0}` exists already")]
+    CorpusExists(CorpusName),
+    /// There is no corpus of that name.
+    #[error("corpus `{0}` does not exist")]
+    CorpusNotFound(CorpusName),
+    /// The table was made for other settings or by another release; nothing was changed.
+    #[error("table `{table}` does not fit: expected {expected}, found {found}")]
+    Mismatch {
+        /// The table.
+        table: TableKind,
+        /// What the settings ask for.
+        expected: String,
+        /// What is stored.
+        found: String,
+    },
+    /// Another process wrote to the table at the same moment; a shard has one writer.
+    #[error("table `{table}` was written by another process at the same time")]
+    LostRace {
+        /// The table.
+        table: TableKind,
+        /// What the storage engine said.
+        source: Cause,
+    },
+    /// There is no room to write. What was acknowledged before is safe.
+    #[error("the disk is full: could not {doing}; free some space and retry")]
+    DiskFull {
+        /// What was tried.
+        doing: String,
+        /// What the operating system said.
+        source: Cause,
+    },
+    /// Searches that began before still read the files that were to be removed.
+    #[error("searches still read what was to be removed; retry when they are done")]
+    ReadersActive,
+    /// The storage could not do it now. A write may or may not have happened; the shard reads its
+    /// tables again before its next write.
+    #[error("could not {doing}")]
+    Unavailable {
+        /// What was tried.
+        doing: String,
+        /// Why it failed.
+        source: Cause,
+    },
+    /// What is stored cannot be read back.
+    #[error("{what} cannot be read back: files are missing or damaged; restore them from a copy")]
+    Corrupt {
+        /// What is damaged.
+        what: String,
+        /// How that was noticed.
+        source: Cause,
+    },
+}
+
+impl Error {
+    pub(crate) fn invalid(field: &'static str, problem: impl Into<String>) -> Self {
+        Self::Invalid { field, problem: problem.into() }
+    }
+
+    /// The error for a failed operation of the storage engine on a table.
+    pub(crate) fn of_table(table: TableKind, operation: Operation, source: Cause) -> Self {
+        match blame(source.as_ref(), operation) {
+            Blame::DiskFull => Self::DiskFull { doing: operation.on(table), source },
+            Blame::LostRace => Self::LostRace { table, source },
+            Blame::Corrupt => Self::Corrupt { what: format!("table `{table}`"), source },
+            Blame::Unavailable => Self::Unavailable { doing: operation.on(table), source },
+        }
+    }
+
+    /// The error for a failed operation on a file of our own.
+    pub(crate) fn of_file(doing: &str, source: io::Error) -> Self {
+        let doing = doing.to_owned();
+        if is_disk_full(&source) {
+            return Self::DiskFull { doing, source: source.into() };
+        }
+        Self::Unavailable { doing, source: source.into() }
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Invalid { .. } => ErrorKind::InvalidInput,
+            Self::CorpusExists(_) => ErrorKind::AlreadyExists,
+            Self::CorpusNotFound(_) => ErrorKind::NotFound,
+            Self::Mismatch { .. } => ErrorKind::WrongState,
+            Self::LostRace { .. } => ErrorKind::LostRace,
+            Self::DiskFull { .. } => ErrorKind::Exhausted,
+            Self::ReadersActive | Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Corrupt { .. } => ErrorKind::DataLoss,
+        }
+    }
+}
+
+impl From<Error> for clew_core::Error {
+    fn from(error: Error) -> Self {
+        /// A person has to free space first.
+        const DISK_FULL_RETRY: Duration = Duration::from_secs(30);
+        let message = error.to_string();
+        match error {
+            Error::Invalid { field, problem } => Self::invalid(field, problem),
+            Error::CorpusExists(_) => Self::new(ErrorKind::AlreadyExists, "CORPUS_EXISTS", message),
+            Error::CorpusNotFound(name) => Self::not_found("corpus", name),
+            Error::Mismatch { .. } => Self::new(ErrorKind::WrongState, "TABLE_MISMATCH", message),
+            Error::LostRace { source, .. } => {
+                Self::new(ErrorKind::LostRace, "SHARD_WRITTEN_BY_ANOTHER", message)
+                    .with_source(source)
+            }
+            Error::DiskFull { source, .. } => Self::new(ErrorKind::Exhausted, "DISK_FULL", message)
+                .with_retry_after(DISK_FULL_RETRY)
+                .with_source(source),
+            Error::ReadersActive => Self::new(ErrorKind::Unavailable, "READERS_ACTIVE", message),
+            Error::Unavailable { source, .. } => {
+                Self::new(ErrorKind::Unavailable, "STORAGE_UNAVAILABLE", message)
+                    .with_source(source)
+            }
+            Error::Corrupt { source, .. } => {
+                Self::new(ErrorKind::DataLoss, "DATA_LOSS", message).with_source(source)
+            }
+        }
+    }
+}
+
+/// What was asked of the storage engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Open,
+    Create,
+    Read,
+    Search,
+    Append,
+    Delete,
+    Compact,
+    Index,
+    Prune,
+    Sync,
+}
+
+impl Operation {
+    fn on(self, table: TableKind) -> String {
+        let verb = match self {
+            Self::Open => "open",
+            Self::Create => "create",
+            Self::Read => "read",
+            Self::Search => "search",
+            Self::Append => "append to",
+            Self::Delete => "delete from",
+            Self::Compact => "compact",
+            Self::Index => "index",
+            Self::Prune => "prune",
+            Self::Sync => "sync",
+        };
+        format!("{verb} table `{table}`")
+    }
+
+    /// Whether it does nothing but read, so that a failure the system does not explain is one of
+    /// the stored bytes.
+    fn only_reads(self) -> bool {
+        matches!(self, Self::Open | Self::Read | Self::Search)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Blame {
+    DiskFull,
+    LostRace,
+    Corrupt,
+    Unavailable,
+}
+
+fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        next = cause.source();
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            return match error.kind() {
+                _ if is_disk_full(error) => Blame::DiskFull,
+                io::ErrorKind::NotFound
+                | io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::InvalidData => Blame::Corrupt,
+                _ => Blame::Unavailable,
+            };
+        }
+        match cause.downcast_ref::<lance_core::Error>() {
+            Some(
+                lance_core::Error::CommitConflict { .. }
+                | lance_core::Error::RetryableCommitConflict { .. }
+                | lance_core::Error::IncompatibleTransaction { .. }
+                | lance_core::Error::TooMuchWriteContention { .. },
+            ) => return Blame::LostRace,
+            Some(
+                lance_core::Error::CorruptFile { .. } | lance_core::Error::DatasetNotFound { .. },
+            ) => return Blame::Corrupt,
+            _ => {}
+        }
+    }
+    if operation.only_reads() { Blame::Corrupt } else { Blame::Unavailable }
+}
+
+fn is_disk_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blamed(kind: io::ErrorKind, operation: Operation) -> ErrorKind {
+        // As it arrives: wrapped by the storage engine.
+        let source = lancedb::Error::Lance {
+            source: lance_core::Error::io_source(Box::new(io::Error::from(kind))),
+        };
+        Error::of_table(TableKind::Sources, operation, source.into()).kind()
+    }
+
+    #[test]
+    fn the_cause_decides_the_kind_however_deep_it_lies() {
+        assert_eq!(blamed(io::ErrorKind::StorageFull, Operation::Append), ErrorKind::Exhausted);
+        assert_eq!(
+            blamed(io::ErrorKind::PermissionDenied, Operation::Append),
+            ErrorKind::Unavailable
+        );
+        assert_eq!(
+            blamed(io::ErrorKind::PermissionDenied, Operation::Open),
+            ErrorKind::Unavailable
+        );
+        assert_eq!(blamed(io::ErrorKind::UnexpectedEof, Operation::Read), ErrorKind::DataLoss);
+    }
+
+    #[test]
+    fn a_full_disk_says_so_outward_and_keeps_its_cause_for_the_log() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error: clew_core::Error = Error::of_file("write the settings", full).into();
+        assert_eq!(error.reason(), "DISK_FULL");
+        assert!(error.message().contains("the disk is full"), "{error}");
+        assert!(error.retry_after().is_some());
+        assert!(error.chain().len() > error.message().len());
+    }
+}

@@ -1,0 +1,102 @@
+//! Predicates over table rows, built as expressions: no text of a caller is ever parsed as SQL.
+
+use clew_core::{DocumentId, Filter, Recipe, Version};
+use lancedb::datafusion::functions_nested::expr_fn::array_has;
+use lancedb::datafusion::prelude::{Expr, lit};
+use lancedb::expr::col;
+
+use crate::rows::attribute_text;
+use crate::schema::column;
+
+/// What a search's filter asks of a row of `chunks` or `sources`; `None` if it asks nothing.
+pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
+    let mut conditions = Vec::new();
+    if !filter.documents.is_empty() {
+        conditions.push(documents(&filter.documents));
+    }
+    for (name, value) in &filter.attributes {
+        let attribute = attribute_text(name.as_str(), value);
+        conditions.push(array_has(col(column::ATTRIBUTES), lit(attribute)));
+    }
+    if let Some(from) = filter.event_time.from {
+        conditions.push(col(column::EVENT_TIME).gt_eq(lit(from.as_micros())));
+    }
+    if let Some(until) = filter.event_time.until {
+        conditions.push(col(column::EVENT_TIME).lt(lit(until.as_micros())));
+    }
+    conditions.into_iter().reduce(Expr::and)
+}
+
+/// Rows of any of these documents.
+pub(crate) fn documents<'a>(ids: impl IntoIterator<Item = &'a DocumentId>) -> Expr {
+    let ids = ids.into_iter().map(|id| lit(id.as_str())).collect();
+    col(column::DOCUMENT_ID).in_list(ids, false)
+}
+
+/// Rows of a document's version.
+pub(crate) fn version(id: &DocumentId, version: Version) -> Expr {
+    documents([id]).and(col(column::VERSION).eq(lit(version.0)))
+}
+
+/// Chunks of a document's version made by a recipe.
+pub(crate) fn derived(id: &DocumentId, of: Version, recipe: Recipe) -> Expr {
+    version(id, of).and(col(column::RECIPE).eq(lit(recipe.0)))
+}
+
+/// Rows that meet any of these conditions, as a balanced tree; `None` if there is no condition.
+pub(crate) fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
+    while conditions.len() > 1 {
+        let mut pairs = Vec::with_capacity(conditions.len().div_ceil(2));
+        let mut rest = conditions.into_iter();
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => left.or(right),
+                None => left,
+            });
+        }
+        conditions = pairs;
+    }
+    conditions.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{TimeRange, Timestamp};
+
+    use super::*;
+
+    #[test]
+    fn an_empty_filter_asks_nothing() {
+        assert_eq!(of_filter(&Filter::default()), None);
+        assert_eq!(any_of(Vec::new()), None);
+    }
+
+    #[test]
+    fn every_part_of_a_filter_is_asked_for() {
+        let filter = Filter {
+            documents: vec!["a".parse().unwrap(), "it's".parse().unwrap()],
+            attributes: vec![("lang".to_owned().try_into().unwrap(), "rust".to_owned())],
+            event_time: TimeRange {
+                from: Some(Timestamp::from_micros(1)),
+                until: Some(Timestamp::from_micros(2)),
+            },
+        };
+        let text = of_filter(&filter).unwrap().to_string();
+        for part in ["document_id IN", "it's", "lang=rust", "event_time >=", "event_time <"] {
+            assert!(text.contains(part), "{part} not in {text}");
+        }
+    }
+
+    #[test]
+    fn many_conditions_make_a_shallow_tree() {
+        let conditions: Vec<Expr> =
+            (0..200).map(|i| version(&"a".parse().unwrap(), Version(i))).collect();
+        let mut depth = 0;
+        let mut expr = &any_of(conditions).unwrap();
+        while let Expr::BinaryExpr(binary) = expr {
+            depth += 1;
+            expr = &binary.left;
+        }
+        assert!(depth < 12, "{depth}");
+    }
+}

@@ -1,0 +1,265 @@
+//! Maintenance: what a shard needs is decided by a pure function and done step by step.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::schema::{IndexWanted, TableKind};
+use crate::shard::{Shard, Tuning};
+use crate::table::TableStatistics;
+
+/// How much of a shard needs maintenance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardStatistics {
+    /// The documents.
+    pub sources: TableStatistics,
+    /// The chunks.
+    pub chunks: TableStatistics,
+    /// The failures.
+    pub failures: TableStatistics,
+    /// Whether there is a vector index.
+    pub has_vector_index: bool,
+    /// Documents with rows that count no more.
+    pub unswept_documents: u64,
+    /// Whether forgotten text may still be on the disk.
+    pub is_erasure_wanted: bool,
+}
+
+/// A step of maintenance. Each leaves the shard as it was to readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Delete rows that count no more.
+    Sweep,
+    /// Remove forgotten text from the disk; includes what the steps below do.
+    Erase,
+    /// Make the table's missing indexes.
+    BuildIndexes(TableKind),
+    /// Make the vector index.
+    BuildVectorIndex,
+    /// Add rows to the table's indexes.
+    RefreshIndexes(TableKind),
+    /// Merge the table's small fragments.
+    Compact(TableKind),
+    /// Remove the table's old versions.
+    Prune(TableKind),
+}
+
+/// What a shard needs, in the order it should be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaintenancePlan {
+    /// The steps; none if nothing is needed.
+    pub steps: Vec<Step>,
+}
+
+/// What maintenance did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MaintenanceReport {
+    /// Steps done.
+    pub done: Vec<Step>,
+    /// Steps that wait for searches to end; plan again later.
+    pub postponed: Vec<Step>,
+}
+
+/// What a shard with these statistics needs.
+pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
+    let mut steps = Vec::new();
+    if statistics.unswept_documents > 0 {
+        steps.push(Step::Sweep);
+    }
+    if statistics.is_erasure_wanted {
+        steps.push(Step::Erase);
+    }
+    let wants_vectors = statistics.chunks.rows >= tuning.vector_index_rows;
+    for (kind, table) in statistics.tables() {
+        if table.indexes_missing > 0 && table.rows >= tuning.index_rows {
+            steps.push(Step::BuildIndexes(kind));
+        }
+        if kind == TableKind::Chunks && wants_vectors && !statistics.has_vector_index {
+            steps.push(Step::BuildVectorIndex);
+        }
+        let compacts = table.small_fragments >= tuning.small_fragments || is_mostly_deleted(table);
+        // The engine does not merge indexed fragments with others, so indexes come first.
+        if needs_indexing(kind, table, tuning) || (compacts && table.unindexed_rows > 0) {
+            steps.push(Step::RefreshIndexes(kind));
+        }
+        if compacts {
+            steps.push(Step::Compact(kind));
+        }
+        if compacts || table.versions >= tuning.versions {
+            steps.push(Step::Prune(kind));
+        }
+    }
+    MaintenancePlan { steps }
+}
+
+/// Whether rows outside an index make searches slow, or, in a small table, scores wrong: a score by
+/// words is right only among the rows inside, so there a tenth is too many.
+fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> bool {
+    let unindexed = table.unindexed_rows;
+    let is_slow = match kind {
+        // Whole documents: it is their bytes that count.
+        TableKind::Sources => {
+            table.bytes / table.rows.max(1) * unindexed >= tuning.unindexed_document_bytes
+        }
+        TableKind::Chunks | TableKind::Failures => unindexed >= tuning.unindexed_chunks,
+    };
+    unindexed > 0 && (is_slow || unindexed * 10 >= table.rows)
+}
+
+/// Whether reading the table means reading a fifth more than its rows.
+fn is_mostly_deleted(table: &TableStatistics) -> bool {
+    table.deleted_rows >= 1_000 && table.deleted_rows * 5 >= table.rows
+}
+
+impl ShardStatistics {
+    /// Each table with its statistics.
+    pub fn tables(&self) -> [(TableKind, &TableStatistics); 3] {
+        [
+            (TableKind::Sources, &self.sources),
+            (TableKind::Chunks, &self.chunks),
+            (TableKind::Failures, &self.failures),
+        ]
+    }
+}
+
+impl Shard {
+    /// How much maintenance the shard needs; reads a few small files.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn statistics(&self) -> Result<ShardStatistics> {
+        Ok(ShardStatistics {
+            sources: self.sources.statistics().await?,
+            chunks: self.chunks.statistics().await?,
+            failures: self.failures.statistics().await?,
+            has_vector_index: self.chunks.has_index(&IndexWanted::VECTOR).await?,
+            unswept_documents: self.catalogue.unswept().count() as u64,
+            is_erasure_wanted: self.is_erasure_wanted(),
+        })
+    }
+
+    /// What the shard needs now.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn maintenance_plan(&self) -> Result<MaintenancePlan> {
+        Ok(plan(&self.statistics().await?, &self.settings.tuning))
+    }
+
+    /// Does the steps of a plan. A step that removes files waits up to `patience` for searches that
+    /// may read them, and is postponed if they go on.
+    ///
+    /// # Errors
+    /// Those of the storage; the steps before were done.
+    pub async fn maintain(
+        &mut self,
+        plan: &MaintenancePlan,
+        patience: Duration,
+    ) -> Result<MaintenanceReport> {
+        let mut report = MaintenanceReport::default();
+        for &step in &plan.steps {
+            match self.take(step, patience).await {
+                Ok(()) => report.done.push(step),
+                Err(Error::ReadersActive) => report.postponed.push(step),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(report)
+    }
+
+    async fn take(&mut self, step: Step, patience: Duration) -> Result<()> {
+        match step {
+            // What one round leaves is in the next plan.
+            Step::Sweep => self.sweep().await.map(drop),
+            Step::Erase => self.erase(patience).await,
+            Step::Prune(kind) => self.prune(kind, patience).await,
+            Step::BuildIndexes(kind) => {
+                self.begin_write().await?;
+                self.table(kind).build_missing_indexes().await?;
+                self.end_rewrite(kind).await
+            }
+            Step::BuildVectorIndex => {
+                self.begin_write().await?;
+                self.chunks.build_index(&IndexWanted::VECTOR).await?;
+                self.end_rewrite(TableKind::Chunks).await
+            }
+            Step::RefreshIndexes(kind) => {
+                self.begin_write().await?;
+                self.table(kind).refresh_indexes().await?;
+                self.end_rewrite(kind).await
+            }
+            Step::Compact(kind) => {
+                self.begin_write().await?;
+                self.table(kind).compact(false).await?;
+                self.end_rewrite(kind).await
+            }
+        }
+    }
+
+    /// Ends a write that changed how a table's rows are stored.
+    async fn end_rewrite(&mut self, kind: TableKind) -> Result<()> {
+        self.table(kind).sync().await?;
+        self.publish().await?;
+        self.end_write();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(change: impl FnOnce(&mut ShardStatistics), expected: &[Step]) {
+        let mut statistics = ShardStatistics::default();
+        change(&mut statistics);
+        let tuning = Tuning {
+            attempts: 3,
+            index_rows: 100,
+            vector_index_rows: 1_000,
+            unindexed_chunks: 50,
+            unindexed_document_bytes: 10_000,
+            small_fragments: 10,
+            versions: 20,
+        };
+        assert_eq!(plan(&statistics, &tuning).steps, expected);
+    }
+
+    #[test]
+    fn each_need_has_its_steps_in_order() {
+        use TableKind::{Chunks, Failures, Sources};
+        check(|_| {}, &[]);
+        check(|s| s.unswept_documents = 1, &[Step::Sweep]);
+        check(|s| s.is_erasure_wanted = true, &[Step::Erase]);
+        check(|s| s.sources.versions = 20, &[Step::Prune(Sources)]);
+        check(
+            |s| (s.failures.small_fragments, s.failures.versions) = (10, 12),
+            &[Step::Compact(Failures), Step::Prune(Failures)],
+        );
+        check(|s| (s.chunks.rows, s.chunks.indexes_missing) = (99, 5), &[]);
+        check(
+            |s| (s.chunks.rows, s.chunks.indexes_missing) = (1_000, 5),
+            &[Step::BuildIndexes(Chunks), Step::BuildVectorIndex],
+        );
+        check(
+            |s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 50),
+            &[Step::RefreshIndexes(Chunks)],
+        );
+        check(|s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 49), &[]);
+        check(
+            |s| (s.sources.rows, s.sources.unindexed_rows) = (30, 3),
+            &[Step::RefreshIndexes(Sources)],
+        );
+        check(|s| (s.sources.rows, s.sources.unindexed_rows) = (31, 3), &[]);
+        check(
+            |s| (s.sources.rows, s.sources.unindexed_rows, s.sources.bytes) = (900, 10, 900_000),
+            &[Step::RefreshIndexes(Sources)],
+        );
+        check(
+            |s| (s.chunks.rows, s.chunks.unindexed_rows, s.chunks.small_fragments) = (90, 1, 10),
+            &[Step::RefreshIndexes(Chunks), Step::Compact(Chunks), Step::Prune(Chunks)],
+        );
+        check(
+            |s| (s.sources.rows, s.sources.deleted_rows) = (5_000, 1_000),
+            &[Step::Compact(Sources), Step::Prune(Sources)],
+        );
+    }
+}

@@ -1,0 +1,309 @@
+//! The writer of a shard and the state it keeps.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use clew_core::{CorpusName, CorpusSettings, DocumentId, Recipe, Version};
+use tokio::sync::oneshot;
+
+use crate::catalogue::Catalogue;
+use crate::durable;
+use crate::erase::ErasureMark;
+use crate::error::{Error, Result};
+use crate::record::{ChunkFacts, Facts};
+use crate::rows::Rows;
+use crate::schema::{TableKind, column};
+use crate::search::ShardReader;
+use crate::snapshot::{Publisher, Snapshot};
+use crate::table::Stored;
+
+/// What a shard is opened with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardSettings {
+    /// The corpus; ids of chunks are derived from it.
+    pub corpus: CorpusName,
+    /// What chunks should be made by. Documents with chunks by another recipe are due, and are
+    /// found by those chunks until the new ones are there.
+    pub recipe: Recipe,
+    /// Dimension of the vectors.
+    pub dimension: u32,
+    /// Bounds of maintenance and of retries.
+    pub tuning: Tuning,
+}
+
+impl ShardSettings {
+    /// The settings of the shards of a corpus.
+    pub fn of(corpus: &CorpusSettings) -> Self {
+        Self {
+            corpus: corpus.name.clone(),
+            recipe: corpus.recipe(),
+            dimension: corpus.encoder.dimension,
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+/// Bounds of maintenance and of retries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Failed tries after which a document is set aside.
+    pub attempts: u32,
+    /// Rows from which a table has indexes of ids, times and attributes. Below, a filter reads
+    /// every row, which takes a few milliseconds.
+    pub index_rows: u64,
+    /// Chunks from which there is a vector index; below, every vector is compared. 20,000 vectors
+    /// of 384 dimensions take about 15 ms.
+    pub vector_index_rows: u64,
+    /// Chunks outside an index that a search may have to read besides it. Their words count towards
+    /// the scores of each other but not of the chunks inside.
+    pub unindexed_chunks: u64,
+    /// Bytes, as stored, of documents outside the index of whole documents that a search may have
+    /// to read besides it.
+    pub unindexed_document_bytes: u64,
+    /// Fragments of fewer than 100,000 rows from which they are merged. Each costs a search file
+    /// accesses.
+    pub small_fragments: u64,
+    /// Versions of a table on disk from which old ones are removed.
+    pub versions: u64,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            attempts: 8,
+            index_rows: 2_000,
+            vector_index_rows: 20_000,
+            unindexed_chunks: 4_000,
+            unindexed_document_bytes: 1 << 20,
+            small_fragments: 32,
+            versions: 64,
+        }
+    }
+}
+
+/// The writer of one shard. There must be only one at a time; readers are independent of it.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) settings: ShardSettings,
+    pub(crate) sources: Stored,
+    pub(crate) chunks: Stored,
+    pub(crate) failures: Stored,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) publisher: Publisher,
+    pub(crate) erasure: ErasureMark,
+    /// Whether a write began of which it is not known whether and how far it happened.
+    is_in_doubt: bool,
+}
+
+impl Shard {
+    /// Opens the shard in `folder`, making its tables where they are missing, and reads its state
+    /// from them: a scan of all columns that hold no text and no vector.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if a table was made for another dimension or by another release;
+    /// [`Error::Corrupt`] if a table cannot be read; [`Error::Unavailable`] and
+    /// [`Error::DiskFull`] from the file system.
+    pub async fn open(folder: &Path, settings: ShardSettings) -> Result<Self> {
+        if !(1..=MAX_DIMENSION).contains(&settings.dimension) {
+            return Err(Error::invalid(
+                "dimension",
+                format!("expected 1 to {MAX_DIMENSION}, got {}", settings.dimension),
+            ));
+        }
+        make_folder(folder.to_owned()).await?;
+        let connection = connect(folder).await?;
+        let open = |kind| Stored::open(&connection, folder, kind, settings.dimension);
+        let sources = open(TableKind::Sources).await?;
+        let chunks = open(TableKind::Chunks).await?;
+        let failures = open(TableKind::Failures).await?;
+        let (pinned_sources, pinned_chunks) = (sources.pinned().await?, chunks.pinned().await?);
+        let catalogue = Catalogue::new(settings.recipe);
+        let publisher = Publisher::new(|held| Snapshot {
+            corpus: settings.corpus.clone(),
+            dimension: settings.dimension,
+            sources: pinned_sources,
+            chunks: pinned_chunks,
+            catalogue: catalogue.clone(),
+            _held: held,
+        });
+        let erasure = ErasureMark::of_shard(folder);
+        let mut shard = Self {
+            settings,
+            sources,
+            chunks,
+            failures,
+            catalogue,
+            publisher,
+            erasure,
+            is_in_doubt: true,
+        };
+        shard.reload().await?;
+        Ok(shard)
+    }
+
+    /// A reader. It sees each write as soon as the write has returned.
+    pub fn reader(&self) -> ShardReader {
+        ShardReader::new(self.publisher.subscribe())
+    }
+
+    /// What the shard was opened with.
+    pub fn settings(&self) -> &ShardSettings {
+        &self.settings
+    }
+
+    /// Reads the state from the tables again. A write that failed does this by itself before the
+    /// next one.
+    ///
+    /// # Errors
+    /// Those of [`Shard::open`].
+    pub async fn reload(&mut self) -> Result<()> {
+        self.is_in_doubt = true;
+        for table in [&mut self.sources, &mut self.chunks, &mut self.failures] {
+            table.refresh().await?;
+            // What is found unchanged later is acknowledged without a write, so it must be on disk.
+            table.sync().await?;
+        }
+        let facts = read_facts(&self.sources, &self.chunks, &self.failures).await?;
+        let mut catalogue = Catalogue::new(self.settings.recipe);
+        for (id, found) in facts {
+            catalogue.change(&id, |facts| *facts = found);
+        }
+        self.catalogue = catalogue;
+        self.publish().await?;
+        self.is_in_doubt = false;
+        Ok(())
+    }
+
+    /// Begins a write: from here until [`Shard::end_write`] the state is in doubt, also if the
+    /// caller drops the write half-way.
+    pub(crate) async fn begin_write(&mut self) -> Result<()> {
+        if self.is_in_doubt {
+            self.reload().await?;
+        }
+        self.is_in_doubt = true;
+        Ok(())
+    }
+
+    /// Ends a write whose effect on the catalogue is settled.
+    pub(crate) fn end_write(&mut self) {
+        self.is_in_doubt = false;
+    }
+
+    /// Shows the current state to readers.
+    pub(crate) async fn publish(&mut self) -> Result<()> {
+        let (sources, chunks) = (self.sources.pinned().await?, self.chunks.pinned().await?);
+        let make = |held: oneshot::Sender<_>| Snapshot {
+            corpus: self.settings.corpus.clone(),
+            dimension: self.settings.dimension,
+            sources,
+            chunks,
+            catalogue: self.catalogue.clone(),
+            _held: held,
+        };
+        self.publisher.publish(make);
+        Ok(())
+    }
+}
+
+/// Largest dimension of vectors a shard takes.
+const MAX_DIMENSION: u32 = 65_536;
+
+async fn make_folder(folder: PathBuf) -> Result<()> {
+    tokio::task::spawn_blocking(move || durable::create_folder(&folder))
+        .await
+        .map_err(|error| Error::Unavailable {
+            doing: "make the shard's folder".to_owned(),
+            source: error.into(),
+        })?
+        .map_err(|error| Error::of_file("make the shard's folder", error))
+}
+
+async fn connect(folder: &Path) -> Result<lancedb::Connection> {
+    // A relative path could read like an address.
+    let folder = std::path::absolute(folder)
+        .map_err(|error| Error::of_file("open the shard's folder", error))?;
+    let place = folder
+        .to_str()
+        .ok_or_else(|| Error::invalid("data_dir", "expected a path that is valid UTF-8"))?;
+    lancedb::connect(place).execute().await.map_err(|error| Error::Unavailable {
+        doing: "open the shard's folder".to_owned(),
+        source: error.into(),
+    })
+}
+
+/// Reads what the tables say about every document.
+async fn read_facts(
+    sources: &Stored,
+    chunks: &Stored,
+    failures: &Stored,
+) -> Result<HashMap<DocumentId, Facts>> {
+    use column::*;
+    let mut facts: HashMap<DocumentId, Facts> = HashMap::new();
+    let columns = [DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT];
+    sources
+        .scan(&columns, |batch| {
+            for (id, source) in Rows::new(TableKind::Sources, batch).source_facts()? {
+                let versions = &mut facts.entry(id).or_default().sources;
+                // An accepted version is one row; a second one could only be written by a second
+                // writer and says the same.
+                if versions.iter().all(|known| known.version != source.version) {
+                    versions.push(source);
+                }
+            }
+            Ok(())
+        })
+        .await?;
+
+    let mut tallies: HashMap<(DocumentId, Version, Recipe), Tally> = HashMap::new();
+    chunks
+        .scan(&[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS], |batch| {
+            let rows = Rows::new(TableKind::Chunks, batch);
+            let tokens = rows.values::<arrow::datatypes::UInt32Type>(TOKENS)?;
+            for (key, tokens) in rows.chunk_keys()?.into_iter().zip(tokens) {
+                let of = (key.document_id, key.version, key.recipe);
+                tallies.entry(of).or_default().add(key.ordinal, tokens);
+            }
+            Ok(())
+        })
+        .await?;
+    for ((id, version, recipe), tally) in tallies {
+        facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
+    }
+
+    let columns = [DOCUMENT_ID, VERSION, RECIPE, STAGE, ATTEMPTS, KIND, MESSAGE, NEXT_TRY];
+    failures
+        .scan(&columns, |batch| {
+            for (id, failure) in Rows::new(TableKind::Failures, batch).failure_facts()? {
+                facts.entry(id).or_default().failure = Some(failure);
+            }
+            Ok(())
+        })
+        .await?;
+    Ok(facts)
+}
+
+/// Sums up the chunks of a document version.
+#[derive(Default)]
+struct Tally {
+    rows: u64,
+    highest_ordinal: u32,
+    tokens: u64,
+}
+
+impl Tally {
+    fn add(&mut self, ordinal: u32, tokens: u32) {
+        self.rows += 1;
+        self.highest_ordinal = self.highest_ordinal.max(ordinal);
+        self.tokens += u64::from(tokens);
+    }
+
+    fn facts(&self, version: Version, recipe: Recipe) -> ChunkFacts {
+        ChunkFacts {
+            version,
+            recipe,
+            chunks: self.rows,
+            tokens: self.tokens,
+            is_whole: self.rows == u64::from(self.highest_ordinal) + 1,
+        }
+    }
+}

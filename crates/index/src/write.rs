@@ -1,0 +1,363 @@
+//! Writes: accepting documents, committing their chunks, recording failures.
+
+use std::collections::HashSet;
+
+use clew_core::{Chunk, Document, DocumentId, ErrorKind, Recipe, Timestamp, Version};
+
+use crate::error::{Error, Result};
+use crate::filter;
+use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
+use crate::rows;
+use crate::shard::Shard;
+use crate::status::{FailureStatus, Stage, StoredDocument};
+
+/// Most bytes of text in one batch of rows: text columns count bytes in 32 bits.
+const BATCH_BYTES: usize = 256 << 20;
+
+/// What became of a document that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its version.
+    pub version: Version,
+    /// Whether that version was there already, with the same content.
+    pub unchanged: bool,
+}
+
+/// A chunk and its embedding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EmbeddedChunk {
+    /// The chunk.
+    pub chunk: Chunk,
+    /// Its vector, `[dimension]`, of finite numbers that are not all zero.
+    pub vector: Vec<f32>,
+}
+
+/// All chunks of a document version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DerivedDocument {
+    /// The document as it was stored.
+    pub document: Document,
+    /// Its version.
+    pub version: Version,
+    /// What the chunks were made by.
+    pub recipe: Recipe,
+    /// Its chunks, by ordinal from 0; at least one.
+    pub chunks: Vec<EmbeddedChunk>,
+}
+
+/// What a commit of chunks did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Documents that can be found by the committed chunks from now on.
+    pub documents: u64,
+    /// Chunks written.
+    pub chunks: u64,
+    /// Documents left out because they were forgotten, replaced by a newer version, or committed
+    /// already.
+    pub dropped: Vec<DocumentId>,
+}
+
+/// A try to index a document that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The document.
+    pub document_id: DocumentId,
+    /// The version that was tried.
+    pub version: Version,
+    /// Where it failed.
+    pub stage: Stage,
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// The outward message.
+    pub message: String,
+    /// When to try again; `None` sets the document aside. It is set aside in any case once it
+    /// failed [`crate::Tuning::attempts`] times.
+    pub next_try: Option<Timestamp>,
+}
+
+impl Shard {
+    /// Accepts documents at `now`: when this returns, they are on the disk.
+    ///
+    /// A document with the content of its newest version is unchanged and writes nothing, so a
+    /// stream of documents can be offered again after an interruption. The others are written in
+    /// one commit. The results are in the order of `documents`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if an id comes twice: a caller who means "the last one" says so by
+    /// sending only that. Otherwise those of the storage; then none of the documents counts as
+    /// accepted, and offering them again is safe.
+    pub async fn accept(
+        &mut self,
+        documents: Vec<Document>,
+        now: Timestamp,
+    ) -> Result<Vec<Accepted>> {
+        refuse_duplicates(documents.iter().map(|document| &document.id))?;
+        self.begin_write().await?;
+        let mut accepted = Vec::with_capacity(documents.len());
+        let mut changed = Vec::new();
+        for document in documents {
+            let newest = self.catalogue.get(&document.id).and_then(|record| record.newest());
+            let (outcome, stored) = match newest {
+                Some(newest) if newest.content_hash == document.content_hash() => {
+                    (Accepted { version: newest.version, unchanged: true }, None)
+                }
+                newest => {
+                    let version = Version::next(now, newest.map(|newest| newest.version));
+                    let stored = StoredDocument { document, version, accepted_at: now };
+                    (Accepted { version, unchanged: false }, Some(stored))
+                }
+            };
+            accepted.push(outcome);
+            changed.extend(stored);
+        }
+        if !changed.is_empty() {
+            self.write_sources(&changed).await?;
+        }
+        self.end_write();
+        Ok(accepted)
+    }
+
+    async fn write_sources(&mut self, changed: &[StoredDocument]) -> Result<()> {
+        let mut batches = Vec::new();
+        let mut rest = changed;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(fitting(rest));
+            batches.push(rows::sources(some)?);
+            rest = others;
+        }
+        self.sources.append(batches).await?;
+        self.sources.sync().await?;
+        for stored in changed {
+            let facts = SourceFacts {
+                version: stored.version,
+                content_hash: stored.document.content_hash(),
+                accepted_at: stored.accepted_at,
+                bytes: stored.document.text.len() as u64,
+            };
+            self.catalogue.change(&stored.document.id, |known| known.sources.push(facts));
+        }
+        self.publish().await
+    }
+
+    /// Commits the chunks of documents: each can be found by them, whole, when this returns.
+    ///
+    /// All chunks are appended in one commit. Readers move from the old chunks of a replaced
+    /// document to its new ones at once, because a chunk counts only if it is of the live version;
+    /// what was replaced is deleted after. A document that was forgotten or replaced meanwhile is
+    /// dropped.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a document without chunks, a span outside the text, an ordinal out
+    /// of order, a bad vector, or an id that comes twice; then nothing was written. Otherwise those
+    /// of the storage.
+    pub async fn commit_derived(&mut self, documents: Vec<DerivedDocument>) -> Result<Committed> {
+        refuse_duplicates(documents.iter().map(|derived| &derived.document.id))?;
+        for derived in &documents {
+            self.check_derived(derived)?;
+        }
+        self.begin_write().await?;
+        let mut committed = Committed::default();
+        let mut fresh = Vec::with_capacity(documents.len());
+        for derived in documents {
+            if self.is_wanted(&derived) {
+                fresh.push(derived);
+            } else {
+                committed.dropped.push(derived.document.id);
+            }
+        }
+        if !fresh.is_empty() {
+            committed.documents = fresh.len() as u64;
+            committed.chunks = self.write_chunks(&fresh).await?;
+        }
+        self.end_write();
+        Ok(committed)
+    }
+
+    /// Whether the chunks of this version by this recipe are missing.
+    fn is_wanted(&self, derived: &DerivedDocument) -> bool {
+        let record = self.catalogue.get(&derived.document.id);
+        let due = record.and_then(|record| record.due());
+        due.is_some_and(|due| due.version == derived.version)
+            && derived.recipe == self.settings.recipe
+            // Rows of it that do not count are swept first.
+            && record.is_some_and(|record| {
+                let same = |facts: &&ChunkFacts| {
+                    facts.version == derived.version && facts.recipe == derived.recipe
+                };
+                record.orphans().find(same).is_none()
+            })
+    }
+
+    async fn write_chunks(&mut self, fresh: &[DerivedDocument]) -> Result<u64> {
+        let mut batches = Vec::new();
+        let mut rest = fresh;
+        while !rest.is_empty() {
+            let (some, others) = rest.split_at(fitting(rest));
+            let (corpus, dimension) = (&self.settings.corpus, self.settings.dimension);
+            batches.push(rows::chunks(corpus, dimension, some)?);
+            rest = others;
+        }
+        self.chunks.append(batches).await?;
+        for derived in fresh {
+            let facts = ChunkFacts {
+                version: derived.version,
+                recipe: derived.recipe,
+                chunks: derived.chunks.len() as u64,
+                tokens: derived.chunks.iter().map(|row| u64::from(row.chunk.tokens)).sum(),
+                is_whole: true,
+            };
+            self.catalogue.change(&derived.document.id, |known| known.chunks.push(facts));
+        }
+        let ids: Vec<DocumentId> =
+            fresh.iter().map(|derived| derived.document.id.clone()).collect();
+        self.sweep_documents(&ids).await?;
+        self.chunks.sync().await?;
+        self.publish().await?;
+        Ok(fresh.iter().map(|derived| derived.chunks.len() as u64).sum())
+    }
+
+    fn check_derived(&self, derived: &DerivedDocument) -> Result<()> {
+        let refuse = |field, problem: &str| {
+            let id = &derived.document.id;
+            Err(Error::invalid(field, format!("{problem} (document `{id}`)")))
+        };
+        if derived.chunks.is_empty() {
+            return refuse("chunks", "expected at least one chunk");
+        }
+        for (i, EmbeddedChunk { chunk, vector }) in derived.chunks.iter().enumerate() {
+            if chunk.ordinal as usize != i {
+                return refuse("chunk.ordinal", "expected chunks in order, counted from 0");
+            }
+            if chunk.span.of(&derived.document.text).is_none() {
+                return refuse("chunk.span", "expected a range of the document's text");
+            }
+            if vector.len() != self.settings.dimension as usize {
+                return refuse("chunk.vector", "expected a vector of the corpus' dimension");
+            }
+            if !is_direction(vector) {
+                return refuse("chunk.vector", "expected finite numbers that are not all zero");
+            }
+        }
+        Ok(())
+    }
+
+    /// Records that documents could not be indexed. A failure of a version that is no longer due
+    /// is ignored.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn record_failures(&mut self, failures: Vec<Failure>) -> Result<()> {
+        refuse_duplicates(failures.iter().map(|failure| &failure.document_id))?;
+        self.begin_write().await?;
+        let recorded: Vec<_> =
+            failures.into_iter().filter_map(|failure| self.failure_facts(failure)).collect();
+        if !recorded.is_empty() {
+            // A crash between the two leaves the document due, which is the state before.
+            let replaced = vec![filter::documents(recorded.iter().map(|(id, _)| id))];
+            let has_row =
+                |id| self.catalogue.get(id).is_some_and(|record| record.facts.failure.is_some());
+            if recorded.iter().any(|(id, _)| has_row(id)) {
+                self.failures.delete_any(replaced).await?;
+            }
+            self.failures.append(vec![rows::failures(&recorded)?]).await?;
+            self.failures.sync().await?;
+            for (id, facts) in recorded {
+                self.catalogue.change(&id, |known| known.failure = Some(facts));
+            }
+            self.publish().await?;
+        }
+        self.end_write();
+        Ok(())
+    }
+
+    fn failure_facts(&self, failure: Failure) -> Option<(DocumentId, FailureFacts)> {
+        let record = self.catalogue.get(&failure.document_id)?;
+        if record.due()?.version != failure.version {
+            return None;
+        }
+        let attempts = record.attempts(self.settings.recipe) + 1;
+        let next_try = failure.next_try.filter(|_| attempts < self.settings.tuning.attempts);
+        let status = FailureStatus {
+            stage: failure.stage,
+            attempts,
+            kind: failure.kind,
+            message: failure.message,
+            next_try,
+        };
+        let (version, recipe) = (failure.version, self.settings.recipe);
+        Some((failure.document_id, FailureFacts { version, recipe, status }))
+    }
+}
+
+/// Whether cosine similarity to `vector` is a number.
+pub(crate) fn is_direction(vector: &[f32]) -> bool {
+    vector.iter().all(|x| x.is_finite()) && vector.iter().any(|&x| x != 0.0)
+}
+
+fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -> Result<()> {
+    let mut seen = HashSet::new();
+    for id in ids {
+        if !seen.insert(id) {
+            return Err(Error::invalid(
+                "document.id",
+                format!("expected each id once in a request, got `{id}` twice"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Text that goes into one row or several.
+trait TextSize {
+    fn text_bytes(&self) -> usize;
+}
+
+impl TextSize for StoredDocument {
+    fn text_bytes(&self) -> usize {
+        self.document.text.len() + self.document.title.len()
+    }
+}
+
+impl TextSize for DerivedDocument {
+    fn text_bytes(&self) -> usize {
+        let title = self.document.title.len();
+        let row = |row: &EmbeddedChunk| row.chunk.span.len().max(row.chunk.key_text.len()) + title;
+        self.chunks.iter().map(row).sum()
+    }
+}
+
+/// How many of the first of `rows`, at least one, fit into one batch.
+fn fitting<T: TextSize>(rows: &[T]) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&T| {
+        bytes += row.text_bytes();
+        bytes <= BATCH_BYTES
+    };
+    rows.iter().take_while(fits).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directions_are_finite_and_not_zero() {
+        assert!(is_direction(&[0.0, 1.0]));
+        for bad in [&[0.0, 0.0][..], &[f32::NAN, 1.0], &[f32::INFINITY, 1.0], &[]] {
+            assert!(!is_direction(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn batches_are_cut_by_bytes_and_hold_at_least_one_row() {
+        struct Sized(usize);
+        impl TextSize for Sized {
+            fn text_bytes(&self) -> usize {
+                self.0
+            }
+        }
+        let half = || Sized(BATCH_BYTES / 2);
+        assert_eq!(fitting(&[half(), half(), half()]), 2);
+        assert_eq!(fitting(&[Sized(BATCH_BYTES + 1), half()]), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! Forgotten text leaves the disk, whatever is interrupted.
+
+use std::time::Duration;
+
+use clew_core::Timestamp;
+use clew_index::{Error, Step, Tuning};
+
+use crate::fixture::{Fixture, Search, document, files_containing, id};
+
+const MARKER: &str = "zanzibarite";
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A shard with indexes over documents of which one holds the marker.
+async fn marked() -> Fixture {
+    let tuning = Tuning { index_rows: 10, vector_index_rows: 10, ..Tuning::default() };
+    let mut fixture = Fixture::with_tuning(tuning).await;
+    let mut documents: Vec<_> =
+        (0..40).map(|i| document(&format!("d{i}"), &format!("plain text number {i}"))).collect();
+    let mut secret = document("secret", &format!("the {MARKER} lies here\nand {MARKER} there"));
+    secret.title = format!("About {MARKER}");
+    secret.attributes.insert("topic".to_owned().try_into().unwrap(), MARKER.to_owned());
+    documents.push(secret);
+    fixture.ingest(documents, 1).await;
+    maintain(&mut fixture).await;
+    assert!(fixture.shard.statistics().await.unwrap().has_vector_index);
+    // Another version, and a pending one.
+    fixture.ingest(vec![document("secret", &format!("another {MARKER} here"))], 2).await;
+    let pending = document("secret", &format!("a pending {MARKER}"));
+    fixture.shard.accept(vec![pending], Timestamp::from_micros(3)).await.unwrap();
+    assert!(!files_containing(&fixture.folder, MARKER).is_empty());
+    fixture
+}
+
+async fn maintain(fixture: &mut Fixture) {
+    let plan = fixture.shard.maintenance_plan().await.unwrap();
+    let report = fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
+    assert_eq!(report.done, plan.steps);
+}
+
+async fn assert_others_untouched(fixture: &Fixture) {
+    assert_eq!(fixture.reader().counts().documents, 40);
+    let found = Search { limit: 50, ..Search::new("plain text") }.run(&fixture.reader()).await;
+    assert_eq!((found.dense.len(), found.sparse.len()), (40, 40));
+}
+
+#[tokio::test]
+async fn after_erasing_no_file_holds_the_text() {
+    let mut fixture = marked().await;
+    let receipt = fixture.shard.forget(&[id("secret")]).await.unwrap().remove(0);
+    assert_eq!((receipt.versions, receipt.chunks), (2, 1));
+    assert!(fixture.shard.is_erasure_wanted());
+    fixture.shard.erase(PATIENCE).await.unwrap();
+    assert!(!fixture.shard.is_erasure_wanted());
+    assert_eq!(files_containing(&fixture.folder, MARKER), Vec::<std::path::PathBuf>::new());
+    assert_others_untouched(&fixture).await;
+    fixture.reopen().await;
+    assert_others_untouched(&fixture).await;
+}
+
+#[tokio::test]
+async fn an_erasure_that_a_crash_interrupted_is_wanted_after_the_restart() {
+    let mut fixture = marked().await;
+    fixture.shard.forget(&[id("secret")]).await.unwrap();
+    fixture.reopen().await;
+    let plan = fixture.shard.maintenance_plan().await.unwrap();
+    assert!(plan.steps.contains(&Step::Erase), "{plan:?}");
+    maintain(&mut fixture).await;
+    assert!(files_containing(&fixture.folder, MARKER).is_empty());
+    assert_others_untouched(&fixture).await;
+}
+
+#[tokio::test]
+async fn a_crash_between_the_steps_of_forgetting_is_healed() {
+    let mut fixture = marked().await;
+    // The first two steps: the mark, and the rows of `sources`.
+    std::fs::write(fixture.folder.join("erasure-wanted"), "").unwrap();
+    let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
+    let sources = connection.open_table("sources").execute().await.unwrap();
+    sources.delete("document_id = 'secret'").await.unwrap();
+    fixture.reopen().await;
+    assert!(Search::new(MARKER).run(&fixture.reader()).await.sparse.is_empty());
+    maintain(&mut fixture).await;
+    assert!(files_containing(&fixture.folder, MARKER).is_empty());
+    assert_others_untouched(&fixture).await;
+}
+
+#[tokio::test]
+async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
+    let mut fixture = marked().await;
+    let reader = fixture.reader();
+    let search = Search::new("plain text");
+    let vector = crate::fixture::embed(search.text);
+    let query = clew_index::CandidateQuery {
+        text: search.text,
+        vector: Some(&vector),
+        mode: search.mode,
+        filter: &search.filter,
+        grouping: search.grouping,
+        limit: search.limit,
+        exact: false,
+    };
+    // A search that began and does not go on, as under a stalled task.
+    let mut running = Box::pin(reader.candidates(&query));
+    assert!(futures::poll!(running.as_mut()).is_pending());
+    fixture.shard.forget(&[id("secret")]).await.unwrap();
+    let error = fixture.shard.erase(Duration::from_millis(20)).await.unwrap_err();
+    assert!(matches!(error, Error::ReadersActive));
+    assert!(fixture.shard.is_erasure_wanted());
+    // It reads files that are no longer current, and they are there.
+    let found = running.await.unwrap();
+    assert_eq!(found.sparse.len(), 10);
+    fixture.shard.erase(PATIENCE).await.unwrap();
+    assert!(files_containing(&fixture.folder, MARKER).is_empty());
+}

@@ -1,0 +1,187 @@
+//! A shard in a temporary folder, a chunker and an embedding that cost nothing.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use clew_core::{
+    Attributes, Chunk, Document, DocumentId, Filter, Grouping, MediaType, Recipe, SearchMode, Span,
+    Timestamp,
+};
+use clew_index::{
+    CandidateQuery, Candidates, DerivedDocument, EmbeddedChunk, Shard, ShardReader, ShardSettings,
+    Tuning,
+};
+
+pub const DIMENSION: usize = 16;
+pub const RECIPE: Recipe = Recipe(u64::MAX - 5);
+
+/// A shard and the folder it lies in.
+pub struct Fixture {
+    pub shard: Shard,
+    pub folder: PathBuf,
+    _temporary: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        Self::with_tuning(Tuning::default()).await
+    }
+
+    pub async fn with_tuning(tuning: Tuning) -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path().join("corpora/notes/shard-0");
+        let shard = Shard::open(&folder, settings(tuning)).await.unwrap();
+        Self { shard, folder, _temporary: temporary }
+    }
+
+    /// Opens the shard again, as after a restart.
+    pub async fn reopen(&mut self) {
+        self.shard = self.open().await.unwrap();
+    }
+
+    pub async fn open(&self) -> clew_index::Result<Shard> {
+        Shard::open(&self.folder, self.shard.settings().clone()).await
+    }
+
+    pub fn reader(&self) -> ShardReader {
+        self.shard.reader()
+    }
+
+    /// Accepts documents at a time and makes all chunks that are due.
+    pub async fn ingest(&mut self, documents: Vec<Document>, now: i64) {
+        self.shard.accept(documents, Timestamp::from_micros(now)).await.unwrap();
+        self.index_due(now).await;
+    }
+
+    /// Makes all chunks that are due.
+    pub async fn index_due(&mut self, now: i64) {
+        loop {
+            let derived = self.derive_due(now).await;
+            if derived.is_empty() {
+                return;
+            }
+            let committed = self.shard.commit_derived(derived).await.unwrap();
+            assert!(committed.dropped.is_empty());
+        }
+    }
+
+    /// The chunks of documents that are due.
+    pub async fn derive_due(&self, now: i64) -> Vec<DerivedDocument> {
+        let reader = self.reader();
+        let due = reader.due(Timestamp::from_micros(now), 1000, &HashSet::new());
+        let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
+        let stored = reader.read_sources(&wanted).await.unwrap();
+        assert_eq!(stored.len(), wanted.len());
+        stored.into_iter().map(|stored| derive(stored.document, stored.version)).collect()
+    }
+}
+
+pub fn settings(tuning: Tuning) -> ShardSettings {
+    ShardSettings {
+        corpus: "notes".parse().unwrap(),
+        recipe: RECIPE,
+        dimension: DIMENSION as u32,
+        tuning,
+    }
+}
+
+pub fn id(name: &str) -> DocumentId {
+    name.parse().unwrap()
+}
+
+pub fn document(name: &str, text: &str) -> Document {
+    Document {
+        id: id(name),
+        text: text.to_owned(),
+        media_type: MediaType::Plain,
+        title: String::new(),
+        attributes: Attributes::new(),
+        event_time: None,
+    }
+}
+
+/// One chunk a line.
+pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocument {
+    let mut chunks = Vec::new();
+    let mut start = 0;
+    for line in document.text.split_inclusive('\n') {
+        let span = Span::new(start, start + line.len());
+        let key_text = format!("{} {}", document.title, line).trim().to_owned();
+        let tokens = key_text.split_whitespace().count() as u32 + 2;
+        let vector = embed(&key_text);
+        let chunk = Chunk { ordinal: chunks.len() as u32, span, key_text, tokens };
+        chunks.push(EmbeddedChunk { chunk, vector });
+        start = span.end;
+    }
+    DerivedDocument { document, version, recipe: RECIPE, chunks }
+}
+
+/// A unit vector that depends on the words.
+pub fn embed(text: &str) -> Vec<f32> {
+    let mut vector = [1e-3_f32; DIMENSION];
+    for word in text.split_whitespace() {
+        let mut hasher = DefaultHasher::new();
+        word.to_lowercase().hash(&mut hasher);
+        let hash = hasher.finish();
+        for (i, component) in vector.iter_mut().enumerate() {
+            *component += if hash >> i & 1 == 1 { 1.0 } else { -1.0 };
+        }
+    }
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.iter().map(|x| x / length).collect()
+}
+
+/// What a test searches for.
+pub struct Search<'a> {
+    pub text: &'a str,
+    pub mode: SearchMode,
+    pub filter: Filter,
+    pub grouping: Grouping,
+    pub limit: usize,
+    pub exact: bool,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            mode: SearchMode::Hybrid,
+            filter: Filter::default(),
+            grouping: Grouping::Chunks,
+            limit: 10,
+            exact: false,
+        }
+    }
+
+    pub async fn run(&self, reader: &ShardReader) -> Candidates {
+        let vector = embed(self.text);
+        let query = CandidateQuery {
+            text: self.text,
+            vector: Some(&vector),
+            mode: self.mode,
+            filter: &self.filter,
+            grouping: self.grouping,
+            limit: self.limit,
+            exact: self.exact,
+        };
+        reader.candidates(&query).await.unwrap()
+    }
+}
+
+/// The files below `folder` that contain `marker`, as bytes.
+pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files_containing(&path, marker));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            if bytes.windows(marker.len()).any(|window| window == marker.as_bytes()) {
+                found.push(path);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,11 @@
+//! The laws of a shard, checked on real tables in a temporary folder.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
+
+mod damage;
+mod erasure;
+mod fixture;
+mod maintenance;
+mod search;
+mod state;
+mod visibility;

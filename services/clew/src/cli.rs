@@ -1,0 +1,415 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clew_core::{AttributeName, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp};
+use clew_runtime::logging::LogFormat;
+
+/// Long-term memory for language-model applications.
+///
+/// Every command but `serve` speaks to a running server with --endpoint, or opens a data directory in
+/// its own process. One process at a time works on a data directory.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub shared: Shared,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Shared {
+    /// Server to speak to, such as http://127.0.0.1:7421.
+    #[arg(long, global = true, env = "CLEW_ENDPOINT", value_name = "ADDRESS")]
+    pub endpoint: Option<String>,
+    /// Data directory to open in this process when there is no endpoint [default: .clew].
+    #[arg(long, global = true, value_name = "DIR", conflicts_with = "endpoint")]
+    pub data_dir: Option<PathBuf>,
+    /// Configuration file (TOML); `clew serve --print-config` shows all keys.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of the embedding model; by default the one `make setup` installed.
+    #[arg(long, global = true, env = "CLEW_MODEL_DIR", value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Which log lines to show: a level, or directives such as `info,clew_retriever=debug`.
+    #[arg(long, global = true, env = "CLEW_LOG", value_name = "FILTER", default_value = "warn")]
+    pub log: String,
+    /// Log lines as JSON objects.
+    #[arg(long, global = true)]
+    pub log_json: bool,
+}
+
+impl Shared {
+    /// How log lines look.
+    pub fn log_format(&self) -> LogFormat {
+        if self.log_json { LogFormat::Json } else { LogFormat::Text }
+    }
+}
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Print {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server, with all roles in this process.
+    Serve(Serve),
+    /// Make, list and delete corpora.
+    Corpus(Corpus),
+    /// Take documents into a corpus; returns when they can be found.
+    Ingest(Ingest),
+    /// Find evidence.
+    Search(Search),
+    /// Answer a question with citations.
+    Ask(Ask),
+    /// Forget documents, down to the bytes on disk, and print the receipt.
+    Forget(Forget),
+    /// Show what a corpus holds and what waits or failed.
+    Status(Status),
+    /// Measure quality on public data sets.
+    Eval(Eval),
+    /// Measure speed on this machine.
+    Bench(Bench),
+}
+
+impl Command {
+    /// Whether results are printed as JSON.
+    pub fn prints_json(&self) -> bool {
+        match self {
+            Self::Serve(_) => false,
+            Self::Corpus(arguments) => arguments.json,
+            Self::Ingest(arguments) => arguments.print.json,
+            Self::Search(arguments) => arguments.print.json,
+            Self::Ask(arguments) => arguments.print.json,
+            Self::Forget(arguments) => arguments.print.json,
+            Self::Status(arguments) => arguments.print.json,
+            Self::Eval(_) => false,
+            Self::Bench(arguments) => arguments.json,
+        }
+    }
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Address to listen on [default: 127.0.0.1:7421]; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Print the effective configuration and end.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// Arguments of `corpus`.
+#[derive(Debug, Args)]
+pub struct Corpus {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: CorpusAction,
+}
+
+/// What to do with corpora.
+#[derive(Debug, Subcommand)]
+pub enum CorpusAction {
+    /// Make a corpus.
+    Create {
+        /// Its name: 1 to 63 of a-z, 0-9, `-`, `_`.
+        name: CorpusName,
+        /// Number of shards, 1 to 256; fixed from then on.
+        #[arg(long, default_value_t = 1)]
+        shards: u32,
+        /// How documents are cut; by default in sections, as suits the encoder.
+        #[arg(long, value_enum, requires = "max_tokens")]
+        chunking: Option<ChunkingWord>,
+        /// Most tokens of a chunk, up to the encoder's window.
+        #[arg(long)]
+        max_tokens: Option<u32>,
+        /// Tokens that neighbours share; only with `--chunking tokens`.
+        #[arg(long, default_value_t = 0)]
+        overlap_tokens: u32,
+    },
+    /// List the corpora.
+    List,
+    /// Delete a corpus with everything derived from its documents.
+    Delete {
+        /// Its name.
+        name: CorpusName,
+    },
+}
+
+/// The ways of cutting documents.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ChunkingWord {
+    /// Windows of tokens with overlap.
+    Tokens,
+    /// Whole sentences.
+    Sentences,
+    /// Paragraphs and Markdown sections.
+    Sections,
+}
+
+/// Arguments of `ingest`.
+#[derive(Debug, Args)]
+pub struct Ingest {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus; made with default settings if it does not exist.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Files, folders, globs, or `-` for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// Format of standard input.
+    #[arg(long, default_value = "jsonl", value_name = "FORMAT")]
+    pub stdin_format: clew_formats::Format,
+    /// Column (or JSON field) that holds the text.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    pub text_column: String,
+    /// Column (or JSON field) that holds the id.
+    #[arg(long, default_value = "id", value_name = "NAME")]
+    pub id_column: String,
+    /// Return once everything is accepted, without waiting until it can be found.
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+/// Which documents may be found.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Filters {
+    /// Only this document; may be repeated.
+    #[arg(long = "document", value_name = "ID")]
+    pub documents: Vec<DocumentId>,
+    /// Only documents with this attribute; may be repeated.
+    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub attributes: Vec<(AttributeName, String)>,
+    /// Only documents of events at or after this time (RFC 3339 or YYYY-MM-DD).
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Timestamp>,
+    /// Only documents of events before this time.
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Timestamp>,
+}
+
+impl From<Filters> for Filter {
+    fn from(filters: Filters) -> Self {
+        Self {
+            documents: filters.documents,
+            attributes: filters.attributes,
+            event_time: TimeRange { from: filters.from, until: filters.until },
+        }
+    }
+}
+
+fn attribute(text: &str) -> Result<(AttributeName, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let name = AttributeName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
+    Ok((name, value.to_owned()))
+}
+
+/// Arguments of `search`.
+#[derive(Debug, Args)]
+pub struct Search {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// What to look for.
+    pub query: String,
+    /// Most items, 1 to 1000.
+    #[arg(short, default_value_t = 10)]
+    pub k: usize,
+    /// How passages are matched.
+    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
+    pub mode: Mode,
+    /// Show each document once, by its best passage.
+    #[arg(long)]
+    pub by_document: bool,
+    /// Compare with every vector instead of asking the approximate index.
+    #[arg(long)]
+    pub exact: bool,
+    #[command(flatten)]
+    pub filters: Filters,
+}
+
+/// The search modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Embeddings.
+    Dense,
+    /// Words (BM25).
+    Sparse,
+    /// Both, fused.
+    Hybrid,
+}
+
+impl Mode {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dense => "dense",
+            Self::Sparse => "sparse",
+            Self::Hybrid => "hybrid",
+        }
+    }
+}
+
+impl From<Mode> for SearchMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Dense => Self::Dense,
+            Mode::Sparse => Self::Sparse,
+            Mode::Hybrid => Self::Hybrid,
+        }
+    }
+}
+
+/// Arguments of `ask`.
+#[derive(Debug, Args)]
+pub struct Ask {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// The question.
+    pub question: String,
+    /// Way of answering.
+    #[arg(long, default_value = "direct")]
+    pub strategy: String,
+    /// Most passages read, 1 to 1000.
+    #[arg(short)]
+    pub k: Option<u32>,
+    #[command(flatten)]
+    pub filters: Filters,
+}
+
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub struct Forget {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Document to forget; may be repeated.
+    #[arg(long = "document", value_name = "ID", required = true)]
+    pub documents: Vec<DocumentId>,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus; without one, all are shown.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// Show this document's state.
+    #[arg(long, value_name = "ID", requires = "corpus")]
+    pub document: Option<DocumentId>,
+}
+
+/// Arguments of `eval`.
+#[derive(Debug, Args)]
+pub struct Eval {
+    #[command(subcommand)]
+    pub action: EvalAction,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum EvalAction {
+    /// Recall, NDCG and MRR of retrieval.
+    Retrieval(EvalRetrieval),
+}
+
+/// Arguments of `eval retrieval`.
+#[derive(Debug, Args)]
+pub struct EvalRetrieval {
+    /// Data set: multihop, locomo, longmemeval, lihua or beam.
+    #[arg(long)]
+    pub format: String,
+    /// Folder or file of the data set.
+    #[arg(long, value_name = "PATH")]
+    pub data: PathBuf,
+    /// What is retrieved, such as turn, round or session; by default the data set's usual unit.
+    #[arg(long)]
+    pub unit: Option<clew_eval::UnitKind>,
+    /// Part of the data set, such as 100K of beam.
+    #[arg(long)]
+    pub split: Option<String>,
+    /// How passages are matched.
+    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
+    pub mode: Mode,
+    /// Cut-offs.
+    #[arg(long, default_value = "2,5,10")]
+    pub k: clew_eval::Cutoffs,
+    /// Write the report as JSON to this file (`-`: standard output) besides the table.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: BenchAction,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchAction {
+    /// Tokens per second of the encoder.
+    Embed {
+        /// JSON Lines with a `text` field.
+        #[arg(value_name = "FILE")]
+        texts: PathBuf,
+        /// Threads; 0 means one per core.
+        #[arg(long, default_value_t = 0)]
+        threads: usize,
+        /// Rounds; the median is reported.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Tokens per second of an ingestion from files to searchable, and the encoder's share.
+    Ingest {
+        /// Files, folders or globs.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
+    /// Latency of searches in a corpus, and recall of the approximate index against exact search.
+    Search {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// Searches per mode.
+        #[arg(long, default_value_t = 200)]
+        queries: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,11 @@
+//! The commands, one file each.
+
+pub mod ask;
+pub mod bench;
+pub mod corpus;
+pub mod eval;
+pub mod forget;
+pub mod ingest;
+pub mod search;
+pub mod serve;
+pub mod status;

@@ -1,0 +1,224 @@
+//! `clew bench`: speed on this machine, as JSON beside what it was measured on.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clew_core::{CorpusName, Encoder, Priority, Query, SearchMode, TextKind};
+use clew_formats::{Format, Options, Source};
+use serde_json::{Value, json};
+
+use crate::cli::{Bench, BenchAction, Shared};
+use crate::command::ingest::{send, wait_until_found};
+use crate::config::NodeConfig;
+use crate::connection::Connection;
+use crate::node;
+use crate::output::Output;
+
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Measures.
+pub async fn run(shared: &Shared, arguments: Bench, output: &Output) -> anyhow::Result<()> {
+    let result = match arguments.action {
+        BenchAction::Embed { texts, threads, rounds } => {
+            embed(shared, &texts, threads, rounds).await?
+        }
+        BenchAction::Ingest { paths } => ingest(shared, paths).await?,
+        BenchAction::Search { corpus, queries } => search(shared, &corpus, queries).await?,
+    };
+    output.print(&result, |result| {
+        let fields = result.as_object().into_iter().flatten();
+        fields.map(|(name, value)| format!("{name}: {value}\n")).collect()
+    })
+}
+
+/// The middle of `values`.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    percentile(&values, 0.5)
+}
+
+/// The value below which a share of the sorted `values` lies.
+fn percentile(values: &[f64], share: f64) -> f64 {
+    let place = (values.len().saturating_sub(1)) as f64 * share;
+    values.get(place.round() as usize).copied().unwrap_or(0.0)
+}
+
+async fn embed(
+    shared: &Shared,
+    texts: &Path,
+    threads: usize,
+    rounds: usize,
+) -> anyhow::Result<Value> {
+    let mut config = NodeConfig::load(shared, None)?;
+    config.encoder.threads = threads;
+    let encoder = node::start_encoder(&config).await?;
+    let source = Source::file("texts", texts);
+    let documents: Result<Vec<_>, _> =
+        clew_formats::read(source, Format::JsonLines, &Options::default()).collect();
+    let texts: Vec<String> = documents?.into_iter().map(|document| document.text).collect();
+    if texts.is_empty() || rounds == 0 {
+        bail!("expected at least one text and one round");
+    }
+    let mut rates = Vec::with_capacity(rounds);
+    let mut tokens = 0;
+    // The first round warms up and is not counted.
+    for round in 0..=rounds {
+        let started = Instant::now();
+        let deadline = started + PATIENCE;
+        let embedded =
+            encoder.embed(texts.clone(), TextKind::Passage, Priority::Bulk, deadline).await?;
+        tokens = embedded.iter().map(|embedding| u64::from(embedding.tokens)).sum::<u64>();
+        if round > 0 {
+            rates.push(tokens as f64 / started.elapsed().as_secs_f64());
+        }
+    }
+    let path = encoder.description();
+    encoder.stop().await;
+    Ok(json!({
+        "path": path,
+        "threads": config.encoder.worker_threads(),
+        "texts": texts.len(),
+        "tokens": tokens,
+        "tokens_per_second": median(rates),
+    }))
+}
+
+async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
+    let folder = tempfile::tempdir().context("no temporary directory could be made")?;
+    let mut config = NodeConfig::load(shared, None)?;
+    config.data_dir = folder.path().to_path_buf();
+    let connection = Connection::embed(&config).await?;
+    let corpus: CorpusName = "bench".parse()?;
+    let new =
+        clew_proto::convert::corpus::NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
+    connection.client.create_corpus(new).await?;
+    let started = Instant::now();
+    let summary = send(&connection, &corpus, paths, Format::JsonLines, Options::default()).await?;
+    let accepted = started.elapsed();
+    wait_until_found(&connection, &corpus).await?;
+    let took = started.elapsed();
+    let counts = connection.client.corpus(&corpus).await?.counts.unwrap_or_default();
+    let node = connection.node().context("the node runs in this process")?;
+    let embedded = node.encoder.embedded_tokens();
+    let busy = node.encoder.busy();
+    let threads = config.encoder.worker_threads();
+    let path = node.encoder.description();
+    connection.close().await?;
+    let wall = took.as_secs_f64();
+    Ok(json!({
+        "path": path,
+        "threads": threads,
+        "documents": summary.accepted,
+        "text_bytes": counts.text_bytes,
+        "chunks": counts.chunks,
+        "embedded_tokens": embedded,
+        "accepted_secs": accepted.as_secs_f64(),
+        "searchable_secs": wall,
+        "tokens_per_second": embedded as f64 / wall,
+        "encoder_share": busy.as_secs_f64() / (wall * threads as f64),
+        "peak_memory_bytes": peak_memory_bytes(),
+    }))
+}
+
+async fn search(shared: &Shared, corpus: &CorpusName, queries: usize) -> anyhow::Result<Value> {
+    let connection = Connection::open(shared).await?;
+    let questions = sample_questions(&connection, corpus, queries).await?;
+    let mut modes = serde_json::Map::new();
+    for (name, mode) in [
+        ("dense", SearchMode::Dense),
+        ("sparse", SearchMode::Sparse),
+        ("hybrid", SearchMode::Hybrid),
+    ] {
+        let mut latencies = Vec::with_capacity(questions.len());
+        let mut recalls = Vec::new();
+        for question in &questions {
+            let mut query = Query::new(question.clone(), 10);
+            query.mode = mode;
+            let started = Instant::now();
+            let found = connection.client.search(corpus, query.clone()).await?;
+            latencies.push(started.elapsed().as_secs_f64() * 1e3);
+            if mode.uses_embeddings() {
+                query.exact = true;
+                let exact = connection.client.search(corpus, query).await?;
+                let kept = exact
+                    .evidence
+                    .iter()
+                    .filter(|item| {
+                        found.evidence.iter().any(|other| other.chunk_id == item.chunk_id)
+                    })
+                    .count();
+                recalls.push(kept as f64 / exact.evidence.len().max(1) as f64);
+            }
+        }
+        latencies.sort_by(f64::total_cmp);
+        let mut result = json!({
+            "p50_ms": percentile(&latencies, 0.5),
+            "p99_ms": percentile(&latencies, 0.99),
+        });
+        if !recalls.is_empty() {
+            result["recall@10"] = json!(recalls.iter().sum::<f64>() / recalls.len() as f64);
+        }
+        modes.insert(name.to_owned(), result);
+    }
+    let counts = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
+    connection.close().await?;
+    Ok(json!({
+        "chunks": counts.chunks,
+        "queries": questions.len(),
+        "modes": modes,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }))
+}
+
+/// Questions of a realistic shape: the first words of passages of random documents.
+async fn sample_questions(
+    connection: &Connection,
+    corpus: &CorpusName,
+    count: usize,
+) -> anyhow::Result<Vec<String>> {
+    const WORDS: usize = 9;
+    let stage = clew_proto::ingest::v1::DocumentStage::Indexed;
+    let documents = connection.client.documents(corpus, stage).await?;
+    if documents.is_empty() {
+        bail!("the corpus holds no document that can be found");
+    }
+    // The same seed on the same corpus asks the same questions.
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut questions = Vec::with_capacity(count);
+    for _ in 0..count.saturating_mul(4) {
+        if questions.len() == count {
+            break;
+        }
+        let document = &documents[random.usize(..documents.len())];
+        let (stored, _) = connection.client.document(corpus, &document.id.parse()?).await?;
+        let text = String::from_utf8_lossy(&stored.text).into_owned();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.len() > WORDS {
+            let start = random.usize(..words.len() - WORDS);
+            questions.push(words[start..start + WORDS].join(" "));
+        }
+    }
+    Ok(questions)
+}
+
+/// The most memory this process has held, where the system tells.
+fn peak_memory_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kibibytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_of_the_list() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        let hundred: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(percentile(&hundred, 0.99), 99.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+}

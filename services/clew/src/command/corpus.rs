@@ -1,0 +1,82 @@
+//! `clew corpus`.
+
+use clew_core::Chunking;
+use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::corpus::v1 as wire;
+use serde_json::{Value, json};
+
+use crate::cli::{ChunkingWord, Corpus, CorpusAction, Shared};
+use crate::connection::Connection;
+use crate::output::{Output, timestamp};
+
+/// Makes, lists or deletes corpora.
+pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(shared).await?;
+    let done = act(&connection, arguments.action, output).await;
+    connection.close().await?;
+    done
+}
+
+async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> anyhow::Result<()> {
+    match action {
+        CorpusAction::Create { name, shards, chunking, max_tokens, overlap_tokens } => {
+            let cut = |max_tokens| match chunking.unwrap_or(ChunkingWord::Sections) {
+                ChunkingWord::Tokens => Chunking::Tokens { max_tokens, overlap_tokens },
+                ChunkingWord::Sentences => Chunking::Sentences { max_tokens },
+                ChunkingWord::Sections => Chunking::Sections { max_tokens },
+            };
+            let chunking = max_tokens.map(cut);
+            let made =
+                connection.client.create_corpus(NewCorpus { name, shards, chunking }).await?;
+            output.print(&document(&made), |_| format!("made corpus `{}`", made.name))
+        }
+        CorpusAction::List => {
+            let corpora = connection.client.corpora().await?;
+            let documents: Vec<Value> = corpora.iter().map(document).collect();
+            output.print(&json!({ "corpora": documents }), |_| {
+                corpora.iter().map(|corpus| format!("{}\n", line(corpus))).collect()
+            })
+        }
+        CorpusAction::Delete { name } => {
+            let documents = connection.client.delete_corpus(&name).await?;
+            let result = json!({ "deleted": name, "documents": documents });
+            output.print(&result, |_| format!("deleted corpus `{name}` with {documents} documents"))
+        }
+    }
+}
+
+/// A corpus as JSON.
+pub fn document(corpus: &wire::Corpus) -> Value {
+    let counts = corpus.counts.unwrap_or_default();
+    let encoder = corpus.encoder.clone().unwrap_or_default();
+    json!({
+        "corpus": corpus.name,
+        "documents": counts.documents,
+        "indexed_documents": counts.indexed_documents,
+        "pending_documents": counts.pending_documents,
+        "failed_documents": counts.failed_documents,
+        "chunks": counts.chunks,
+        "tokens": counts.tokens,
+        "text_bytes": counts.text_bytes,
+        "shards": corpus.shards,
+        "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
+        "created_at": corpus.created_at.as_ref().map(timestamp),
+    })
+}
+
+/// A corpus on one line.
+pub fn line(corpus: &wire::Corpus) -> String {
+    match &corpus.counts {
+        None => format!("{}: does not run; ask for its status", corpus.name),
+        Some(counts) => format!(
+            "{}: {} documents ({} indexed, {} pending, {} failed), {} chunks, {} tokens",
+            corpus.name,
+            counts.documents,
+            counts.indexed_documents,
+            counts.pending_documents,
+            counts.failed_documents,
+            counts.chunks,
+            counts.tokens
+        ),
+    }
+}

@@ -1,0 +1,131 @@
+//! `clew eval`: quality on public data sets, through the product's own ingestion and search.
+//!
+//! Each haystack becomes a corpus in a temporary directory; its units become documents, which are cut
+//! into parts where they are longer than a chunk and reported whole.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use clew_core::{CorpusName, Document, DocumentId, Grouping, Query};
+use clew_eval::{Format, Haystack, Report, Run, Tally};
+use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::ingest::v1::ingest_response::Result as Outcome;
+use futures::StreamExt;
+
+use crate::cli::{Eval, EvalAction, EvalRetrieval, Shared};
+use crate::command::ingest::wait_until_found;
+use crate::config::NodeConfig;
+use crate::connection::Connection;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Questions that are searched at the same time.
+const CONCURRENT_QUESTIONS: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Measures.
+pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::Result<()> {
+    let EvalAction::Retrieval(arguments) = arguments.action;
+    if shared.endpoint.is_some() {
+        bail!("`clew eval` makes corpora of its own in this process; leave --endpoint out");
+    }
+    let report = retrieval(shared, &arguments).await?;
+    match &arguments.json {
+        None => output.print(&report, ToString::to_string),
+        Some(file) => {
+            let json = serde_json::to_string_pretty(&report)? + "\n";
+            if file.as_os_str() == "-" {
+                return output.print(&report, |_| json);
+            }
+            std::fs::write(file, json)
+                .with_context(|| format!("cannot write `{}`", file.display()))?;
+            eprint!("{report}");
+            Ok(())
+        }
+    }
+}
+
+async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result<Report> {
+    let format = Format::named(&arguments.format)?;
+    let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
+    let folder = tempfile::tempdir().context("no temporary directory could be made")?;
+    let mut config = NodeConfig::load(shared, None)?;
+    config.data_dir = folder.path().to_path_buf();
+    let connection = Connection::embed(&config).await?;
+    let mut tally = Tally::new(arguments.k.clone());
+    let mut progress = Progress::new("questions");
+    let mut asked = 0;
+    for (i, haystack) in haystacks.enumerate() {
+        let haystack = haystack?;
+        let corpus: CorpusName = format!("haystack-{i}").parse()?;
+        let total = asked + haystack.questions.len() as u64;
+        progress.set(asked, total, &format!("reading {}", haystack.name));
+        fill(&connection, &corpus, &haystack).await?;
+        progress.set(asked, total, &format!("asking {}", haystack.name));
+        ask(&connection, &corpus, &haystack, arguments, &mut tally).await?;
+        asked = total;
+        connection.client.delete_corpus(&corpus).await?;
+    }
+    progress.finish();
+    connection.close().await?;
+    let run = Run {
+        format: arguments.format.clone(),
+        unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
+        mode: arguments.mode.as_str().to_owned(),
+        strategy: "search".to_owned(),
+    };
+    Ok(tally.report(run)?)
+}
+
+/// Makes the corpus of a haystack, up to fresh indexes.
+async fn fill(
+    connection: &Connection,
+    corpus: &CorpusName,
+    haystack: &Haystack,
+) -> anyhow::Result<()> {
+    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
+    connection.client.create_corpus(new).await?;
+    let documents: Vec<Document> = haystack.units.iter().cloned().map(Document::from).collect();
+    let responses = connection.client.ingest(corpus, futures::stream::iter(documents)).await?;
+    futures::pin_mut!(responses);
+    while let Some(response) = responses.next().await {
+        let response = response?;
+        if let Some(Outcome::Refused(refused)) = response.result {
+            bail!("unit `{}` was refused: {}", response.document_id, refused.message);
+        }
+    }
+    wait_until_found(connection, corpus).await?;
+    let node = connection.node().context("the node runs in this process")?;
+    let deadline = Instant::now() + PATIENCE;
+    for shard in node.node.retriever.corpus(corpus)?.shards() {
+        shard.maintain(deadline).await?;
+    }
+    Ok(())
+}
+
+async fn ask(
+    connection: &Connection,
+    corpus: &CorpusName,
+    haystack: &Haystack,
+    arguments: &EvalRetrieval,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let depth = arguments.k.depth();
+    let rankings = futures::stream::iter(&haystack.questions)
+        .map(|question| async move {
+            let mut query = Query::new(question.text.clone(), depth);
+            query.mode = arguments.mode.into();
+            query.grouping = Grouping::Documents;
+            let found = connection.client.search(corpus, query).await?;
+            let ranking: Result<Vec<DocumentId>, _> =
+                found.evidence.iter().map(|item| item.document_id.parse()).collect();
+            anyhow::Ok((question, ranking?))
+        })
+        .buffered(CONCURRENT_QUESTIONS);
+    futures::pin_mut!(rankings);
+    while let Some(ranked) = rankings.next().await {
+        let (question, ranking) = ranked?;
+        tally.add(question, &ranking);
+    }
+    Ok(())
+}

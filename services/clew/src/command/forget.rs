@@ -1,0 +1,58 @@
+//! `clew forget`.
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use crate::cli::{Forget, Shared};
+use crate::connection::Connection;
+use crate::output::{Output, timestamp};
+
+/// Forgets documents and prints the receipt.
+pub async fn run(shared: &Shared, arguments: Forget, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(shared).await?;
+    let done = forget(&connection, arguments, output).await;
+    connection.close().await?;
+    done
+}
+
+async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> anyhow::Result<()> {
+    let receipt = connection.client.forget(&arguments.corpus, &arguments.documents).await?;
+    let documents: Vec<Value> = receipt
+        .documents
+        .iter()
+        .map(|document| {
+            json!({
+                "document_id": document.document_id,
+                "found": document.found,
+                "versions": document.versions,
+                "chunks": document.chunks,
+                "failures": document.failures,
+                "text_bytes": document.text_bytes,
+            })
+        })
+        .collect();
+    let result = json!({
+        "documents": documents,
+        "verified": receipt.verified,
+        "forgotten_at": receipt.forgotten_at.as_ref().map(timestamp),
+    });
+    output.print(&result, |_| {
+        let line = |document: &clew_proto::ingest::v1::ForgottenDocument| match document.found {
+            true => format!(
+                "forgot `{}`: {} versions ({} bytes of text), {} chunks, {} failure records\n",
+                document.document_id,
+                document.versions,
+                document.text_bytes,
+                document.chunks,
+                document.failures
+            ),
+            false => format!("`{}` is not in the corpus\n", document.document_id),
+        };
+        receipt.documents.iter().map(line).collect()
+    })?;
+    let absent = receipt.documents.iter().filter(|document| !document.found).count();
+    if absent > 0 {
+        bail!("{absent} of {} documents were not in the corpus", receipt.documents.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! `clew serve`.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_stream::wrappers::TcpListenerStream;
+
+use crate::cli::{Serve, Shared};
+use crate::config::NodeConfig;
+use crate::node::RunningNode;
+
+/// Runs the server until it is told to end.
+pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
+    let config = NodeConfig::load(shared, arguments.listen)?;
+    if arguments.print_config {
+        let rendered = clew_runtime::config::render(&config)?;
+        return std::io::Write::write_all(&mut std::io::stdout(), rendered.as_bytes())
+            .context("standard output is closed");
+    }
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let listener = TcpListener::bind(&config.listen)
+        .await
+        .with_context(|| format!("cannot listen on `{}`", config.listen))?;
+    let address = listener.local_addr()?;
+    let node = RunningNode::start(&config).await?;
+    let server = clew_gateway::router(node.node.clone()).await?;
+
+    // Tests and scripts wait for this line.
+    eprintln!("listening on http://{address}");
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let mut wait = stopped.clone();
+    let mut serving = tokio::spawn(server.serve(TcpListenerStream::new(listener), async move {
+        drop(wait.wait_for(|stopped| *stopped).await);
+    }));
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        ended = &mut serving => return Ok(ended??),
+    }
+    eprintln!("shutting down: finishing what was accepted");
+    stop.send_replace(true);
+    let patience = Duration::from_secs(config.shutdown_secs);
+    // Streams of clients that stay are cut when the time is up; what was acknowledged is safe.
+    let drained = tokio::time::timeout(patience / 2, &mut serving).await.is_ok();
+    serving.abort();
+    node.stop().await?;
+    eprintln!("{}", if drained { "ended gracefully" } else { "ended; some clients were cut off" });
+    Ok(())
+}

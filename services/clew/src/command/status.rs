@@ -1,0 +1,85 @@
+//! `clew status`.
+
+use clew_core::DocumentId;
+use clew_proto::ingest::v1 as wire;
+use serde_json::{Value, json};
+
+use crate::cli::{Shared, Status};
+use crate::command::corpus;
+use crate::connection::Connection;
+use crate::output::{Output, timestamp};
+
+/// Shows corpora, one corpus, or one document.
+pub async fn run(shared: &Shared, arguments: Status, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(shared).await?;
+    let done = status(&connection, arguments, output).await;
+    connection.close().await?;
+    done
+}
+
+async fn status(connection: &Connection, arguments: Status, output: &Output) -> anyhow::Result<()> {
+    match (arguments.corpus, arguments.document) {
+        (Some(name), Some(id)) => one_document(connection, &name, &id, output).await,
+        (Some(name), None) => {
+            let described = connection.client.corpus(&name).await?;
+            let failed = connection.client.documents(&name, wire::DocumentStage::Failed).await?;
+            let mut document = corpus::document(&described);
+            document["failed"] = failed.iter().map(state_document).collect();
+            output.print(&document, |_| {
+                let mut text = format!("{}\n", corpus::line(&described));
+                for state in &failed {
+                    text.push_str(&format!("  failed {}\n", state_line(state)));
+                }
+                text
+            })
+        }
+        (None, _) => {
+            let corpora = connection.client.corpora().await?;
+            let documents: Vec<Value> = corpora.iter().map(corpus::document).collect();
+            output.print(&json!({ "corpora": documents }), |_| match corpora.is_empty() {
+                true => "there is no corpus; make one with `clew corpus create NAME`".to_owned(),
+                false => corpora.iter().map(|c| format!("{}\n", corpus::line(c))).collect(),
+            })
+        }
+    }
+}
+
+async fn one_document(
+    connection: &Connection,
+    corpus: &clew_core::CorpusName,
+    id: &DocumentId,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let (_, state) = connection.client.document(corpus, id).await?;
+    output.print(&state_document(&state), |_| state_line(&state))
+}
+
+fn stage(state: &wire::DocumentState) -> String {
+    state.stage().as_str_name().trim_start_matches("DOCUMENT_STAGE_").to_lowercase()
+}
+
+fn state_document(state: &wire::DocumentState) -> Value {
+    json!({
+        "document_id": state.id,
+        "stage": stage(state),
+        "version": state.version,
+        "live_version": state.live_version,
+        "attempts": state.attempts,
+        "last_error": state.last_error,
+        "waits_for": state.waits_for,
+        "text_bytes": state.text_bytes,
+        "chunks": state.chunks,
+        "accepted_at": state.accepted_at.as_ref().map(timestamp),
+    })
+}
+
+fn state_line(state: &wire::DocumentState) -> String {
+    let mut line = format!("{}: {}, {} chunks", state.id, stage(state), state.chunks);
+    if !state.last_error.is_empty() {
+        line.push_str(&format!(", {} attempts, last error: {}", state.attempts, state.last_error));
+    }
+    if !state.waits_for.is_empty() {
+        line.push_str(&format!(", waits for {}", state.waits_for));
+    }
+    line
+}

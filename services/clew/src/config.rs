@@ -1,0 +1,86 @@
+//! The configuration of a node: sections as the roles define them.
+
+use std::path::PathBuf;
+
+use clew_core::Error;
+use clew_gateway::GatewayConfig;
+use clew_memory_encoder::EncoderConfig;
+use clew_retriever::RetrieverConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::cli::Shared;
+
+/// Everything that can be configured. Defaults < file < environment (`CLEW_LISTEN`,
+/// `CLEW_ENCODER__THREADS`, ...) < flags.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeConfig {
+    /// Folder in which everything is kept.
+    pub data_dir: PathBuf,
+    /// Address to listen on; port 0 takes a free one.
+    pub listen: String,
+    /// Seconds a shutdown may take to finish what was begun, 1 to 3,600.
+    pub shutdown_secs: u64,
+    /// Embedding.
+    pub encoder: EncoderConfig,
+    /// Shards.
+    pub retriever: RetrieverConfig,
+    /// What clients may ask.
+    pub gateway: GatewayConfig,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(".clew"),
+            listen: "127.0.0.1:7421".to_owned(),
+            shutdown_secs: 30,
+            encoder: EncoderConfig::default(),
+            retriever: RetrieverConfig::default(),
+            gateway: GatewayConfig::default(),
+        }
+    }
+}
+
+/// What the command line sets, in the shape of the configuration.
+#[derive(Serialize)]
+struct Flags {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_dir: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoder: Option<EncoderFlags>,
+}
+
+#[derive(Serialize)]
+struct EncoderFlags {
+    model: PathBuf,
+}
+
+impl NodeConfig {
+    /// The effective configuration.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    pub fn load(shared: &Shared, listen: Option<String>) -> Result<Self, Error> {
+        let flags = Flags {
+            data_dir: shared.data_dir.clone(),
+            listen,
+            encoder: shared.model.clone().map(|model| EncoderFlags { model }),
+        };
+        let config: Self = clew_runtime::config::load(shared.config.as_deref(), flags)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn validate(&self) -> Result<(), Error> {
+        if !(1..=3600).contains(&self.shutdown_secs) {
+            let problem = format!("expected 1 to 3600, got {}", self.shutdown_secs);
+            return Err(Error::invalid("shutdown_secs", problem));
+        }
+        self.encoder.validate()?;
+        self.retriever.validate()?;
+        self.gateway.validate()
+    }
+}

@@ -1,0 +1,97 @@
+//! How a command reaches the services: over the network, or in its own process.
+//!
+//! Both ways go through the same client and the same services, so a command behaves the same. In its
+//! own process the connection is a pipe in memory and no port is opened.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clew_client::Client;
+use hyper_util::rt::TokioIo;
+use tokio::io::DuplexStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Endpoint;
+
+use crate::cli::Shared;
+use crate::config::NodeConfig;
+use crate::node::RunningNode;
+
+/// How long one call may take; forgetting in a large shard rewrites its tables.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Bytes the pipe holds in each direction.
+const PIPE_BYTES: usize = 1 << 20;
+
+/// A client, with the node behind it if that runs in this process.
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    embedded: Option<Embedded>,
+}
+
+struct Embedded {
+    node: RunningNode,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<Result<(), clew_core::Error>>,
+}
+
+impl Connection {
+    /// Connects as the command line says.
+    pub async fn open(shared: &Shared) -> anyhow::Result<Self> {
+        match &shared.endpoint {
+            Some(endpoint) => {
+                let client = Client::connect(endpoint, PATIENCE).await?;
+                Ok(Self { client, embedded: None })
+            }
+            None => Self::embed(&NodeConfig::load(shared, None)?).await,
+        }
+    }
+
+    /// Starts a node in this process and connects to it.
+    pub async fn embed(config: &NodeConfig) -> anyhow::Result<Self> {
+        let node = RunningNode::start(config).await?;
+        let server = clew_gateway::router(node.node.clone()).await?;
+        let (connect, incoming) = mpsc::channel::<std::io::Result<DuplexStream>>(1);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let server = tokio::spawn(server.serve(ReceiverStream::new(incoming), async {
+            // A dropped sender stops the server just the same.
+            drop(stopped.await);
+        }));
+        let connector = tower::service_fn(move |_address| {
+            let connect = connect.clone();
+            async move {
+                let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+                connect.send(Ok(theirs)).await.map_err(std::io::Error::other)?;
+                Ok::<_, std::io::Error>(TokioIo::new(ours))
+            }
+        });
+        let channel = Endpoint::from_static("http://in-process")
+            .connect_with_connector(connector)
+            .await
+            .context("the node in this process does not answer")?;
+        let client = Client::over(channel, PATIENCE);
+        Ok(Self { client, embedded: Some(Embedded { node, stop, server }) })
+    }
+
+    /// The node, if it runs in this process.
+    pub fn node(&self) -> Option<&RunningNode> {
+        self.embedded.as_ref().map(|embedded| &embedded.node)
+    }
+
+    /// Ends the connection and the node behind it.
+    pub async fn close(self) -> anyhow::Result<()> {
+        let Self { client, embedded } = self;
+        drop(client);
+        if let Some(Embedded { node, stop, server }) = embedded {
+            // A server that ended already needs no telling.
+            stop.send(()).ok();
+            node.stop().await?;
+            // The client is gone, so nothing holds the server up.
+            if let Ok(ended) = tokio::time::timeout(Duration::from_secs(5), server).await {
+                ended??;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Starts and stops all roles in this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clew_core::{Clock, Encoder, Error, ErrorKind, Limits, SystemClock};
+use clew_gateway::Node;
+use clew_memory_encoder::EncoderPool;
+use clew_model::EmbeddingModel;
+use clew_reason::Extractive;
+use clew_retriever::Retriever;
+
+use crate::config::NodeConfig;
+
+/// Where `make setup` puts the default model, below the folder of the workspace.
+const DEFAULT_MODEL: &str = ".cache/models/all-MiniLM-L6-v2";
+
+/// A node that runs.
+pub struct RunningNode {
+    /// What the services share.
+    pub node: Arc<Node>,
+    /// The encoder, for its counters.
+    pub encoder: Arc<EncoderPool>,
+    shutdown: Duration,
+}
+
+impl RunningNode {
+    /// Loads the model, takes the data directory and starts the actors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongState`] if the model is missing or another process has the directory; those
+    /// of the model and the storage.
+    pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
+        let encoder = start_encoder(config).await?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let seam: Arc<dyn Encoder> = Arc::clone(&encoder) as Arc<dyn Encoder>;
+        let retriever = Retriever::start(
+            &config.data_dir,
+            Arc::clone(&seam),
+            Arc::clone(&clock),
+            config.retriever.clone(),
+        )
+        .await?;
+        let node = Node {
+            retriever: Arc::new(retriever),
+            encoder: Arc::clone(&seam),
+            reasoner: Arc::new(Extractive::new(seam)),
+            clock,
+            limits: Limits::default(),
+            config: config.gateway.clone(),
+        };
+        let shutdown = Duration::from_secs(config.shutdown_secs);
+        Ok(Self { node: Arc::new(node), encoder, shutdown })
+    }
+
+    /// Finishes what was accepted and ends the actors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::DeadlineExceeded`] if it was cut short; nothing accepted is lost.
+    pub async fn stop(self) -> Result<(), Error> {
+        let stopped = self.node.retriever.stop(self.shutdown).await;
+        self.encoder.stop().await;
+        stopped
+    }
+}
+
+/// Loads the model and starts the encoder alone.
+///
+/// # Errors
+/// As [`RunningNode::start`].
+pub async fn start_encoder(config: &NodeConfig) -> Result<Arc<EncoderPool>, Error> {
+    config.encoder.validate()?;
+    let folder = match &config.encoder.model {
+        Some(folder) => folder.clone(),
+        None => default_model()?,
+    };
+    let options = config.encoder.model_options()?;
+    let model = tokio::task::spawn_blocking(move || EmbeddingModel::load(&folder, &options))
+        .await
+        .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))??;
+    tracing::info!(model = %model.describe(), "model loaded");
+    Ok(Arc::new(EncoderPool::start(model, &config.encoder).await?))
+}
+
+/// The model that `make setup` installed: in the current folder's workspace, or in that of this
+/// program.
+fn default_model() -> Result<PathBuf, Error> {
+    let here = std::env::current_dir().ok();
+    let program = std::env::current_exe().ok();
+    let workspaces = here.iter().chain(program.iter()).flat_map(|path| path.ancestors());
+    let mut candidates = workspaces.map(|folder| folder.join(DEFAULT_MODEL));
+    candidates.find(|folder| folder.join("config.json").is_file()).ok_or_else(|| {
+        Error::new(
+            ErrorKind::WrongState,
+            "BROKEN_MODEL",
+            "no embedding model was found; run `make setup`, or name a folder with --model or \
+             CLEW_MODEL_DIR",
+        )
+    })
+}

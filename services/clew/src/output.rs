@@ -1,0 +1,165 @@
+//! Results on standard output: for people, or one JSON document.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use clew_core::Error;
+use clew_proto::query::v1 as query;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Where and how results are printed.
+pub struct Output {
+    json: bool,
+    /// Whether the one JSON document is out already: a result that is no full success, such as a
+    /// receipt for a document that was not there, is followed by an error in words only.
+    is_printed: AtomicBool,
+}
+
+impl Output {
+    /// Prints JSON or text.
+    pub fn new(json: bool) -> Self {
+        Self { json, is_printed: AtomicBool::new(false) }
+    }
+
+    /// Whether JSON is wanted.
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Prints a result: the document, or what `text` makes of it.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn print<T: Serialize>(
+        &self,
+        document: &T,
+        text: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            self.is_printed.store(true, Ordering::Relaxed);
+            serde_json::to_writer_pretty(&mut out, document)?;
+            writeln!(out)?;
+        } else {
+            let text = text(document);
+            write!(out, "{text}")?;
+            if !text.ends_with('\n') && !text.is_empty() {
+                writeln!(out)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// Tells a person, and with JSON a program that has no result, what went wrong.
+    pub fn error(&self, error: &anyhow::Error) {
+        let domain = error.downcast_ref::<Error>();
+        if self.json && !self.is_printed.load(Ordering::Relaxed) {
+            let mut document = json!({ "error": { "message": format!("{error:#}") } });
+            if let Some(domain) = domain {
+                document["error"]["kind"] = json!(format!("{:?}", domain.kind()));
+                document["error"]["reason"] = json!(domain.reason());
+                document["error"]["violations"] = domain
+                    .violations()
+                    .iter()
+                    .map(|v| json!({ "field": v.field, "description": v.description }))
+                    .collect();
+            }
+            // Nothing can be done if standard output is closed.
+            drop(writeln!(std::io::stdout(), "{document:#}"));
+        }
+        eprintln!("error: {error:#}");
+        let others = domain.map_or(&[][..], |domain| domain.violations()).iter().skip(1);
+        for violation in others {
+            eprintln!("  also `{}`: {}", violation.field, violation.description);
+        }
+    }
+}
+
+/// A span as JSON.
+fn span(span: Option<&query::Span>) -> Value {
+    span.map_or(Value::Null, |span| json!({ "start": span.start, "end": span.end }))
+}
+
+/// Evidence as JSON.
+pub fn evidence(item: &query::Evidence) -> Value {
+    json!({
+        "chunk_id": item.chunk_id,
+        "document_id": item.document_id,
+        "version": item.version,
+        "title": item.title,
+        "span": span(item.span.as_ref()),
+        "text": item.text,
+        "event_time": item.event_time.as_ref().map(timestamp),
+        "score": item.score,
+        "dense_score": item.dense_score,
+        "sparse_score": item.sparse_score,
+    })
+}
+
+/// A citation as JSON.
+pub fn citation(citation: &query::Citation) -> Value {
+    json!({
+        "document_id": citation.document_id,
+        "version": citation.version,
+        "title": citation.title,
+        "span": span(citation.span.as_ref()),
+        "quote": citation.quote,
+    })
+}
+
+/// Cost as JSON.
+pub fn cost(cost: Option<&query::Cost>) -> Value {
+    let cost = cost.copied().unwrap_or_default();
+    json!({
+        "embedded_tokens": cost.embedded_tokens,
+        "model_calls": cost.model_calls,
+        "prompt_tokens": cost.prompt_tokens,
+        "completion_tokens": cost.completion_tokens,
+        "shards_searched": cost.shards_searched,
+    })
+}
+
+/// A point in time as RFC 3339 text.
+pub fn timestamp(time: &clew_proto::Timestamp) -> String {
+    let micros =
+        time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1000);
+    clew_core::Timestamp::from_micros(micros).to_string()
+}
+
+/// A duration for people.
+pub fn human(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    if seconds < 1.0 {
+        format!("{:.0} ms", seconds * 1000.0)
+    } else if seconds < 120.0 {
+        format!("{seconds:.1} s")
+    } else {
+        format!("{:.0} min {:.0} s", (seconds / 60.0).floor(), seconds % 60.0)
+    }
+}
+
+/// A passage on one line, cut to `width` characters.
+pub fn one_line(text: &str, width: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(width) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_passages_are_shown_short() {
+        assert_eq!(human(Duration::from_millis(12)), "12 ms");
+        assert_eq!(human(Duration::from_secs(90)), "90.0 s");
+        assert_eq!(human(Duration::from_secs(150)), "2 min 30 s");
+        assert_eq!(one_line("a\n  b\tc", 10), "a b c");
+        assert_eq!(one_line("ééé", 2), "éé…");
+    }
+}

@@ -1,0 +1,62 @@
+//! The pool over a real, tiny model.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Encoder, ErrorKind, Priority, TextKind};
+use clew_memory_encoder::{EncoderConfig, EncoderPool};
+use clew_model::EmbeddingModel;
+
+async fn pool(config: EncoderConfig) -> (EncoderPool, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    clew_testkit::write_tiny_bert(folder.path(), 3).unwrap();
+    let options = config.model_options().unwrap();
+    let model = EmbeddingModel::load(folder.path(), &options).unwrap();
+    (EncoderPool::start(model, &config).await.unwrap(), folder)
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(60)
+}
+
+#[tokio::test]
+async fn many_texts_come_back_in_order_and_equal_to_each_alone() {
+    let (pool, _folder) = pool(EncoderConfig { threads: 2, ..EncoderConfig::default() }).await;
+    let texts: Vec<String> = (0..300).map(|i| format!("a clew {}", "b ".repeat(i % 40))).collect();
+    let (kind, bulk) = (TextKind::Passage, Priority::Bulk);
+    let together = pool.embed(texts.clone(), kind, bulk, soon()).await.unwrap();
+    assert_eq!(together.len(), texts.len());
+    for i in [0, 39, 150, 299] {
+        let one = vec![texts[i].clone()];
+        let alone = pool.embed(one, kind, Priority::Interactive, soon()).await.unwrap();
+        let product: f32 =
+            alone[0].vector.iter().zip(&together[i].vector).map(|(a, b)| a * b).sum();
+        // Unit vectors; batched bfloat16 sums differ in the last bits only.
+        assert!(product > 0.9999, "text {i}: {product}");
+    }
+    assert!(pool.busy() > Duration::ZERO);
+    pool.stop().await;
+    let refused = pool.embed(texts, kind, Priority::Interactive, soon()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_people_at_once_and_slows_bulk_work_down() {
+    let config = EncoderConfig { threads: 1, queue_tokens: 1024, ..EncoderConfig::default() };
+    let (pool, _folder) = pool(config).await;
+    let pool = Arc::new(pool);
+    let texts = || vec!["a b c d e f g h ".repeat(6); 200];
+    let bulk = tokio::spawn({
+        let pool = Arc::clone(&pool);
+        async move { pool.embed(texts(), TextKind::Passage, Priority::Bulk, soon()).await }
+    });
+    // Until the bulk work fills the queue, questions are answered; then one is refused.
+    let mut refused = false;
+    while !refused && !bulk.is_finished() {
+        let asked = pool.embed(texts(), TextKind::Query, Priority::Interactive, soon()).await;
+        refused = asked.is_err_and(|error| error.kind() == ErrorKind::Exhausted);
+    }
+    assert!(refused, "the queue was never full");
+    assert_eq!(bulk.await.unwrap().unwrap().len(), 200, "bulk work waited and got through");
+    pool.stop().await;
+}

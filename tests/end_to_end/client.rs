@@ -1,0 +1,174 @@
+//! What tests ask of a server, and what they hold against its answers.
+
+use std::collections::BTreeMap;
+
+use clew_client::Client;
+use clew_core::{
+    Attributes, Chunking, CorpusName, Document, DocumentId, MediaType, Query, SearchMode,
+};
+use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::corpus::v1::CorpusCounts;
+use clew_proto::ingest::v1::{Accepted, DocumentStage, DocumentState, Refused, ingest_response};
+use clew_proto::query::v1::Evidence;
+use futures::{StreamExt, TryStreamExt};
+
+use crate::harness::PATIENCE;
+
+/// Tokens of a chunk: the tiny model reads 64, and short chunks make many of a short text.
+pub const CHUNK_TOKENS: u32 = 48;
+
+/// Most items a search may be asked for.
+pub const MOST_RESULTS: usize = 1000;
+
+pub fn corpus(name: &str) -> CorpusName {
+    name.parse().unwrap()
+}
+
+pub fn id(id: &str) -> DocumentId {
+    id.parse().unwrap()
+}
+
+pub fn document(id: &str, text: impl Into<String>) -> Document {
+    Document {
+        id: self::id(id),
+        text: text.into(),
+        media_type: MediaType::Plain,
+        title: String::new(),
+        attributes: Attributes::new(),
+        event_time: None,
+    }
+}
+
+/// Makes a corpus with short chunks.
+pub async fn create(client: &Client, name: &str) -> CorpusName {
+    let name = corpus(name);
+    let chunking = Some(Chunking::Sections { max_tokens: CHUNK_TOKENS });
+    client.create_corpus(NewCorpus { name: name.clone(), shards: 1, chunking }).await.unwrap();
+    name
+}
+
+/// What a server said of each document of a stream, in order.
+pub async fn send(
+    client: &Client,
+    corpus: &CorpusName,
+    documents: Vec<Document>,
+) -> Vec<Result<Accepted, Refused>> {
+    let sending = async {
+        let responses = client.ingest(corpus, futures::stream::iter(documents)).await.unwrap();
+        let results = responses.map_ok(|response| match response.result.unwrap() {
+            ingest_response::Result::Accepted(accepted) => Ok(accepted),
+            ingest_response::Result::Refused(refused) => Err(refused),
+        });
+        results.try_collect().await.unwrap()
+    };
+    tokio::time::timeout(PATIENCE, sending).await.expect("the stream ends")
+}
+
+/// Sends documents that are all accepted.
+pub async fn accept(
+    client: &Client,
+    corpus: &CorpusName,
+    documents: Vec<Document>,
+) -> Vec<Accepted> {
+    send(client, corpus, documents).await.into_iter().map(Result::unwrap).collect()
+}
+
+/// Waits until everything accepted is indexed.
+pub async fn idle(client: &Client, corpus: &CorpusName) {
+    let watching = async {
+        let mut reports = std::pin::pin!(client.watch_until_idle(corpus).await.unwrap());
+        let mut last = None;
+        while let Some(report) = reports.next().await {
+            last = Some(report.unwrap());
+        }
+        last.expect("at least one report")
+    };
+    let last = tokio::time::timeout(PATIENCE, watching).await.expect("indexing comes to an end");
+    assert_eq!((last.pending_documents, last.failed_documents), (0, 0), "{last:?}");
+}
+
+/// Sends documents that are all accepted and waits until they can be found.
+pub async fn remember(client: &Client, corpus: &CorpusName, documents: Vec<Document>) {
+    accept(client, corpus, documents).await;
+    idle(client, corpus).await;
+}
+
+pub async fn counts(client: &Client, corpus: &CorpusName) -> CorpusCounts {
+    client.corpus(corpus).await.unwrap().counts.expect("the corpus runs")
+}
+
+/// All documents' states, each id once.
+pub async fn states(client: &Client, corpus: &CorpusName) -> BTreeMap<String, DocumentState> {
+    let listed = client.documents(corpus, DocumentStage::Unspecified).await.unwrap();
+    let count = listed.len();
+    let states: BTreeMap<_, _> =
+        listed.into_iter().map(|state| (state.id.clone(), state)).collect();
+    assert_eq!(states.len(), count, "an id is listed twice");
+    states
+}
+
+pub async fn text_of(client: &Client, corpus: &CorpusName, id: &DocumentId) -> String {
+    let (document, _) = client.document(corpus, id).await.unwrap();
+    String::from_utf8(document.text.to_vec()).unwrap()
+}
+
+/// A search for up to [`MOST_RESULTS`] items.
+pub fn query(text: &str, mode: SearchMode) -> Query {
+    Query { mode, ..Query::new(text, MOST_RESULTS) }
+}
+
+pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<Evidence> {
+    let found = client.search(corpus, query).await.unwrap();
+    assert_eq!(found.shards_missing, Vec::<u32>::new());
+    found.evidence
+}
+
+/// Everything a search by words finds.
+pub async fn by_words(client: &Client, corpus: &CorpusName, words: &str) -> Vec<Evidence> {
+    search(client, corpus, query(words, SearchMode::Sparse)).await
+}
+
+/// A search that compares every vector, so that it ranks every chunk there is.
+pub fn exhaustive(text: &str) -> Query {
+    Query { exact: true, ..query(text, SearchMode::Dense) }
+}
+
+/// All chunks of these documents as searches see them, in the order of the text.
+pub async fn chunks(
+    client: &Client,
+    corpus: &CorpusName,
+    ids: &[DocumentId],
+) -> BTreeMap<String, Vec<Evidence>> {
+    let mut chunks: BTreeMap<String, Vec<Evidence>> = BTreeMap::new();
+    // So few at a time that all their chunks fit into one answer.
+    for some in ids.chunks(50) {
+        let mut all = exhaustive("the river");
+        all.filter.documents = some.to_vec();
+        let evidence = search(client, corpus, all).await;
+        assert!(evidence.len() < MOST_RESULTS, "the answer may be cut");
+        for item in evidence {
+            chunks.entry(item.document_id.clone()).or_default().push(item);
+        }
+    }
+    for items in chunks.values_mut() {
+        items.sort_by_key(|item| item.span.map(|span| span.start));
+    }
+    chunks
+}
+
+/// Fails unless `chunks`, in the order of the text, are of one version and together the text: none
+/// missing, none twice. Returns the version.
+pub fn assert_whole(text: &str, chunks: &[Evidence]) -> u64 {
+    let version = chunks.first().expect("chunks of a document that is there").version;
+    let mut end = 0;
+    for chunk in chunks {
+        let span = chunk.span.unwrap();
+        assert_eq!(chunk.version, version, "chunks of two versions: {chunks:#?}");
+        assert_eq!(span.start, end, "a gap or an overlap: {chunks:#?}");
+        let quoted = text.get(span.start as usize..span.end as usize);
+        assert_eq!(quoted, Some(chunk.text.as_str()), "a span that is not the text's");
+        end = span.end;
+    }
+    assert_eq!(end, text.len() as u64, "the end is missing: {chunks:#?}");
+    version
+}

@@ -1,0 +1,268 @@
+//! The command line as scripts use it: JSON, exit statuses, with and without a server.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::client::{corpus, id, states, text_of};
+use crate::harness::{Home, Ran, Server};
+use crate::words::word;
+
+/// Options that make a corpus with short chunks, as the tiny model wants them.
+const CREATE: [&str; 5] = ["corpus", "create", "notes", "--max-tokens", "48"];
+
+const RIVER: &str = "# The river\n\nThe old house stands by the river. A ferryman called Bohumil lives \
+    in the old house.\n\n## Winter\n\nIn winter the river is frozen and the ferryman mends his boat.\n";
+const TRAIN: &str = "The night train from the city was late. The tea on it was cold, and the cat of \
+    the conductor slept in his hat. Café Müller sold him the hat — for two crowns.";
+
+/// Writes a folder `docs` with four documents in three formats, and one file of no format.
+fn write_documents(home: &Home) {
+    home.write("docs/river.md", RIVER);
+    home.write("docs/deep/train.txt", TRAIN);
+    let lines = [
+        json!({"id": "letter-1", "text": "A letter for the new friend was lost.", "year": "1923"}),
+        json!({"id": "letter-2", "text": "The mother found the letter in the garden.", "year": "1924"}),
+    ];
+    home.write("docs/letters.jsonl", lines.map(|line| format!("{line}\n")).concat());
+    home.write("docs/picture.xyz", [0_u8, 1, 2]);
+}
+
+const DOCUMENTS: [&str; 4] = ["docs/deep/train.txt", "docs/river.md", "letter-1", "letter-2"];
+
+/// How a command reaches the data.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    home: &'a Home,
+    server: Option<&'a Server>,
+}
+
+impl Way<'_> {
+    fn run(&self, arguments: &[&str]) -> Ran {
+        match self.server {
+            Some(server) => self.home.run_at(server, arguments),
+            None => self.home.run_embedded(arguments),
+        }
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        self.run(&[arguments, &["--json"]].concat()).done()
+    }
+}
+
+fn texts<'a>(list: &'a Value, field: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().map(|item| item[field].as_str().unwrap()).collect()
+}
+
+/// The value without what differs from run to run.
+fn without_times(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            for timed in ["took_ms", "took_secs", "accepted_secs"] {
+                fields.remove(timed);
+            }
+            fields.values_mut().for_each(|field| *field = without_times(field.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = without_times(item.take())),
+        _ => {}
+    }
+    value
+}
+
+#[test]
+fn a_folder_is_taken_in_once_and_found_with_and_without_a_server() {
+    let home = Home::new();
+    write_documents(&home);
+    let embedded = Way { home: &home, server: None };
+    let made = embedded.json(&CREATE);
+    assert_eq!((&made["corpus"], &made["documents"]), (&json!("notes"), &json!(0)));
+    assert!(made["encoder"]["dimension"].as_u64().unwrap() > 0, "{made}");
+
+    let ingest = ["ingest", "--corpus", "notes", "docs"];
+    let first = embedded.json(&ingest);
+    assert_eq!((&first["accepted"], &first["unchanged"]), (&json!(4), &json!(0)), "{first}");
+    assert_eq!((&first["documents"], &first["pending_documents"]), (&json!(4), &json!(0)));
+    assert_eq!((&first["unknown_files"], &first["failed_documents"]), (&json!(1), &json!(0)));
+    assert!(first["new_tokens"].as_u64().unwrap() > 0, "{first}");
+    let state = embedded.json(&["status", "--corpus", "notes", "--document", "docs/river.md"]);
+    assert_eq!((&state["stage"], &state["text_bytes"]), (&json!("indexed"), &json!(RIVER.len())));
+
+    let server = home.serve();
+    let served = Way { home: &home, server: Some(&server) };
+    let second = served.json(&ingest);
+    assert_eq!((&second["accepted"], &second["unchanged"]), (&json!(0), &json!(4)), "{second}");
+    assert_eq!((&second["new_tokens"], &second["chunks"]), (&json!(0), &first["chunks"]));
+    let again = served.json(&["status", "--corpus", "notes", "--document", "docs/river.md"]);
+    assert_eq!(again, state, "it was taken in or embedded again");
+
+    let questions: &[&[&str]] = &[
+        &["status", "--corpus", "notes"],
+        &["status"],
+        &["corpus", "list"],
+        &["search", "--corpus", "notes", "who lives in the old house?"],
+        &["search", "--corpus", "notes", "cat", "--mode", "sparse", "-k", "2"],
+        &["search", "--corpus", "notes", "cat", "--mode", "dense", "--exact"],
+        &["search", "--corpus", "notes", "letter", "--where", "year=1924"],
+        &["search", "--corpus", "notes", "letter", "--by-document", "--document", "letter-1"],
+        &["ask", "--corpus", "notes", "Who lives in the old house by the river?"],
+    ];
+    let from_server: Vec<Value> =
+        questions.iter().map(|question| without_times(served.json(question))).collect();
+    assert!(server.terminate().success());
+    for (question, expected) in questions.iter().zip(from_server) {
+        assert_eq!(without_times(embedded.json(question)), expected, "{question:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_has_the_promised_shapes_and_spans_are_those_of_the_stored_bytes() {
+    let home = Home::new();
+    write_documents(&home);
+    let server = home.serve();
+    let client = server.client().await;
+    let way = Way { home: &home, server: Some(&server) };
+    way.json(&CREATE);
+    way.json(&["ingest", "--corpus", "notes", "docs"]);
+    let slice = async |item: &Value| {
+        let text =
+            text_of(&client, &corpus("notes"), &id(item["document_id"].as_str().unwrap())).await;
+        let place = |end: &str| item["span"][end].as_u64().unwrap() as usize;
+        text[place("start")..place("end")].to_owned()
+    };
+
+    let status = way.json(&["status", "--corpus", "notes"]);
+    assert_eq!(status["documents"].as_u64(), Some(4));
+    assert_eq!(status["failed"], json!([]));
+    assert!(states(&client, &corpus("notes")).await.keys().eq(DOCUMENTS));
+    let listed = way.json(&["corpus", "list"]);
+    assert_eq!(texts(&listed["corpora"], "corpus"), ["notes"]);
+
+    for mode in ["dense", "sparse", "hybrid"] {
+        let found =
+            way.json(&["search", "--corpus", "notes", "cat letter", "--mode", mode, "-k", "3"]);
+        let evidence = found["evidence"].as_array().unwrap();
+        assert!((1..=3).contains(&evidence.len()), "{mode}: {found}");
+        for item in evidence {
+            assert_eq!(item["text"], slice(item).await);
+            assert!(item["chunk_id"].is_string() && item["version"].is_u64(), "{item}");
+        }
+        let scores: Vec<f64> =
+            evidence.iter().map(|item| item["score"].as_f64().unwrap()).collect();
+        assert!(scores.is_sorted_by(|a, b| a >= b), "{mode}: {scores:?}");
+    }
+    let filtered = way.json(&["search", "--corpus", "notes", "letter", "--where", "year=1924"]);
+    assert_eq!(texts(&filtered["evidence"], "document_id"), ["letter-2"]);
+
+    let question = "Who lives in the old house by the river?";
+    let answer = way.json(&["ask", "--corpus", "notes", "--strategy", "direct", question]);
+    assert_eq!(answer["outcome"], "answered", "{answer}");
+    assert!(answer["answer"].as_str().unwrap().contains("Bohumil"), "{answer}");
+    let citations = answer["citations"].as_array().unwrap();
+    assert!(!citations.is_empty(), "{answer}");
+    for citation in citations {
+        assert_eq!(citation["quote"], slice(citation).await);
+    }
+    let steps = texts(&answer["trace"], "step");
+    assert!(steps.contains(&"searched") && steps.contains(&"judged"), "{answer}");
+    assert!(answer["cost"]["embedded_tokens"].as_u64().unwrap() > 0, "{answer}");
+    assert_eq!(answer["cost"]["model_calls"], 0);
+
+    let nonsense = format!("{} {} {}?", word('q', 1), word('q', 2), word('q', 3));
+    let unknown = way.json(&["ask", "--corpus", "notes", &nonsense]);
+    assert_eq!((&unknown["outcome"], &unknown["answer"]), (&json!("not_in_memory"), &json!("")));
+    assert_eq!(unknown["citations"], json!([]));
+}
+
+#[test]
+fn without_json_people_are_told_the_same() {
+    let home = Home::new();
+    write_documents(&home);
+    let way = Way { home: &home, server: None };
+    let says = |arguments: &[&str], words: &[&str]| {
+        let ran = way.run(arguments);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        for word in words {
+            assert!(ran.stdout.contains(word), "{arguments:?}: `{word}` is not in {}", ran.stdout);
+        }
+    };
+    says(&CREATE, &["notes"]);
+    says(&["ingest", "--corpus", "notes", "docs"], &["4 documents accepted", "0 unchanged"]);
+    says(&["search", "--corpus", "notes", "ferryman"], &["docs/river.md"]);
+    says(&["status", "--corpus", "notes"], &["4 documents"]);
+    says(&["forget", "--corpus", "notes", "--document", "letter-1"], &["forgot `letter-1`"]);
+    says(&["corpus", "delete", "notes"], &["3 documents"]);
+    says(&["corpus", "list"], &[]);
+}
+
+#[test]
+fn standard_input_globs_and_changed_files_are_taken_in() {
+    let home = Home::new();
+    write_documents(&home);
+    let way = Way { home: &home, server: None };
+    // A corpus that is not there is made with settings that suit the model.
+    let globbed = way.json(&["ingest", "--corpus", "notes", "docs/*.md"]);
+    assert_eq!((&globbed["accepted"], &globbed["documents"]), (&json!(1), &json!(1)), "{globbed}");
+
+    home.write("docs/river.md", RIVER.replace("Bohumil", "Quirin"));
+    let changed = way.json(&["ingest", "--corpus", "notes", "docs"]);
+    assert_eq!((&changed["accepted"], &changed["unchanged"]), (&json!(4), &json!(0)), "{changed}");
+    let found = |name| way.json(&["search", "--corpus", "notes", name, "--mode", "sparse"]);
+    assert_eq!(texts(&found("Quirin")["evidence"], "document_id"), ["docs/river.md"]);
+    assert_eq!(found("Bohumil")["evidence"], json!([]));
+
+    let lines =
+        home.write("lines", "{\"id\": \"piped\", \"text\": \"Through a pipe came the hat.\"}\n");
+    let mut piped = Command::new("sh");
+    piped.args(["-c", "exec \"$@\" < lines", "sh"]).arg(env!("CARGO_BIN_EXE_clew"));
+    piped.args(["ingest", "--corpus", "notes", "-", "--json", "--data-dir"]).arg(home.data_dir());
+    piped.arg("--model").arg(home.model()).current_dir(lines.parent().unwrap());
+    assert_eq!(Ran::of(piped).done()["accepted"], 1);
+    assert_eq!(way.json(&["status", "--corpus", "notes"])["documents"].as_u64(), Some(5));
+}
+
+#[test]
+fn a_corpus_that_is_deleted_leaves_nothing_and_its_name_is_free() {
+    let home = Home::new();
+    write_documents(&home);
+    let server = home.serve();
+    let way = Way { home: &home, server: Some(&server) };
+    way.json(&CREATE);
+    way.json(&["ingest", "--corpus", "notes", "docs"]);
+    let deleted = way.json(&["corpus", "delete", "notes"]);
+    assert_eq!(deleted, json!({ "deleted": "notes", "documents": 4 }));
+    assert_eq!(way.json(&["corpus", "list"])["corpora"], json!([]));
+    let left = crate::harness::files_below(&home.data_dir());
+    let names: Vec<_> = left.iter().map(|(path, _)| path.file_name().unwrap()).collect();
+    assert_eq!(names, ["LOCK"], "files of the corpus are left");
+    assert_eq!(way.json(&CREATE)["documents"].as_u64(), Some(0));
+    assert_eq!(way.json(&["ingest", "--corpus", "notes", "docs"])["accepted"].as_u64(), Some(4));
+}
+
+#[test]
+fn asked_to_end_a_server_ends_gracefully_and_keeps_what_it_accepted() {
+    let home = Home::new();
+    let lines: String = (0..300)
+        .map(|i| json!({"id": format!("line-{i}"), "text": crate::words::text_with(&[&word('l', i)])}))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    home.write("lines.jsonl", lines);
+    let server = home.serve();
+    let way = Way { home: &home, server: Some(&server) };
+    way.json(&CREATE);
+    // Accepted, and mostly not indexed yet when the server is told to end.
+    let accepted = way.json(&["ingest", "--corpus", "notes", "lines.jsonl", "--no-wait"]);
+    assert_eq!(accepted["accepted"].as_u64(), Some(300));
+    assert!(server.terminate().success());
+
+    let server = home.serve();
+    let way = Way { home: &home, server: Some(&server) };
+    let second = way.json(&["ingest", "--corpus", "notes", "lines.jsonl"]);
+    assert_eq!((&second["unchanged"], &second["pending_documents"]), (&json!(300), &json!(0)));
+    for i in [0, 150, 299] {
+        let found = way.json(&["search", "--corpus", "notes", &word('l', i), "--by-document"]);
+        assert_eq!(found["evidence"][0]["document_id"], format!("line-{i}"));
+    }
+    let log = server.log();
+    assert!(server.terminate().success());
+    assert!(!log.contains("ERROR"), "{log}");
+}

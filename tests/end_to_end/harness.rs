@@ -1,0 +1,317 @@
+//! Real processes: the server, the command line, and the folder they live in.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use clew_client::Client;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// How long anything may take before a test fails: far more than it needs on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Time between two looks at a condition that nothing announces.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The folder of one test, with a model in it. Everything goes with it.
+pub struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = Self { folder };
+        std::fs::create_dir(home.model()).unwrap();
+        clew_testkit::write_tiny_bert(&home.model(), 1).unwrap();
+        home
+    }
+
+    /// A place in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.path("data")
+    }
+
+    pub fn model(&self) -> PathBuf {
+        self.path("model")
+    }
+
+    /// Writes a file and the folders above it.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// `clew` with nothing of this machine's configuration, in this folder.
+    pub fn clew(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_clew"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CLEW_") {
+                command.env_remove(name);
+            }
+        }
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    /// `clew serve` on the data directory and a free port.
+    pub fn serve_command(&self) -> Command {
+        let mut command = self.clew();
+        command.arg("serve").args(["--listen", "127.0.0.1:0"]);
+        command.arg("--data-dir").arg(self.data_dir()).arg("--model").arg(self.model());
+        command
+    }
+
+    /// A server on the data directory.
+    pub fn serve(&self) -> Server {
+        Server::start(self.serve_command())
+    }
+
+    /// Runs `clew` against a server.
+    pub fn run_at(&self, server: &Server, arguments: &[&str]) -> Ran {
+        let mut command = self.clew();
+        command.args(arguments).args(["--endpoint", &server.endpoint]);
+        Ran::of(command)
+    }
+
+    /// Runs `clew` on the data directory in its own process.
+    pub fn run_embedded(&self, arguments: &[&str]) -> Ran {
+        let mut command = self.clew();
+        command.args(arguments).arg("--data-dir").arg(self.data_dir());
+        command.arg("--model").arg(self.model());
+        Ran::of(command)
+    }
+}
+
+/// What a process writes, read as it comes.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<String>>);
+
+impl Log {
+    fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// Reads lines to the end of `stream` and shows each to `see`.
+    fn follow(
+        &self,
+        stream: impl Read + Send + 'static,
+        mut see: impl FnMut(&str) + Send + 'static,
+    ) -> JoinHandle<()> {
+        let log = self.clone();
+        std::thread::spawn(move || {
+            let mut stream = BufReader::new(stream);
+            let mut line = Vec::new();
+            while stream.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                let text = String::from_utf8_lossy(&line).into_owned();
+                log.0.lock().unwrap().push_str(&text);
+                see(text.trim_end());
+                line.clear();
+            }
+        })
+    }
+}
+
+/// A child that is killed, never left behind.
+struct Process {
+    child: Child,
+}
+
+impl Process {
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        Self { child }
+    }
+
+    /// Waits for its end; `None` if it lives on beyond the deadline.
+    fn wait(&mut self, deadline: Instant) -> Option<ExitStatus> {
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            if Instant::now() > deadline {
+                return None;
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Both fail only for a child that ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A server process.
+pub struct Server {
+    process: Process,
+    log: Log,
+    /// Where it listens.
+    pub endpoint: String,
+}
+
+/// A process that ended before it served.
+pub struct NotServing {
+    pub status: ExitStatus,
+    pub log: String,
+}
+
+impl Server {
+    /// Starts a server that is expected to serve.
+    pub fn start(command: Command) -> Self {
+        Self::try_start(command)
+            .unwrap_or_else(|ended| panic!("it does not serve: {}\n{}", ended.status, ended.log))
+    }
+
+    /// Starts a server and waits until it listens or ends.
+    pub fn try_start(command: Command) -> Result<Self, NotServing> {
+        let mut process = Process::spawn(command);
+        let log = Log::default();
+        let (listening, address) = mpsc::channel();
+        let stderr = process.child.stderr.take().unwrap();
+        let reading = log.follow(stderr, move |line| {
+            if let Some(address) = line.strip_prefix("listening on ") {
+                // The test may have failed and gone.
+                drop(listening.send(address.to_owned()));
+            }
+        });
+        match address.recv_timeout(PATIENCE) {
+            Ok(endpoint) => Ok(Self { process, log, endpoint }),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not listen:\n{}", log.text()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                reading.join().unwrap();
+                let status = process.wait(Instant::now() + PATIENCE).expect("it closed its output");
+                Err(NotServing { status, log: log.text() })
+            }
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// What it wrote on standard error so far.
+    pub fn log(&self) -> String {
+        self.log.text()
+    }
+
+    /// Ends it without any warning (SIGKILL).
+    pub fn kill(&mut self) {
+        self.process.child.kill().unwrap();
+        self.process.child.wait().unwrap();
+    }
+
+    /// Asks it to end (SIGTERM) and waits for that.
+    pub fn terminate(mut self) -> ExitStatus {
+        let told = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().unwrap();
+        assert!(told.success());
+        let ended = self.process.wait(Instant::now() + PATIENCE);
+        ended.unwrap_or_else(|| panic!("it does not end:\n{}", self.log.text()))
+    }
+
+    pub async fn client(&self) -> Client {
+        Client::connect(&self.endpoint, PATIENCE).await.unwrap_or_else(|error| {
+            panic!("{}\n{}", error.chain(), self.log());
+        })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("--- log of the server at {}\n{}---", self.endpoint, self.log.text());
+        }
+    }
+}
+
+/// Starts a server and kills it `after` that time, wherever it is then.
+pub fn start_and_kill(command: Command, after: Duration) {
+    let process = Process::spawn(command);
+    std::thread::sleep(after);
+    drop(process);
+}
+
+/// A command that ran to its end.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Runs `command`, within bounds.
+    pub fn of(command: Command) -> Self {
+        let shown = format!("{command:?}");
+        let mut process = Process::spawn(command);
+        let (out, err) = (Log::default(), Log::default());
+        let reading = [
+            out.follow(process.child.stdout.take().unwrap(), |_| {}),
+            err.follow(process.child.stderr.take().unwrap(), |_| {}),
+        ];
+        let Some(status) = process.wait(Instant::now() + PATIENCE) else {
+            panic!("{shown} does not end:\n{}{}", out.text(), err.text());
+        };
+        reading.into_iter().for_each(|reading| reading.join().unwrap());
+        Self { code: status.code(), stdout: out.text(), stderr: err.text() }
+    }
+
+    /// The one JSON document on standard output.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("expected one JSON document ({error}): {self:?}"))
+    }
+
+    /// The JSON document of a command that did what was asked.
+    pub fn done(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.json()
+    }
+
+    /// The error document of a command that did not.
+    pub fn error(&self) -> Value {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        self.json()["error"].clone()
+    }
+}
+
+/// Waits until `condition` gives something.
+pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = condition().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Every file below `folder`, with its content.
+pub fn files_below(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(files_below(&path));
+        } else {
+            let content = std::fs::read(&path).unwrap();
+            files.push((path, content));
+        }
+    }
+    files
+}

@@ -1,0 +1,19 @@
+//! The promises of the README, tried on the real program: server processes, their files, the command
+//! line and clients in two languages.
+//!
+//! Every test starts its own processes on its own data directory with a tiny but real model, waits
+//! for conditions with a deadline, and cleans up whatever becomes of it. See `tests/README.md`.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
+#![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]
+
+mod client;
+mod command_line;
+mod forget;
+mod harness;
+mod kill;
+mod model_folder;
+mod python;
+mod refusals;
+mod replace;
+mod words;
