@@ -37,6 +37,7 @@ mod error;
 mod filter;
 mod location;
 mod maintain;
+mod reader;
 mod record;
 mod registry;
 mod rows;
@@ -52,9 +53,10 @@ pub use erase::Forgotten;
 pub use error::{Cause, Error, Result};
 pub use location::Location;
 pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+pub use reader::ShardReader;
 pub use registry::Registry;
 pub use schema::TableKind;
-pub use search::{CandidateQuery, Candidates, Hit, ShardReader};
+pub use search::{CandidateQuery, Candidates, Hit};
 pub use shard::{Shard, ShardSettings, Tuning};
 pub use status::{
     Counts, DocumentState, DocumentStatus, DueDocument, FailureStatus, ListQuery, Stage,

@@ -1,4 +1,4 @@
-//! Reading a shard: candidates of a search, texts of documents, and what is known of them.
+//! Searching a shard.
 //!
 //! A search runs on one snapshot and in two steps: it ranks rows by their keys and scores, drops
 //! rows that do not count and, if documents are wanted, all but the best row of each; then it reads
@@ -16,7 +16,6 @@ use lancedb::Table;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::index::scalar::FullTextSearchQuery;
 use lancedb::query::{ExecutableQuery, QueryBase, Select};
-use tokio::sync::watch;
 
 use crate::attainable::attainable_score;
 use crate::error::{Error, Operation, Result};
@@ -24,8 +23,7 @@ use crate::filter;
 use crate::rows::{ChunkKey, ChunkRow, Rows};
 use crate::schema::{TableKind, column};
 use crate::snapshot::Snapshot;
-use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery, StoredDocument};
-use crate::table::{failed, run, scan};
+use crate::table::{failed, run};
 use crate::write::is_direction;
 
 /// Partitions of the vector index that a search reads at least, and how many more candidates than
@@ -97,129 +95,26 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Reads a shard. Cheap to clone; never waits for the writer.
-#[derive(Clone, Debug)]
-pub struct ShardReader {
-    snapshots: watch::Receiver<Arc<Snapshot>>,
-}
-
-impl ShardReader {
-    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>) -> Self {
-        Self { snapshots }
-    }
-
-    fn snapshot(&self) -> Arc<Snapshot> {
-        self.snapshots.borrow().clone()
-    }
-
-    /// Waits for the next write that changed what readers see. Returns whether the writer still
-    /// lives.
-    pub async fn changed(&mut self) -> bool {
-        self.snapshots.changed().await.is_ok()
-    }
-
-    /// The best chunks or documents for a query, from one state of the shard.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the mode needs a vector and there is none or a bad one;
-    /// [`Error::Corrupt`] and [`Error::Unavailable`] from the storage.
-    pub async fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Candidates> {
-        let search = Search { snapshot: self.snapshot(), query };
-        let dense = match query.mode.uses_embeddings() {
-            true => search.dense().await?,
-            false => Vec::new(),
-        };
-        let sparse = match (query.mode.uses_text_index(), query.grouping) {
-            (false, _) => Vec::new(),
-            (true, Grouping::Chunks) => search.ranked(Ranking::Matching).await?,
-            (true, Grouping::Documents) => search.sparse_documents().await?,
-        };
-        let attainable = match query.mode.uses_text_index() {
-            true => search.attainable().await?,
-            false => None,
-        };
-        search.read(dense, sparse, attainable).await
-    }
-
-    /// Document versions whose chunks are to be made now: up to `limit`, oldest first, without
-    /// those that are `busy`, that wait for their next try, or that are set aside.
-    pub fn due(
-        &self,
-        now: Timestamp,
-        limit: usize,
-        busy: &HashSet<DocumentId>,
-    ) -> Vec<DueDocument> {
-        self.snapshot().catalogue.due(now, limit, busy)
-    }
-
-    /// When the next document that failed becomes due again.
-    pub fn next_try(&self) -> Option<Timestamp> {
-        self.snapshot().catalogue.next_try()
-    }
-
-    /// What is known of a document; `None` if there is none of that id.
-    pub fn status(&self, id: &DocumentId) -> Option<DocumentStatus> {
-        let snapshot = self.snapshot();
-        snapshot.catalogue.get(id)?.status(snapshot.catalogue.wanted())
-    }
-
-    /// A page of documents, by id.
-    pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
-        self.snapshot().catalogue.list(query)
-    }
-
-    /// Totals.
-    pub fn counts(&self) -> Counts {
-        self.snapshot().catalogue.counts()
-    }
-
-    /// Document versions with their texts, in no particular order; those gone are left out.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn read_sources(
-        &self,
-        wanted: &[(DocumentId, Version)],
-    ) -> Result<Vec<StoredDocument>> {
-        read_sources(&self.snapshot(), wanted).await
-    }
-
-    /// A document as it is stored: the version that searches find, or else the newest.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn get(&self, id: &DocumentId) -> Result<Option<StoredDocument>> {
-        let snapshot = self.snapshot();
-        let version = snapshot.catalogue.get(id).and_then(|record| {
-            let live = record.live().map(|live| live.version);
-            live.or(record.newest().map(|newest| newest.version))
-        });
-        let Some(version) = version else { return Ok(None) };
-        Ok(read_sources(&snapshot, &[(id.clone(), version)]).await?.pop())
-    }
-}
-
-async fn read_sources(
-    snapshot: &Snapshot,
-    wanted: &[(DocumentId, Version)],
-) -> Result<Vec<StoredDocument>> {
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let versions: HashSet<(&DocumentId, Version)> =
-        wanted.iter().map(|(id, version)| (id, *version)).collect();
-    let mut found = HashMap::new();
-    let predicate = filter::documents(wanted.iter().map(|(id, _)| id));
-    scan(TableKind::Sources, snapshot.sources.query().only_if_expr(predicate), |batch| {
-        for stored in Rows::new(TableKind::Sources, batch).documents()? {
-            if versions.contains(&(&stored.document.id, stored.version)) {
-                found.insert((stored.document.id.clone(), stored.version), stored);
-            }
-        }
-        Ok(())
-    })
-    .await?;
-    Ok(found.into_values().collect())
+/// The best chunks or documents for a query on a snapshot.
+pub(crate) async fn candidates(
+    snapshot: Arc<Snapshot>,
+    query: &CandidateQuery<'_>,
+) -> Result<Candidates> {
+    let search = Search { snapshot, query };
+    let dense = match query.mode.uses_embeddings() {
+        true => search.dense().await?,
+        false => Vec::new(),
+    };
+    let sparse = match (query.mode.uses_text_index(), query.grouping) {
+        (false, _) => Vec::new(),
+        (true, Grouping::Chunks) => search.ranked(Ranking::Matching).await?,
+        (true, Grouping::Documents) => search.sparse_documents().await?,
+    };
+    let attainable = match query.mode.uses_text_index() {
+        true => search.attainable().await?,
+        false => None,
+    };
+    search.read(dense, sparse, attainable).await
 }
 
 /// A row of `chunks` that was ranked.

@@ -10,10 +10,10 @@ use crate::catalogue::Catalogue;
 use crate::durable;
 use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
+use crate::reader::ShardReader;
 use crate::record::{ChunkFacts, Facts};
 use crate::rows::Rows;
 use crate::schema::{TableKind, column};
-use crate::search::ShardReader;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::table::Stored;
 

@@ -101,7 +101,9 @@ async fn bm25_scores_are_lucenes() {
     let plan = fixture.shard.maintenance_plan().await.unwrap();
     fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     for search in [&search, &by_document] {
-        assert_scores(&search.run(&fixture.reader()).await.sparse, &expected, 1e-5);
+        let found = search.run(&fixture.reader()).await;
+        assert_scores(&found.sparse, &expected, 1e-5);
+        assert!(found.attainable.unwrap() > found.sparse[0].score);
     }
 }
 

@@ -1,0 +1,128 @@
+//! Reading a shard: searches, texts of documents, and what is known of them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use clew_core::{DocumentId, Timestamp, Version};
+use lancedb::query::QueryBase;
+use tokio::sync::watch;
+
+use crate::error::Result;
+use crate::filter;
+use crate::rows::Rows;
+use crate::schema::TableKind;
+use crate::search::{self, CandidateQuery, Candidates};
+use crate::snapshot::Snapshot;
+use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery, StoredDocument};
+use crate::table::scan;
+
+/// Reads a shard. Cheap to clone; never waits for the writer.
+#[derive(Clone, Debug)]
+pub struct ShardReader {
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+}
+
+impl ShardReader {
+    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>) -> Self {
+        Self { snapshots }
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshots.borrow().clone()
+    }
+
+    /// Waits for the next write that changed what readers see. Returns whether the writer still
+    /// lives.
+    pub async fn changed(&mut self) -> bool {
+        self.snapshots.changed().await.is_ok()
+    }
+
+    /// The best chunks or documents for a query, from one state of the shard.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the mode needs a vector and there is none or a bad one;
+    /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
+    pub async fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Candidates> {
+        search::candidates(self.snapshot(), query).await
+    }
+
+    /// Document versions whose chunks are to be made now: up to `limit`, oldest first, without
+    /// those that are `busy`, that wait for their next try, or that are set aside.
+    pub fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
+        self.snapshot().catalogue.due(now, limit, busy)
+    }
+
+    /// When the next document that failed becomes due again.
+    pub fn next_try(&self) -> Option<Timestamp> {
+        self.snapshot().catalogue.next_try()
+    }
+
+    /// What is known of a document; `None` if there is none of that id.
+    pub fn status(&self, id: &DocumentId) -> Option<DocumentStatus> {
+        let snapshot = self.snapshot();
+        snapshot.catalogue.get(id)?.status(snapshot.catalogue.wanted())
+    }
+
+    /// A page of documents, by id.
+    pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
+        self.snapshot().catalogue.list(query)
+    }
+
+    /// Totals.
+    pub fn counts(&self) -> Counts {
+        self.snapshot().catalogue.counts()
+    }
+
+    /// Document versions with their texts, in no particular order; those gone are left out.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn read_sources(
+        &self,
+        wanted: &[(DocumentId, Version)],
+    ) -> Result<Vec<StoredDocument>> {
+        read_sources(&self.snapshot(), wanted).await
+    }
+
+    /// A document as it is stored: the version that searches find, or else the newest.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn get(&self, id: &DocumentId) -> Result<Option<StoredDocument>> {
+        let snapshot = self.snapshot();
+        let version = snapshot.catalogue.get(id).and_then(|record| {
+            let live = record.live().map(|live| live.version);
+            live.or(record.newest().map(|newest| newest.version))
+        });
+        let Some(version) = version else { return Ok(None) };
+        Ok(read_sources(&snapshot, &[(id.clone(), version)]).await?.pop())
+    }
+}
+
+async fn read_sources(
+    snapshot: &Snapshot,
+    wanted: &[(DocumentId, Version)],
+) -> Result<Vec<StoredDocument>> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let versions: HashSet<(&DocumentId, Version)> =
+        wanted.iter().map(|(id, version)| (id, *version)).collect();
+    let mut found = HashMap::new();
+    let predicate = filter::documents(wanted.iter().map(|(id, _)| id));
+    scan(TableKind::Sources, snapshot.sources.query().only_if_expr(predicate), |batch| {
+        for stored in Rows::new(TableKind::Sources, batch).documents()? {
+            if versions.contains(&(&stored.document.id, stored.version)) {
+                found.insert((stored.document.id.clone(), stored.version), stored);
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found.into_values().collect())
+}
