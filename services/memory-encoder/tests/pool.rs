@@ -1,5 +1,7 @@
 //! The pool over a real, tiny model.
 
+#![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -93,7 +93,7 @@ impl Ingestion {
         unsent.retain(|document| !self.acknowledged.contains_key(document.id.as_str()));
         self.random.shuffle(&mut unsent);
         // On average the acknowledgements between two kills are used up at the last one.
-        let wanted = self.random.usize(0..=2 * unsent.len() / kills_left);
+        let wanted = self.random.usize(0..=2 * unsent.len() / kills_left).min(unsent.len());
         let mut kill_at = (wanted == 0).then(|| Instant::now() + self.delay());
 
         let sent = Arc::new(AtomicUsize::new(0));
