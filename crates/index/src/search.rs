@@ -63,8 +63,8 @@ pub struct CandidateQuery<'a> {
 pub struct Candidates {
     /// By cosine similarity.
     pub dense: Vec<Hit>,
-    /// By BM25 (k1 = 1.2, b = 0.75). Where documents are ranked, the score is that of the whole
-    /// document, title and text.
+    /// By BM25 (k1 = 1.2, b = 0.75). Where documents are ranked by words alone, the score is that of
+    /// the whole document, title and text; otherwise that of its best chunk.
     pub sparse: Vec<Hit>,
     /// The BM25 score that no row can reach, if the text index knows words of the query; the share
     /// of it that a score is can be compared across queries and shards.
@@ -105,10 +105,10 @@ pub(crate) async fn candidates(
         true => search.dense().await?,
         false => Vec::new(),
     };
-    let sparse = match (query.mode.uses_text_index(), query.grouping) {
-        (false, _) => Vec::new(),
-        (true, Grouping::Chunks) => search.ranked(Ranking::Matching).await?,
-        (true, Grouping::Documents) => search.sparse_documents().await?,
+    let sparse = match query.mode {
+        SearchMode::Dense => Vec::new(),
+        SearchMode::Sparse if search.ranks_whole_documents() => search.sparse_documents().await?,
+        SearchMode::Sparse | SearchMode::Hybrid => search.ranked(Ranking::Matching).await?,
     };
     let attainable = match query.mode.uses_text_index() {
         true => search.attainable().await?,
@@ -237,10 +237,17 @@ impl Search<'_> {
         ranked_rows(&batches, SCORE, |score| score)
     }
 
+    /// Whether words are looked for in whole documents rather than in their chunks. Words alone
+    /// judge a document best as a whole; joined with embeddings, which know only chunks, they judge
+    /// it better by the same best chunk.
+    fn ranks_whole_documents(&self) -> bool {
+        self.query.mode == SearchMode::Sparse && self.query.grouping == Grouping::Documents
+    }
+
     async fn attainable(&self) -> Result<Option<f32>> {
-        let (kind, table) = match self.query.grouping {
-            Grouping::Chunks => (TableKind::Chunks, &self.snapshot.chunks),
-            Grouping::Documents => (TableKind::Sources, &self.snapshot.sources),
+        let (kind, table) = match self.ranks_whole_documents() {
+            true => (TableKind::Sources, &self.snapshot.sources),
+            false => (TableKind::Chunks, &self.snapshot.chunks),
         };
         attainable_score(kind, table, self.query.text).await
     }
