@@ -17,7 +17,7 @@ else:
     import tomli as tomllib
 
 WORKSPACE = Path(__file__).resolve().parent.parent
-# `name v1.2.3 (proc-macro) (where it comes from, unless crates.io)|licence (*)`
+# `name v1.2.3 (proc-macro) (where it comes from, unless the default registry)|licence (*)`
 LINE = re.compile(r"(\S+) v(\S+)(?: \(proc-macro\))?(?: \(([^()]+)\))?\|(.*?)(?: \(\*\))?")
 
 
@@ -75,7 +75,7 @@ def breaches(policy, found):
         if not is_allowed(licence, allowed | exceptions.get(name, set())):
             yield f"{name} {version}: licence `{licence}` is not allowed"
         if source and not Path(source).is_relative_to(WORKSPACE):
-            yield f"{name} {version}: comes from {source}, not from crates.io"
+            yield f"{name} {version}: comes from {source}, not from the default registry"
     for ban in policy["bans"]["deny"]:
         name, present = ban["crate"], sorted(versions.get(ban["crate"], []))
         if ban.get("deny-multiple-versions"):

@@ -39,11 +39,16 @@ pub fn document(id: &str, text: impl Into<String>) -> Document {
     }
 }
 
-/// Makes a corpus with short chunks.
+/// Makes a corpus of one shard with short chunks.
 pub async fn create(client: &Client, name: &str) -> CorpusName {
+    create_in_shards(client, name, 1).await
+}
+
+/// Makes a corpus with short chunks.
+pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> CorpusName {
     let name = corpus(name);
     let chunking = Some(Chunking::Sections { max_tokens: CHUNK_TOKENS });
-    client.create_corpus(NewCorpus { name: name.clone(), shards: 1, chunking }).await.unwrap();
+    client.create_corpus(NewCorpus { name: name.clone(), shards, chunking }).await.unwrap();
     name
 }
 

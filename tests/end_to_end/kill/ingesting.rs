@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use clew_client::Client;
 use clew_core::{CorpusName, Document};
 use clew_proto::ingest::v1::{DocumentStage, ingest_response::Result as Outcome};
+use clew_proto::query::v1::Evidence;
 use fastrand::Rng;
 use futures::{Stream, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::{KILLS, random};
 use crate::client::{
-    accept, assert_whole, by_words, chunks, corpus, counts, create, document, id, idle, states,
-    text_of,
+    accept, assert_whole, by_words, chunks, corpus, counts, create, document, idle, states, text_of,
 };
 use crate::harness::{Home, PATIENCE, Server, start_and_kill};
 use crate::words::{text_with, word};
@@ -27,6 +27,8 @@ const WINDOW: usize = 8;
 const KILL_WHILE_STARTING: usize = 6;
 /// Longest time from the chosen acknowledgement to the kill: about what a commit takes.
 const LONGEST_DELAY: Duration = Duration::from_millis(30);
+/// Documents looked at side by side at the end.
+const CHECKS: usize = 8;
 /// Texts compared after each restart; all are compared at the end.
 const SAMPLE: usize = 10;
 
@@ -181,18 +183,23 @@ impl Ingestion {
             assert_eq!(state.stage(), DocumentStage::Indexed, "{state:?}");
             assert_eq!(assert_whole(&document.text, found), accepted.version);
             assert_eq!(state.chunks as usize, found.len());
-            assert_eq!(text_of(client, &self.corpus, &document.id).await, document.text);
         }
         let counts = counts(client, &self.corpus).await;
         assert_eq!(counts.documents, DOCUMENTS as u64);
         assert_eq!(counts.indexed_documents, DOCUMENTS as u64);
         assert_eq!(counts.chunks as usize, chunks.values().map(Vec::len).sum::<usize>());
 
-        for number in 0..DOCUMENTS {
-            let name = format!("doc-{number:03}");
-            let found = by_words(client, &self.corpus, &word('n', number)).await;
+        let checks = (0..DOCUMENTS).map(|number| async move {
+            let document = numbered(number);
+            assert_eq!(text_of(client, &self.corpus, &document.id).await, document.text);
+            by_words(client, &self.corpus, &word('n', number)).await
+        });
+        let found: Vec<Vec<Evidence>> =
+            futures::stream::iter(checks).buffered(CHECKS).collect().await;
+        for (document, found) in self.documents.iter().zip(found) {
+            let name = document.id.as_str();
             assert!(found.iter().all(|item| item.document_id == name), "{found:#?}");
-            assert_eq!(found.len(), chunks[id(&name).as_str()].len(), "`{name}` is found in part");
+            assert_eq!(found.len(), chunks[name].len(), "`{name}` is found in part");
         }
     }
 }

@@ -17,12 +17,14 @@ use tokio::sync::watch;
 
 use super::{KILLS, random};
 use crate::client::{
-    assert_whole, by_words, chunks, corpus, create, document, id, idle, states, text_of,
+    assert_whole, by_words, chunks, corpus, create_in_shards, document, id, idle, states, text_of,
 };
 use crate::harness::{Home, PATIENCE};
 use crate::words::{text_with, word};
 
 const IDS: usize = 60;
+/// So that an operation on some documents is one on some shards.
+const SHARDS: u32 = 2;
 /// Most documents of one stream and of one forgetting.
 const STREAM: usize = 8;
 const FORGET: usize = 3;
@@ -54,7 +56,7 @@ async fn killed_replacements_and_deletions_happen_whole_or_not_at_all() {
     let notes = corpus("notes");
     let model = Shared::new(random.fork());
     let mut server = home.serve();
-    create(&server.client().await, "notes").await;
+    create_in_shards(&server.client().await, "notes", SHARDS).await;
 
     let mut hit_work = 0;
     for _ in 0..KILLS {
