@@ -128,3 +128,42 @@ async fn look(kind: Reader, client: &Client, corpus: &CorpusName, texts: &[Strin
     assert_whole(&texts[version], &found);
     version
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_comes_in_parts_comes_of_one_version() {
+    const PARTS: usize = 3;
+    const PART_BYTES: usize = 1 << 20;
+    let long = |version: usize| {
+        let word = word('v', version) + " ";
+        word.repeat((PARTS * PART_BYTES - version * 1000) / word.len())
+    };
+    let home = Home::new();
+    let server = home.serve();
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    accept(&client, &notes, vec![document(ID, long(0))]).await;
+
+    let is_done = Arc::new(AtomicBool::new(false));
+    let reading = tokio::spawn({
+        let (client, notes, is_done) = (client.clone(), notes.clone(), Arc::clone(&is_done));
+        async move {
+            let mut texts = Vec::new();
+            while !is_done.load(Ordering::SeqCst) {
+                texts.push(text_of(&client, &notes, &id(ID)).await);
+            }
+            texts
+        }
+    });
+    let versions = 6;
+    for version in 1..=versions {
+        accept(&client, &notes, vec![document(ID, long(version))]).await;
+    }
+    is_done.store(true, Ordering::SeqCst);
+    let texts = reading.await.unwrap();
+    assert!(!texts.is_empty());
+    let known: Vec<String> = (0..=versions).map(long).collect();
+    for text in &texts {
+        assert!(known.contains(text), "{} bytes are no version's", text.len());
+    }
+    assert_eq!(text_of(&client, &notes, &id(ID)).await, known[versions]);
+}

@@ -20,6 +20,8 @@ use tonic::transport::{Channel, Endpoint};
 const TEXT_PART_BYTES: usize = 1 << 20;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const PAGE_SIZE: u32 = 1000;
+/// How often a text that comes in parts is begun anew because it was replaced in between.
+const READ_ATTEMPTS: usize = 10;
 
 /// A connection to a server. Cheap to clone; calls share the connection.
 #[derive(Clone, Debug)]
@@ -152,16 +154,33 @@ impl Client {
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
     }
 
-    /// A document's stored text and state.
+    /// A document's stored text and state, of one version.
     ///
     /// # Errors
-    /// Those of `IngestService.GetDocument`.
+    /// Those of `IngestService.GetDocument`; [`ErrorKind::LostRace`] if it was replaced again and
+    /// again while it was read.
     pub async fn document(
         &self,
         corpus: &CorpusName,
         id: &DocumentId,
     ) -> Result<(ingest::Document, ingest::DocumentState), Error> {
+        for _ in 0..READ_ATTEMPTS {
+            if let Some(read) = self.read_one_version(corpus, id).await? {
+                return Ok(read);
+            }
+        }
+        let problem = format!("document `{id}` was replaced whenever it was read; try again");
+        Err(Error::new(ErrorKind::LostRace, "DOCUMENT_REPLACED", problem))
+    }
+
+    /// Reads a text in parts; `None` if another version came up before the last.
+    async fn read_one_version(
+        &self,
+        corpus: &CorpusName,
+        id: &DocumentId,
+    ) -> Result<Option<(ingest::Document, ingest::DocumentState)>, Error> {
         let mut text = Vec::new();
+        let mut version = None;
         loop {
             let request = ingest::GetDocumentRequest {
                 corpus: corpus.to_string(),
@@ -169,14 +188,24 @@ impl Client {
                 text_offset: text.len() as u64,
             };
             let response = self.documents.clone().get_document(self.request(request)).await;
-            let response = response.map_err(failed)?.into_inner();
+            let response = match response.map_err(failed) {
+                Ok(response) => response.into_inner(),
+                // The offset that the last part led to means nothing in another version's text.
+                Err(error) if !text.is_empty() && error.kind() == ErrorKind::InvalidInput => {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
             let mut document = response.document.ok_or_else(|| incomplete("document"))?;
             let state = response.state.ok_or_else(|| incomplete("state"))?;
+            if *version.get_or_insert(state.version) != state.version {
+                return Ok(None);
+            }
             let ended = document.text.is_empty();
             text.extend_from_slice(&document.text);
             if ended || text.len() as u64 >= state.text_bytes {
                 document.text = text.into();
-                return Ok((document, state));
+                return Ok(Some((document, state)));
             }
         }
     }

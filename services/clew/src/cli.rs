@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clew_core::{AttributeName, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp};
+use clew_core::{
+    AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp,
+};
 use clew_runtime::logging::LogFormat;
 
 /// Long-term memory for language-model applications.
@@ -128,15 +130,8 @@ pub enum CorpusAction {
         /// Number of shards, 1 to 256; fixed from then on.
         #[arg(long, default_value_t = 1)]
         shards: u32,
-        /// How documents are cut; by default in sections, as suits the encoder.
-        #[arg(long, value_enum, requires = "max_tokens")]
-        chunking: Option<ChunkingWord>,
-        /// Most tokens of a chunk, up to the encoder's window.
-        #[arg(long)]
-        max_tokens: Option<u32>,
-        /// Tokens that neighbours share; only with `--chunking tokens`.
-        #[arg(long, default_value_t = 0)]
-        overlap_tokens: u32,
+        #[command(flatten)]
+        cutting: Cutting,
     },
     /// List the corpora.
     List,
@@ -145,6 +140,32 @@ pub enum CorpusAction {
         /// Its name.
         name: CorpusName,
     },
+}
+
+/// How documents are cut.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Cutting {
+    /// How documents are cut; by default in sections, as suits the encoder.
+    #[arg(long, value_enum, requires = "max_tokens")]
+    pub chunking: Option<ChunkingWord>,
+    /// Most tokens of a chunk, up to the encoder's window.
+    #[arg(long)]
+    pub max_tokens: Option<u32>,
+    /// Tokens that neighbours share; only with `--chunking tokens`.
+    #[arg(long, default_value_t = 0)]
+    pub overlap_tokens: u32,
+}
+
+impl Cutting {
+    /// What was asked for; `None` for what suits the encoder.
+    pub fn chunking(self) -> Option<Chunking> {
+        let Self { chunking, max_tokens, overlap_tokens } = self;
+        max_tokens.map(|max_tokens| match chunking.unwrap_or(ChunkingWord::Sections) {
+            ChunkingWord::Tokens => Chunking::Tokens { max_tokens, overlap_tokens },
+            ChunkingWord::Sentences => Chunking::Sentences { max_tokens },
+            ChunkingWord::Sections => Chunking::Sections { max_tokens },
+        })
+    }
 }
 
 /// The ways of cutting documents.
@@ -349,13 +370,16 @@ pub struct EvalRetrieval {
     /// Part of the data set, such as 100K of beam.
     #[arg(long)]
     pub split: Option<String>,
-    /// How passages are matched.
-    #[arg(long, value_enum, default_value_t = Mode::Hybrid)]
-    pub mode: Mode,
+    /// How passages are matched; several, with commas between them, are measured on one ingestion.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "hybrid")]
+    pub mode: Vec<Mode>,
     /// Cut-offs.
     #[arg(long, default_value = "2,5,10")]
     pub k: clew_eval::Cutoffs,
-    /// Write the report as JSON to this file (`-`: standard output) besides the table.
+    #[command(flatten)]
+    pub cutting: Cutting,
+    /// Write the report as JSON to this file (`-`: standard output) besides the table; for several
+    /// modes an array of reports.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

@@ -156,6 +156,7 @@ impl Ingestion {
         let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.node.limits)?;
         let corpus = self.node.corpus(&corpus)?;
         let mut forgotten: Vec<Option<wire::ForgottenDocument>> = vec![None; ids.len()];
+        let mut verified = true;
         for shard in corpus.shards() {
             let here: Vec<(usize, DocumentId)> = ids
                 .iter()
@@ -167,7 +168,9 @@ impl Ingestion {
                 continue;
             }
             let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
-            let receipt = shard.forget(ids, deadline).await?;
+            let receipt = shard.forget(ids.clone(), deadline).await?;
+            let reader = shard.reader(deadline).await?;
+            verified &= ids.iter().all(|id| reader.status(id).is_none());
             for (place, document) in places.into_iter().zip(receipt.documents) {
                 forgotten[place] = Some(forgotten_to_wire(&document));
             }
@@ -176,7 +179,7 @@ impl Ingestion {
         Ok(wire::ForgetDocumentsResponse {
             documents: documents
                 .ok_or_else(|| Error::internal("a document was in none of the shards"))?,
-            verified: true,
+            verified,
             forgotten_at: Some(timestamp_to_wire(self.node.clock.now())),
         })
     }

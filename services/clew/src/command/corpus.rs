@@ -1,11 +1,10 @@
 //! `clew corpus`.
 
-use clew_core::Chunking;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{ChunkingWord, Corpus, CorpusAction, Shared};
+use crate::cli::{Corpus, CorpusAction, Shared};
 use crate::connection::Connection;
 use crate::output::{Output, timestamp};
 
@@ -19,13 +18,8 @@ pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow:
 
 async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        CorpusAction::Create { name, shards, chunking, max_tokens, overlap_tokens } => {
-            let cut = |max_tokens| match chunking.unwrap_or(ChunkingWord::Sections) {
-                ChunkingWord::Tokens => Chunking::Tokens { max_tokens, overlap_tokens },
-                ChunkingWord::Sentences => Chunking::Sentences { max_tokens },
-                ChunkingWord::Sections => Chunking::Sections { max_tokens },
-            };
-            let chunking = max_tokens.map(cut);
+        CorpusAction::Create { name, shards, cutting } => {
+            let chunking = cutting.chunking();
             let made =
                 connection.client.create_corpus(NewCorpus { name, shards, chunking }).await?;
             output.print(&document(&made), |_| format!("made corpus `{}`", made.name))

@@ -12,7 +12,7 @@ use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
 use futures::StreamExt;
 
-use crate::cli::{Eval, EvalAction, EvalRetrieval, Shared};
+use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Mode, Shared};
 use crate::command::ingest::wait_until_found;
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -29,30 +29,36 @@ pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::R
     if shared.endpoint.is_some() {
         bail!("`clew eval` makes corpora of its own in this process; leave --endpoint out");
     }
-    let report = retrieval(shared, &arguments).await?;
+    let reports = retrieval(shared, &arguments).await?;
+    let tables = || reports.iter().map(ToString::to_string).collect::<String>();
+    let document = match reports.as_slice() {
+        [report] => serde_json::to_value(report)?,
+        reports => serde_json::to_value(reports)?,
+    };
     match &arguments.json {
-        None => output.print(&report, ToString::to_string),
+        None => output.print(&document, |_| tables()),
         Some(file) => {
-            let json = serde_json::to_string_pretty(&report)? + "\n";
+            let json = serde_json::to_string_pretty(&document)? + "\n";
             if file.as_os_str() == "-" {
-                return output.print(&report, |_| json);
+                return output.print(&document, |_| json);
             }
             std::fs::write(file, json)
                 .with_context(|| format!("cannot write `{}`", file.display()))?;
-            eprint!("{report}");
+            eprint!("{}", tables());
             Ok(())
         }
     }
 }
 
-async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result<Report> {
+async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result<Vec<Report>> {
     let format = Format::named(&arguments.format)?;
     let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     let mut config = NodeConfig::load(shared, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
-    let mut tally = Tally::new(arguments.k.clone());
+    let mut tallies: Vec<(Mode, Tally)> =
+        arguments.mode.iter().map(|&mode| (mode, Tally::new(arguments.k.clone()))).collect();
     let mut progress = Progress::new("questions");
     let mut asked = 0;
     for (i, haystack) in haystacks.enumerate() {
@@ -60,21 +66,26 @@ async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result
         let corpus: CorpusName = format!("haystack-{i}").parse()?;
         let total = asked + haystack.questions.len() as u64;
         progress.set(asked, total, &format!("reading {}", haystack.name));
-        fill(&connection, &corpus, &haystack).await?;
+        fill(&connection, &corpus, &haystack, arguments.cutting).await?;
         progress.set(asked, total, &format!("asking {}", haystack.name));
-        ask(&connection, &corpus, &haystack, arguments, &mut tally).await?;
+        for (mode, tally) in &mut tallies {
+            ask(&connection, &corpus, &haystack, *mode, arguments.k.depth(), tally).await?;
+        }
         asked = total;
         connection.client.delete_corpus(&corpus).await?;
     }
     progress.finish();
     connection.close().await?;
-    let run = Run {
-        format: arguments.format.clone(),
-        unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
-        mode: arguments.mode.as_str().to_owned(),
-        strategy: "search".to_owned(),
+    let report = |(mode, tally): (Mode, Tally)| {
+        let run = Run {
+            format: arguments.format.clone(),
+            unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
+            mode: mode.as_str().to_owned(),
+            strategy: "search".to_owned(),
+        };
+        Ok(tally.report(run)?)
     };
-    Ok(tally.report(run)?)
+    tallies.into_iter().map(report).collect()
 }
 
 /// Makes the corpus of a haystack, up to fresh indexes.
@@ -82,8 +93,10 @@ async fn fill(
     connection: &Connection,
     corpus: &CorpusName,
     haystack: &Haystack,
+    cutting: Cutting,
 ) -> anyhow::Result<()> {
-    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
+    let chunking = cutting.chunking();
+    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking };
     connection.client.create_corpus(new).await?;
     let documents: Vec<Document> = haystack.units.iter().cloned().map(Document::from).collect();
     let responses = connection.client.ingest(corpus, futures::stream::iter(documents)).await?;
@@ -107,14 +120,14 @@ async fn ask(
     connection: &Connection,
     corpus: &CorpusName,
     haystack: &Haystack,
-    arguments: &EvalRetrieval,
+    mode: Mode,
+    depth: usize,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let depth = arguments.k.depth();
     let rankings = futures::stream::iter(&haystack.questions)
         .map(|question| async move {
             let mut query = Query::new(question.text.clone(), depth);
-            query.mode = arguments.mode.into();
+            query.mode = mode.into();
             query.grouping = Grouping::Documents;
             let found = connection.client.search(corpus, query).await?;
             let ranking: Result<Vec<DocumentId>, _> =
