@@ -16,7 +16,7 @@ PYTHON_PACKAGES := .cache/python/packages.installed
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Install what is missing: C and protobuf compilers, Python environment, embedding model
+setup: ## Install what is missing: compilers, Redis, Python environment, embedding model
 	@.setup/install
 
 build: setup ## Build the programs

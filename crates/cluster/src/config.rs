@@ -1,0 +1,288 @@
+//! Configuration section `cluster`.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use clew_core::{Error, Violations};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::member::{Address, Member, MemberState, NodeId, Role};
+
+/// Section `cluster`: how this node finds the others. With neither `redis` nor `members` the node is
+/// alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClusterConfig {
+    /// Address of the Redis that holds membership and leases, such as `redis://host:6379/0`. It may lose
+    /// everything at any time. Excludes `members`.
+    pub redis: Option<RedisUrl>,
+    /// Beginning of every key in Redis, 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a Redis
+    /// need different ones.
+    pub redis_prefix: String,
+    /// All nodes, the same list on each of them, for a cluster without Redis: every shard stays where
+    /// it is placed. Excludes `redis`.
+    pub members: Vec<MemberConfig>,
+    /// This node's name, unique in the cluster. Without it the host's name and a random number; with
+    /// `members` it has to be one of theirs.
+    pub node_id: Option<NodeId>,
+    /// Address the other nodes reach this one at, `http://host:port`. Without it the one it listens on.
+    pub advertise: Option<Address>,
+    /// Milliseconds between two signs of life, 20 to 60,000. Fewer makes changes known sooner.
+    pub heartbeat_ms: u64,
+    /// Milliseconds without a sign of life after which a member counts as gone, at least three times
+    /// `heartbeat_ms`. Fewer heals sooner and takes a hiccup for a crash more often.
+    pub member_ttl_ms: u64,
+    /// Milliseconds a lease lasts without being renewed, at least three times `lease_renew_ms`, at most
+    /// 600,000. A crashed owner's shards wait so long for their next one.
+    pub lease_ttl_ms: u64,
+    /// Milliseconds between two renewals of leases, 20 to 60,000.
+    pub lease_renew_ms: u64,
+}
+
+/// A node of a fixed list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemberConfig {
+    /// Its name.
+    pub id: NodeId,
+    /// Where the others reach it, `http://host:port`.
+    pub address: Address,
+    /// What it does.
+    pub roles: BTreeSet<Role>,
+}
+
+impl From<MemberConfig> for Member {
+    fn from(MemberConfig { id, address, roles }: MemberConfig) -> Self {
+        Self { id, address, roles, state: MemberState::Serving, incarnation: 0 }
+    }
+}
+
+/// Address of a Redis server. It may hold a password, which is shown nowhere.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub struct RedisUrl(String);
+
+impl RedisUrl {
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn redacted(&self) -> String {
+        let scheme_end = self.0.find("://").map_or(0, |at| at + 3);
+        let (scheme, rest) = self.0.split_at(scheme_end);
+        match rest.rsplit_once('@') {
+            Some((_credentials, place)) => format!("{scheme}***@{place}"),
+            None => self.0.clone(),
+        }
+    }
+}
+
+impl From<String> for RedisUrl {
+    fn from(url: String) -> Self {
+        Self(url)
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.redacted())
+    }
+}
+
+impl Serialize for RedisUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.redacted())
+    }
+}
+
+impl Default for ClusterConfig {
+    fn default() -> Self {
+        Self {
+            redis: None,
+            redis_prefix: "clew".to_owned(),
+            members: Vec::new(),
+            node_id: None,
+            advertise: None,
+            heartbeat_ms: 1000,
+            member_ttl_ms: 5000,
+            lease_ttl_ms: 10_000,
+            lease_renew_ms: 3000,
+        }
+    }
+}
+
+/// Longest anyone waits for Redis, connecting included: many times what a healthy one takes.
+const REDIS_PATIENCE: Duration = Duration::from_secs(1);
+
+impl ClusterConfig {
+    /// Whether there can be other nodes.
+    pub fn is_cluster(&self) -> bool {
+        self.redis.is_some() || !self.members.is_empty()
+    }
+
+    /// Refuses what contradicts itself and values out of range.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        if let Some(redis) = &self.redis {
+            if !self.members.is_empty() {
+                violations.push(
+                    "cluster.members",
+                    "expected either `redis` or `members`, got both; remove one of them",
+                );
+            }
+            if let Err(error) = redis::Client::open(redis.reveal()) {
+                let problem = format!("expected `redis://host:port`, got `{redis:?}`: {error}");
+                violations.push("cluster.redis", problem);
+            }
+        }
+        let is_prefix_byte =
+            |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"-_:".contains(&b);
+        if !(1..=64).contains(&self.redis_prefix.len())
+            || !self.redis_prefix.bytes().all(is_prefix_byte)
+        {
+            let problem =
+                format!("expected 1 to 64 of a-z, 0-9, `-`, `_`, `:`, got `{}`", self.redis_prefix);
+            violations.push("cluster.redis_prefix", problem);
+        }
+        self.validate_members(&mut violations);
+
+        let mut within = |key: &str, value: u64, low: u64, high: u64| {
+            if !(low..=high).contains(&value) {
+                let problem = format!("expected {low} to {high}, got {value}");
+                violations.push(format!("cluster.{key}"), problem);
+            }
+        };
+        within("heartbeat_ms", self.heartbeat_ms, 20, 60_000);
+        let beats = self.heartbeat_ms.saturating_mul(3);
+        within("member_ttl_ms", self.member_ttl_ms, beats, 600_000);
+        within("lease_renew_ms", self.lease_renew_ms, 20, 60_000);
+        let renewals = self.lease_renew_ms.saturating_mul(3);
+        within("lease_ttl_ms", self.lease_ttl_ms, renewals, 600_000);
+        violations.into_result()
+    }
+
+    fn validate_members(&self, violations: &mut Violations) {
+        let ids: BTreeSet<&NodeId> = self.members.iter().map(|member| &member.id).collect();
+        if ids.len() < self.members.len() {
+            violations.push("cluster.members", "expected every `id` once, got one of them again");
+        }
+        if let Some(member) = self.members.iter().find(|member| member.roles.is_empty()) {
+            let problem = format!("expected at least one role for `{}`, got none", member.id);
+            violations.push("cluster.members", problem);
+        }
+        if self.members.is_empty() {
+            return;
+        }
+        match &self.node_id {
+            None => violations.push(
+                "cluster.node_id",
+                "expected the `id` of this node among `members`, got none",
+            ),
+            Some(id) if !ids.contains(id) => violations.push(
+                "cluster.node_id",
+                format!("expected the `id` of this node among `members`, got `{id}`"),
+            ),
+            Some(_) => {}
+        }
+    }
+
+    pub(crate) fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    pub(crate) fn member_ttl(&self) -> Duration {
+        Duration::from_millis(self.member_ttl_ms)
+    }
+
+    pub(crate) fn lease_ttl(&self) -> Duration {
+        Duration::from_millis(self.lease_ttl_ms)
+    }
+
+    pub(crate) fn lease_renew(&self) -> Duration {
+        Duration::from_millis(self.lease_renew_ms)
+    }
+
+    /// How long a command to Redis may take: short enough that an attempt that hangs leaves time for the
+    /// next before a lease or a member's record ends.
+    pub(crate) fn redis_patience(&self) -> Duration {
+        self.lease_renew().min(self.member_ttl() / 3).min(REDIS_PATIENCE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: &str) -> MemberConfig {
+        MemberConfig {
+            id: id.parse().unwrap(),
+            address: "http://10.0.0.1:7000".parse().unwrap(),
+            roles: [Role::Retriever].into(),
+        }
+    }
+
+    fn fields(config: &ClusterConfig) -> Vec<String> {
+        let error = config.validate().unwrap_err();
+        error.violations().iter().map(|violation| violation.field.clone()).collect()
+    }
+
+    #[test]
+    fn the_default_is_a_node_alone() {
+        let config = ClusterConfig::default();
+        assert!(config.validate().is_ok());
+        assert!(!config.is_cluster());
+    }
+
+    #[test]
+    fn every_key_at_fault_is_named() {
+        let config = ClusterConfig {
+            redis: Some("redis://:secret@".to_owned().into()),
+            redis_prefix: "a b".to_owned(),
+            members: vec![member("a"), member("a")],
+            heartbeat_ms: 1,
+            member_ttl_ms: 2,
+            lease_renew_ms: 4000,
+            ..ClusterConfig::default()
+        };
+        assert_eq!(
+            fields(&config),
+            [
+                "cluster.members",
+                "cluster.redis",
+                "cluster.redis_prefix",
+                "cluster.members",
+                "cluster.node_id",
+                "cluster.heartbeat_ms",
+                "cluster.member_ttl_ms",
+                "cluster.lease_ttl_ms",
+            ]
+        );
+        let error = config.validate().unwrap_err();
+        assert!(error.violations().iter().all(|v| !v.description.contains("secret")));
+    }
+
+    #[test]
+    fn a_fixed_list_names_this_node() {
+        let mut config =
+            ClusterConfig { members: vec![member("a"), member("b")], ..ClusterConfig::default() };
+        assert_eq!(fields(&config), ["cluster.node_id"]);
+        config.node_id = Some("c".parse().unwrap());
+        assert_eq!(fields(&config), ["cluster.node_id"]);
+        config.node_id = Some("b".parse().unwrap());
+        assert!(config.validate().is_ok());
+        assert!(config.is_cluster());
+    }
+
+    #[test]
+    fn a_password_is_shown_nowhere() {
+        let url = RedisUrl::from("redis://user:se@cret@host:6379/1".to_owned());
+        assert_eq!(format!("{url:?}"), "redis://***@host:6379/1");
+        assert_eq!(serde_json::to_value(&url).unwrap(), "redis://***@host:6379/1");
+        let plain = RedisUrl::from("redis://host:6379".to_owned());
+        assert_eq!(format!("{plain:?}"), "redis://host:6379");
+    }
+}

@@ -1,0 +1,232 @@
+//! What a retriever does about its shards.
+//!
+//! Every retriever decides for itself, from what it sees, again and again; nobody gives orders. The rules
+//! bring all of them to the same end, since they place shards alike once their views agree:
+//!
+//! - Only the node that a shard is placed on opens it.
+//! - A holder that it is not placed on any more hands it over, as soon as the node that it is placed on
+//!   serves; until then it keeps it, so that a shard is never without owner for the sake of order.
+//! - Whoever may see the wrong picture moves nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::lease::Standing;
+use crate::member::{Member, NodeId, ShardKey};
+use crate::placement;
+
+#[cfg(test)]
+mod model;
+
+/// What a retriever knows when it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// This node.
+    pub me: &'a NodeId,
+    /// Everyone, this node included, see [`crate::Members::as_slice`].
+    pub members: &'a [Member],
+    /// Whether that may be out of date, see [`crate::Members::is_stale`].
+    pub is_stale: bool,
+    /// All shards of all corpora.
+    pub wanted: &'a BTreeSet<ShardKey>,
+    /// The shards that this node has open, or is opening.
+    pub held: &'a BTreeMap<ShardKey, Holding>,
+    /// Who has a lease of the others, see [`crate::Leases::owners`]; empty when that is not known.
+    pub owners: &'a BTreeMap<ShardKey, NodeId>,
+    /// Shards that this node hands over at the same time, so that a change of the cluster is felt by
+    /// few requests at a time.
+    pub hand_overs: usize,
+}
+
+/// A shard that this node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// What its lease is worth.
+    pub standing: Standing,
+    /// Whether it is being handed over already.
+    pub is_leaving: bool,
+}
+
+/// What to do about one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Acquire its lease and open it.
+    Open,
+    /// Take no more writes, finish what was accepted, give the lease back; the other takes it then.
+    HandOver {
+        /// Who opens it next.
+        to: NodeId,
+    },
+    /// Close it and give back the lease: it is another's, its corpus is gone, or it was about to be
+    /// handed over to a node that is gone.
+    Close,
+    /// Go on as before.
+    Keep,
+}
+
+/// What to do now: an action for every shard that is held, and for every one to be opened.
+pub fn decide(situation: &Situation<'_>) -> BTreeMap<ShardKey, Action> {
+    let Situation { me, members, is_stale, wanted, held, owners, hand_overs } = *situation;
+    let mut actions = BTreeMap::new();
+    let leaving = held.values().filter(|holding| holding.is_leaving).count();
+    let mut more_hand_overs = hand_overs.saturating_sub(leaving);
+    for (shard, holding) in held {
+        let next = placement::owner(shard, members).filter(|owner| owner.id != *me);
+        let action = match (holding.standing, next) {
+            (Standing::Lost, _) => Action::Close,
+            _ if !wanted.contains(shard) => Action::Close,
+            // An end that has begun goes on, wherever the shard goes afterwards.
+            (_, Some(next)) if holding.is_leaving => Action::HandOver { to: next.id.clone() },
+            (_, None) if holding.is_leaving => Action::Close,
+            // What cannot be given back, or may be wanted nowhere else, stays.
+            (Standing::Unconfirmed, _) | (_, None) => Action::Keep,
+            (Standing::Held, Some(next)) if !is_stale && more_hand_overs > 0 => {
+                more_hand_overs -= 1;
+                Action::HandOver { to: next.id.clone() }
+            }
+            (Standing::Held, Some(_)) => Action::Keep,
+        };
+        actions.insert(shard.clone(), action);
+    }
+    for shard in wanted.iter().filter(|shard| !held.contains_key(shard)) {
+        let is_mine = placement::owner(shard, members).is_some_and(|owner| owner.id == *me);
+        // A lease of an earlier run of this node is given to it again.
+        let is_free = owners.get(shard).is_none_or(|owner| owner == me);
+        if is_mine && is_free {
+            actions.insert(shard.clone(), Action::Open);
+        }
+    }
+    actions
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::ShardIndex;
+
+    use super::*;
+    use crate::member::{MemberState, Role};
+
+    fn member(id: &str) -> Member {
+        Member::starting(id.parse().unwrap(), "http://h:1".parse().unwrap(), [Role::Retriever])
+    }
+
+    fn shards(count: u32) -> BTreeSet<ShardKey> {
+        let key = |shard| ShardKey { corpus: "c".parse().unwrap(), shard: ShardIndex(shard) };
+        (0..count).map(key).collect()
+    }
+
+    /// A node `a` beside `b`, with 32 shards of which about half are placed on each.
+    struct Scene {
+        members: Vec<Member>,
+        is_stale: bool,
+        wanted: BTreeSet<ShardKey>,
+        held: BTreeMap<ShardKey, Holding>,
+        owners: BTreeMap<ShardKey, NodeId>,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            Self {
+                members: vec![member("a"), member("b")],
+                is_stale: false,
+                wanted: shards(32),
+                held: BTreeMap::new(),
+                owners: BTreeMap::new(),
+            }
+        }
+
+        fn holding(mut self, standing: Standing) -> Self {
+            let holding = Holding { standing, is_leaving: false };
+            self.held = self.wanted.iter().map(|shard| (shard.clone(), holding)).collect();
+            self
+        }
+
+        fn decide(&self) -> BTreeMap<ShardKey, Action> {
+            decide(&Situation {
+                me: &self.members[0].id,
+                members: &self.members,
+                is_stale: self.is_stale,
+                wanted: &self.wanted,
+                held: &self.held,
+                owners: &self.owners,
+                hand_overs: 2,
+            })
+        }
+
+        fn count(&self, is_counted: impl Fn(&Action) -> bool) -> usize {
+            self.decide().values().filter(|action| is_counted(action)).count()
+        }
+
+        fn placed_on(&self, at: usize) -> Vec<ShardKey> {
+            let id = &self.members[at].id;
+            let is_there =
+                |shard: &&ShardKey| &placement::owner(shard, &self.members).unwrap().id == id;
+            self.wanted.iter().filter(is_there).cloned().collect()
+        }
+    }
+
+    fn is_hand_over(action: &Action) -> bool {
+        matches!(action, Action::HandOver { .. })
+    }
+
+    #[test]
+    fn what_is_placed_here_and_free_is_opened() {
+        let mut scene = Scene::new();
+        let mine = scene.placed_on(0);
+        assert!((4..28).contains(&mine.len()));
+        let opened: Vec<_> = scene.decide().into_keys().collect();
+        assert_eq!(opened, mine);
+        assert_eq!(scene.count(|action| *action == Action::Open), mine.len());
+        scene.owners.insert(mine[0].clone(), scene.members[1].id.clone());
+        scene.owners.insert(mine[1].clone(), scene.members[0].id.clone());
+        assert!(!scene.decide().contains_key(&mine[0]), "another has it");
+        assert_eq!(scene.decide()[&mine[1]], Action::Open, "an earlier run had it");
+    }
+
+    #[test]
+    fn what_is_placed_elsewhere_is_handed_over_two_at_a_time() {
+        let mut scene = Scene::new().holding(Standing::Held);
+        let first = scene.decide();
+        assert_eq!(scene.count(is_hand_over), 2);
+        for (shard, action) in first {
+            if is_hand_over(&action) {
+                scene.held.get_mut(&shard).unwrap().is_leaving = true;
+            }
+        }
+        assert_eq!(scene.count(is_hand_over), 2, "no more while those are under way");
+        // Nobody is left to take them: what was on its way comes back, the rest stays.
+        scene.members[1].state = MemberState::Draining;
+        assert_eq!(scene.count(|action| *action == Action::Close), 2);
+        assert_eq!(scene.count(|action| *action == Action::Keep), 30);
+    }
+
+    #[test]
+    fn a_node_that_drains_hands_over_everything_and_opens_nothing() {
+        let mut scene = Scene::new();
+        scene.members[0].state = MemberState::Draining;
+        assert!(scene.decide().is_empty());
+        scene = scene.holding(Standing::Held);
+        while !scene.held.is_empty() {
+            let actions = scene.decide();
+            assert!(scene.count(is_hand_over) > 0);
+            scene.held.retain(|shard, _| !is_hand_over(&actions[shard]));
+        }
+    }
+
+    #[test]
+    fn who_may_see_the_wrong_picture_moves_nothing() {
+        let mut scene = Scene::new().holding(Standing::Held);
+        scene.is_stale = true;
+        assert_eq!(scene.count(|action| *action == Action::Keep), 32);
+        let unconfirmed = Scene::new().holding(Standing::Unconfirmed);
+        assert_eq!(unconfirmed.count(|action| *action == Action::Keep), 32);
+    }
+
+    #[test]
+    fn what_is_lost_or_not_wanted_is_closed() {
+        let lost = Scene::new().holding(Standing::Lost);
+        assert_eq!(lost.count(|action| *action == Action::Close), 32);
+        let mut unwanted = Scene::new().holding(Standing::Held);
+        unwanted.wanted.clear();
+        assert_eq!(unwanted.count(|action| *action == Action::Close), 32);
+    }
+}

@@ -1,0 +1,530 @@
+//! A cluster in miniature, in which everything that decides is the real code: who is seen to be there,
+//! what a lease is worth, and what is done about shards. Redis, the storage and the machines are models.
+//!
+//! Requests take time: Redis executes one when it is sent, and its sender reads the reply in its next
+//! step, however long it was stopped in between.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use clew_core::ShardIndex;
+use proptest::prelude::*;
+
+use super::{Action, Holding, Situation, decide};
+use crate::lease::{Lapse, Standing, Tenure};
+use crate::member::{Member, MemberState, NodeId, Role, ShardKey};
+use crate::membership::{Observed, Record};
+use crate::placement;
+
+const TICK: Duration = Duration::from_millis(250);
+const HEARTBEAT: Duration = Duration::from_secs(1);
+const MEMBER_TTL: Duration = Duration::from_secs(5);
+const LEASE_TTL: Duration = Duration::from_secs(10);
+const RENEW: Duration = Duration::from_secs(3);
+const HAND_OVERS: usize = 2;
+const NODES: usize = 4;
+const SHARDS: u32 = 8;
+
+/// What may happen to a cluster.
+#[derive(Clone, Debug)]
+enum Event {
+    Crash(usize),
+    /// A crash, if it runs, and a start.
+    Restart(usize),
+    Pause(usize),
+    Resume(usize),
+    /// Between a node and Redis.
+    Cut(usize),
+    Mend(usize),
+    Drain(usize),
+    RedisStops,
+    RedisGoesOn,
+    RedisComesBackEmpty,
+    CorpusComes,
+    CorpusGoes,
+    Wait(u32),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let node = 0..NODES;
+    let change = prop_oneof![
+        node.clone().prop_map(Event::Crash),
+        node.clone().prop_map(Event::Restart),
+        node.clone().prop_map(Event::Pause),
+        node.clone().prop_map(Event::Resume),
+        node.clone().prop_map(Event::Cut),
+        node.clone().prop_map(Event::Mend),
+        node.prop_map(Event::Drain),
+        Just(Event::RedisStops),
+        Just(Event::RedisGoesOn),
+        Just(Event::RedisComesBackEmpty),
+        Just(Event::CorpusComes),
+        Just(Event::CorpusGoes),
+    ];
+    // Between a tick and a time in which every record and lease ends.
+    prop_oneof![2 => change, 1 => (1u32..80).prop_map(Event::Wait)]
+}
+
+/// What the scripts do, with Redis' clock.
+#[derive(Default)]
+struct Redis {
+    is_away: bool,
+    records: BTreeMap<NodeId, (Record, Instant)>,
+    leases: BTreeMap<ShardKey, (Token, Instant)>,
+    counter: u64,
+}
+
+/// Node, incarnation, number.
+type Token = (NodeId, u64, u64);
+
+impl Redis {
+    fn heartbeat(&mut self, now: Instant, record: Record) -> Vec<Record> {
+        self.records.retain(|_, (_, ends)| *ends > now);
+        let id = record.member.id.clone();
+        self.records.insert(id, (record, now + MEMBER_TTL));
+        self.records.values().map(|(record, _)| record.clone()).collect()
+    }
+
+    fn lease(&self, now: Instant, shard: &ShardKey) -> Option<&Token> {
+        self.leases.get(shard).filter(|(_, ends)| *ends > now).map(|(token, _)| token)
+    }
+
+    fn acquire(&mut self, now: Instant, shard: &ShardKey, me: &Member) -> Option<Token> {
+        if self.lease(now, shard).is_some_and(|(id, run, _)| *id != me.id || *run > me.incarnation)
+        {
+            return None;
+        }
+        self.counter += 1;
+        let token = (me.id.clone(), me.incarnation, self.counter);
+        self.leases.insert(shard.clone(), (token.clone(), now + LEASE_TTL));
+        Some(token)
+    }
+
+    fn renew(&mut self, now: Instant, shard: &ShardKey, token: &Token) -> Renewal {
+        let renewal = match self.lease(now, shard) {
+            Some(held) if held != token => return Renewal::Anothers,
+            Some(_) => Renewal::Renewed,
+            None => Renewal::TakenAnew,
+        };
+        self.leases.insert(shard.clone(), (token.clone(), now + LEASE_TTL));
+        renewal
+    }
+
+    fn give_back(&mut self, now: Instant, shard: &ShardKey, token: &Token) {
+        if self.lease(now, shard) == Some(token) {
+            self.leases.remove(shard);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Renewal {
+    Renewed,
+    TakenAnew,
+    Anothers,
+}
+
+/// What became of one lease.
+type Renewed = (ShardKey, Token, Renewal);
+
+/// A shard at a node.
+struct Session {
+    token: Token,
+    tenure: Tenure,
+    is_leaving: bool,
+    /// The storage's answer about a lapse: whether nobody else has opened the shard since.
+    asked: Option<(Lapse, bool)>,
+}
+
+struct Node {
+    me: Member,
+    is_paused: bool,
+    is_cut: bool,
+    beat: u64,
+    next_beat: Instant,
+    next_renewal: Instant,
+    observed: Observed,
+    last_contact: Option<Instant>,
+    sessions: BTreeMap<ShardKey, Session>,
+    /// Replies that were not read yet: to renewals, with the time of sending.
+    renewals: Option<(Instant, Vec<Renewed>)>,
+    /// The same for leases that were asked for.
+    acquired: Vec<(Instant, ShardKey, Token)>,
+}
+
+struct World {
+    now: Instant,
+    nodes: Vec<Option<Node>>,
+    starts: u64,
+    redis: Redis,
+    emptied: Option<Instant>,
+    /// Who opened each shard last.
+    storage: BTreeMap<ShardKey, Token>,
+    wanted: BTreeSet<ShardKey>,
+}
+
+fn node_name(at: usize) -> NodeId {
+    format!("node-{at}").parse().unwrap()
+}
+
+fn shards(corpus: &str, count: u32) -> impl Iterator<Item = ShardKey> {
+    let key = move |shard| ShardKey { corpus: corpus.parse().unwrap(), shard: ShardIndex(shard) };
+    (0..count).map(key)
+}
+
+impl Node {
+    fn start(at: usize, incarnation: u64, now: Instant) -> Self {
+        let me = Member {
+            id: node_name(at),
+            address: "http://h:1".parse().unwrap(),
+            roles: [Role::Retriever].into(),
+            state: MemberState::Serving,
+            incarnation,
+        };
+        Self {
+            me,
+            is_paused: false,
+            is_cut: false,
+            beat: 0,
+            next_beat: now,
+            next_renewal: now + RENEW,
+            observed: Observed::new(HEARTBEAT, MEMBER_TTL),
+            last_contact: None,
+            sessions: BTreeMap::new(),
+            renewals: None,
+            acquired: Vec::new(),
+        }
+    }
+
+    fn members(&self) -> Vec<Member> {
+        let others = self.observed.members().filter(|member| member.id != self.me.id);
+        others.cloned().chain([self.me.clone()]).collect()
+    }
+
+    fn is_stale(&self, now: Instant) -> bool {
+        self.last_contact.is_none_or(|last| now - last > MEMBER_TTL)
+    }
+
+    fn step(
+        &mut self,
+        now: Instant,
+        redis: &mut Redis,
+        storage: &mut BTreeMap<ShardKey, Token>,
+        wanted: &BTreeSet<ShardKey>,
+    ) {
+        self.read_replies(now, redis, storage);
+        self.check_lapses(storage);
+        let is_reached = !self.is_cut && !redis.is_away;
+        if is_reached && now >= self.next_beat {
+            self.beat += 1;
+            let record = Record { member: self.me.clone(), beat: self.beat, left: false };
+            self.observed.heard(now, redis.heartbeat(now, record));
+            self.last_contact = Some(now);
+            self.next_beat = now + HEARTBEAT;
+        }
+        if is_reached && now >= self.next_renewal {
+            let results = self.sessions.iter().map(|(shard, session)| {
+                let renewal = redis.renew(now, shard, &session.token);
+                (shard.clone(), session.token.clone(), renewal)
+            });
+            self.renewals = Some((now, results.collect()));
+            self.next_renewal = now + RENEW;
+        }
+        self.act(now, redis, is_reached, wanted);
+    }
+
+    fn read_replies(
+        &mut self,
+        now: Instant,
+        redis: &mut Redis,
+        storage: &mut BTreeMap<ShardKey, Token>,
+    ) {
+        if let Some((sent, results)) = self.renewals.take() {
+            for (shard, token, renewal) in results {
+                let session = self.sessions.get_mut(&shard);
+                let Some(session) = session.filter(|session| session.token == token) else {
+                    continue;
+                };
+                match renewal {
+                    Renewal::Renewed => session.tenure.renewed(sent),
+                    Renewal::TakenAnew => session.tenure.taken_anew(sent),
+                    Renewal::Anothers => session.tenure.end(),
+                }
+            }
+        }
+        let is_reached = !self.is_cut && !redis.is_away;
+        for (sent, shard, token) in self.acquired.drain(..) {
+            let tenure = Tenure::begun(sent, LEASE_TTL);
+            // Taking over in storage what another was given since would end that one's ownership.
+            if tenure.standing(now) == Standing::Held {
+                storage.insert(shard.clone(), token.clone());
+                self.sessions
+                    .insert(shard, Session { token, tenure, is_leaving: false, asked: None });
+            } else if is_reached {
+                redis.give_back(now, &shard, &token);
+            }
+        }
+    }
+
+    /// What an owner has to do about a lapse; asking the storage takes until the next step.
+    fn check_lapses(&mut self, storage: &BTreeMap<ShardKey, Token>) {
+        for (shard, session) in &mut self.sessions {
+            match session.asked.take() {
+                Some((lapse, true)) => session.tenure.settle(lapse),
+                Some((_, false)) => session.tenure.end(),
+                None => {}
+            }
+            if let Some(lapse) = session.tenure.lapse() {
+                session.asked = Some((lapse, storage.get(shard) == Some(&session.token)));
+            }
+        }
+    }
+
+    fn act(
+        &mut self,
+        now: Instant,
+        redis: &mut Redis,
+        is_reached: bool,
+        wanted: &BTreeSet<ShardKey>,
+    ) {
+        let held = self.sessions.iter().map(|(shard, session)| {
+            let standing = session.tenure.standing(now);
+            (shard.clone(), Holding { standing, is_leaving: session.is_leaving })
+        });
+        let seen = |shard: &ShardKey| Some((shard.clone(), redis.lease(now, shard)?.0.clone()));
+        let owners =
+            if is_reached { wanted.iter().filter_map(seen).collect() } else { BTreeMap::new() };
+        let actions = decide(&Situation {
+            me: &self.me.id,
+            members: &self.members(),
+            is_stale: self.is_stale(now),
+            wanted,
+            held: &held.collect(),
+            owners: &owners,
+            hand_overs: HAND_OVERS,
+        });
+        let hand_overs = actions.values().filter(|a| matches!(a, Action::HandOver { .. }));
+        assert!(hand_overs.count() <= HAND_OVERS, "gently");
+        for (shard, action) in actions {
+            match action {
+                Action::Open if is_reached => {
+                    if let Some(token) = redis.acquire(now, &shard, &self.me) {
+                        self.acquired.push((now, shard, token));
+                    }
+                }
+                Action::HandOver { to } => {
+                    assert_ne!(to, self.me.id);
+                    let session = self.sessions.get_mut(&shard).unwrap();
+                    // Draining takes until the next step.
+                    if std::mem::replace(&mut session.is_leaving, true) {
+                        self.close(now, redis, is_reached, &shard);
+                    }
+                }
+                Action::Close => self.close(now, redis, is_reached, &shard),
+                Action::Keep | Action::Open => {}
+            }
+        }
+    }
+
+    fn close(&mut self, now: Instant, redis: &mut Redis, is_reached: bool, shard: &ShardKey) {
+        let session = self.sessions.remove(shard).unwrap();
+        if is_reached {
+            redis.give_back(now, shard, &session.token);
+        }
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        let now = Instant::now();
+        let mut world = Self {
+            now,
+            nodes: (0..NODES).map(|_| None).collect(),
+            starts: 0,
+            redis: Redis::default(),
+            emptied: None,
+            storage: BTreeMap::new(),
+            wanted: shards("a", SHARDS).collect(),
+        };
+        // The last one joins only when an event starts it.
+        for at in 0..NODES - 1 {
+            world.start(at);
+        }
+        world
+    }
+
+    fn start(&mut self, at: usize) {
+        self.starts += 1;
+        self.nodes[at] = Some(Node::start(at, self.starts, self.now));
+    }
+
+    fn tick(&mut self) {
+        self.now += TICK;
+        for node in self.nodes.iter_mut().flatten().filter(|node| !node.is_paused) {
+            node.step(self.now, &mut self.redis, &mut self.storage, &self.wanted);
+            Self::check(self.now, self.emptied, node, &self.storage);
+        }
+        self.check_single_holders();
+    }
+
+    /// For how long leases may contradict each other after Redis was emptied: as long as one of before
+    /// is believed.
+    fn is_troubled(now: Instant, emptied: Option<Instant>) -> bool {
+        emptied.is_some_and(|emptied| now - emptied < LEASE_TTL)
+    }
+
+    /// What is read under a lease that is held is what was written last.
+    fn check(
+        now: Instant,
+        emptied: Option<Instant>,
+        node: &Node,
+        storage: &BTreeMap<ShardKey, Token>,
+    ) {
+        for (shard, session) in &node.sessions {
+            if session.tenure.standing(now) == Standing::Held && !Self::is_troubled(now, emptied) {
+                assert_eq!(storage.get(shard), Some(&session.token), "{shard} is read stale");
+            }
+        }
+    }
+
+    /// Stopped nodes count, too: they may be about to act on what they believe.
+    fn check_single_holders(&self) {
+        if Self::is_troubled(self.now, self.emptied) {
+            return;
+        }
+        let mut holders: BTreeMap<&ShardKey, &NodeId> = BTreeMap::new();
+        for node in self.nodes.iter().flatten() {
+            for (shard, session) in &node.sessions {
+                if session.tenure.standing(self.now) == Standing::Held {
+                    let other = holders.insert(shard, &node.me.id);
+                    assert_eq!(other, None, "{shard} is held by {} as well", node.me.id);
+                }
+            }
+        }
+    }
+
+    fn happens(&mut self, event: &Event) {
+        match *event {
+            Event::Crash(at) => self.nodes[at] = None,
+            Event::Restart(at) => self.start(at),
+            Event::Pause(at) => self.with_node(at, |node| node.is_paused = true),
+            Event::Resume(at) => self.with_node(at, |node| node.is_paused = false),
+            Event::Cut(at) => self.with_node(at, |node| node.is_cut = true),
+            Event::Mend(at) => self.with_node(at, |node| node.is_cut = false),
+            Event::Drain(at) => {
+                self.with_node(at, |node| node.me.state = MemberState::Draining);
+            }
+            Event::RedisStops => self.redis.is_away = true,
+            Event::RedisGoesOn => self.redis.is_away = false,
+            Event::RedisComesBackEmpty => {
+                self.redis = Redis::default();
+                self.emptied = Some(self.now);
+            }
+            Event::CorpusComes => self.wanted.extend(shards("b", SHARDS)),
+            Event::CorpusGoes => self.wanted.retain(|shard| shard.corpus.as_str() == "a"),
+            Event::Wait(ticks) => (0..ticks).for_each(|_| self.tick()),
+        }
+    }
+
+    fn with_node(&mut self, at: usize, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = &mut self.nodes[at] {
+            change(node);
+        }
+    }
+
+    /// Ends the faults; the crashed stay so, as long as anyone can have shards.
+    fn mend(&mut self) {
+        self.redis.is_away = false;
+        for node in self.nodes.iter_mut().flatten() {
+            (node.is_paused, node.is_cut) = (false, false);
+        }
+        if self.serving().next().is_none() {
+            self.start(0);
+        }
+    }
+
+    fn serving(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().flatten().filter(|node| node.me.state == MemberState::Serving)
+    }
+
+    fn check_quiet(&self) {
+        let serving: Vec<Member> = self.serving().map(|node| node.me.clone()).collect();
+        for node in self.nodes.iter().flatten() {
+            let mine = |shard: &&ShardKey| {
+                placement::owner(shard, &serving).is_some_and(|owner| owner.id == node.me.id)
+            };
+            let expected: Vec<&ShardKey> = self.wanted.iter().filter(mine).collect();
+            let held: Vec<&ShardKey> = node.sessions.keys().collect();
+            assert_eq!(held, expected, "{}", node.me.id);
+            for (shard, session) in &node.sessions {
+                assert_eq!(session.tenure.standing(self.now), Standing::Held, "{shard}");
+            }
+        }
+    }
+}
+
+/// Enough for every record and lease to end, and for all shards to be handed over two at a time.
+const TIME_TO_HEAL: u32 = 160;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_each_shard_ends_up_with_its_one_owner(
+        events in prop::collection::vec(event(), 0..40),
+    ) {
+        let mut world = World::new();
+        for event in &events {
+            world.happens(event);
+            world.tick();
+        }
+        world.mend();
+        world.happens(&Event::Wait(TIME_TO_HEAL));
+        world.check_quiet();
+    }
+}
+
+#[test]
+fn a_node_that_comes_takes_over_only_what_is_placed_on_it_and_nothing_else_moves() {
+    let mut world = World::new();
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.check_quiet();
+    let before = world.storage.clone();
+    world.start(NODES - 1);
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.check_quiet();
+    let moved = before.iter().filter(|(shard, token)| world.storage[*shard] != **token);
+    for (shard, _) in moved {
+        assert_eq!(world.storage[shard].0, node_name(NODES - 1));
+    }
+}
+
+#[test]
+fn an_owner_that_slept_through_anothers_time_believes_nothing_of_what_it_knew() {
+    let mut world = World::new();
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.happens(&Event::Pause(0));
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    assert!(world.storage.values().all(|(owner, ..)| *owner != node_name(0)), "others took over");
+    // They are gone, and their leases have ended, when it wakes.
+    world.happens(&Event::Crash(1));
+    world.happens(&Event::Crash(2));
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.happens(&Event::Resume(0));
+    // Every tick checks what it reads.
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.check_quiet();
+}
+
+#[test]
+fn an_emptied_redis_moves_nothing() {
+    let mut world = World::new();
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    let before = world.storage.clone();
+    world.happens(&Event::RedisStops);
+    world.happens(&Event::Wait(300));
+    world.happens(&Event::RedisComesBackEmpty);
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.check_quiet();
+    assert_eq!(world.storage, before);
+}

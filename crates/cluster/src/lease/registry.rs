@@ -1,0 +1,142 @@
+//! The leases that this process has, and those it is giving back.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::{Notify, watch};
+
+use super::tenure::{Standing, Tenure};
+use crate::member::ShardKey;
+
+/// One lease.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) shard: ShardKey,
+    /// What Redis holds while the lease is ours.
+    pub(super) token: String,
+    tenure: Mutex<Tenure>,
+    pub(super) published: watch::Sender<Standing>,
+    /// Whether nothing of it is left in Redis.
+    pub(super) returned: watch::Sender<bool>,
+}
+
+impl Slot {
+    pub(super) fn new(shard: ShardKey, token: String, tenure: Tenure) -> Arc<Self> {
+        let published = watch::Sender::new(tenure.standing(Instant::now()));
+        let (tenure, returned) = (Mutex::new(tenure), watch::Sender::new(false));
+        Arc::new(Self { shard, token, tenure, published, returned })
+    }
+
+    pub(super) fn with_tenure<T>(&self, use_it: impl FnOnce(&mut Tenure) -> T) -> T {
+        // Nothing is left half done by a panic in here.
+        use_it(&mut self.tenure.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn standing(&self, now: Instant) -> Standing {
+        self.with_tenure(|tenure| tenure.standing(now))
+    }
+
+    /// Tells those who watch, if there is news.
+    pub(super) fn publish(&self, now: Instant) {
+        let standing = self.standing(now);
+        self.published
+            .send_if_modified(|published| std::mem::replace(published, standing) != standing);
+    }
+}
+
+/// All leases of this process.
+#[derive(Debug)]
+pub(super) struct Registry {
+    /// Whether there is a Redis that has to be told what is given back.
+    is_told: bool,
+    slots: Mutex<Slots>,
+    /// Wakes whoever gives back.
+    pub(super) work: Notify,
+    numbers: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    held: BTreeMap<ShardKey, Arc<Slot>>,
+    /// Bounded, since each of them was held and stays for a time to live at most.
+    returning: Vec<(Instant, Arc<Slot>)>,
+}
+
+impl Registry {
+    pub(super) fn new(is_told: bool) -> Self {
+        let (slots, numbers) = (Mutex::default(), AtomicU64::new(0));
+        Self { is_told, slots, work: Notify::new(), numbers }
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn holds(&self, shard: &ShardKey) -> bool {
+        self.lock().held.contains_key(shard)
+    }
+
+    pub(super) fn held(&self) -> Vec<Arc<Slot>> {
+        self.lock().held.values().cloned().collect()
+    }
+
+    pub(super) fn insert(&self, slot: &Arc<Slot>) {
+        let earlier = self.lock().held.insert(slot.shard.clone(), Arc::clone(slot));
+        if let Some(earlier) = earlier {
+            end(&earlier);
+            earlier.returned.send_replace(true);
+        }
+        self.work.notify_one();
+    }
+
+    /// Ends a lease that Redis says is another's.
+    pub(super) fn lose(&self, slot: &Arc<Slot>) {
+        self.forget(slot);
+        end(slot);
+        slot.returned.send_replace(true);
+    }
+
+    /// Ends a lease, and has Redis told if it knows it.
+    pub(super) fn take_back(&self, slot: &Arc<Slot>) {
+        let was_held = self.forget(slot);
+        end(slot);
+        if was_held && self.is_told {
+            self.lock().returning.push((Instant::now(), Arc::clone(slot)));
+            self.work.notify_one();
+        } else if was_held {
+            slot.returned.send_replace(true);
+        }
+    }
+
+    /// The leases that Redis has to be told are given back, with the time since when.
+    pub(super) fn returning(&self) -> Vec<(Instant, Arc<Slot>)> {
+        self.lock().returning.clone()
+    }
+
+    /// Nothing of `slot` is left in Redis, or will be soon.
+    pub(super) fn returned(&self, slot: &Arc<Slot>) {
+        self.lock().returning.retain(|(_, other)| !Arc::ptr_eq(other, slot));
+        slot.returned.send_replace(true);
+    }
+
+    fn forget(&self, slot: &Arc<Slot>) -> bool {
+        let mut slots = self.lock();
+        let is_held = slots.held.get(&slot.shard).is_some_and(|held| Arc::ptr_eq(held, slot));
+        if is_held {
+            slots.held.remove(&slot.shard);
+        }
+        is_held
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        // Nothing is left half done by a panic in here.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn end(slot: &Slot) {
+    slot.with_tenure(Tenure::end);
+    slot.publish(Instant::now());
+}

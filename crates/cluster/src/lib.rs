@@ -1,0 +1,62 @@
+//! Who is there and who owns which shard.
+//!
+//! A node learns of the others from Redis, from a fixed list, or is alone ([`Membership`]). Shards are
+//! placed on the retrievers among them by rendezvous hashing ([`placement`]); a lease keeps two of them
+//! from working on one shard ([`Leases`]); and a pure function says what a retriever does about its
+//! shards ([`decide`]).
+//!
+//! Redis may be away, be emptied, or lose what it confirmed. Nothing here is needed for a shard's
+//! content to be right: its tables are fenced in storage. What is needed of Redis is that work is not done
+//! twice, and that what was stopped goes on by itself when it is back.
+
+mod config;
+mod connection;
+pub mod decide;
+mod lease;
+mod member;
+mod membership;
+pub mod placement;
+
+use std::sync::Arc;
+
+use clew_core::Error;
+
+pub use self::config::{ClusterConfig, MemberConfig, RedisUrl};
+use self::connection::Redis;
+pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
+pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, ShardKey};
+pub use self::membership::Membership;
+
+/// This node's part in its cluster.
+pub struct Cluster {
+    /// Who is there.
+    pub membership: Membership,
+    /// Which shards are this node's.
+    pub leases: Leases,
+}
+
+impl Cluster {
+    /// Joins the cluster that `config` describes as `me`: the one in Redis, the fixed list, or none.
+    ///
+    /// It does not wait for a Redis that is away: then the view is stale, leases are refused, and both
+    /// heal when Redis comes.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] if the configuration is refused.
+    pub async fn join(config: &ClusterConfig, me: Member) -> Result<Self, Error> {
+        config.validate()?;
+        let Some(redis) = Redis::new(config)?.map(Arc::new) else {
+            let members = if config.members.is_empty() {
+                Members::fixed([me.clone()])
+            } else {
+                Members::fixed(config.members.iter().cloned().map(Member::from))
+            };
+            let membership = Membership::fixed(me.id.clone(), members);
+            let leases = Leases::by_placement(me.id, membership.members());
+            return Ok(Self { membership, leases });
+        };
+        let leases = Leases::in_redis(Arc::clone(&redis), config, &me);
+        let membership = Membership::join(redis, config, me).await;
+        Ok(Self { membership, leases })
+    }
+}

@@ -1,0 +1,367 @@
+//! Who can be in a cluster: nodes, their roles, and a view of all of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clew_core::{CorpusName, Error, ShardIndex};
+use serde::{Deserialize, Serialize};
+
+const MAX_NODE_ID_BYTES: usize = 128;
+
+/// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning with
+/// a letter or digit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NodeId(String);
+
+impl NodeId {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A name for a node that was given none: the host's name, where the system tells it, and a random
+    /// part, since several nodes may run on one host.
+    pub fn generate() -> Self {
+        let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname")
+            .or_else(|_| std::fs::read_to_string("/etc/hostname"))
+            .unwrap_or_default();
+        let mut name: String = hostname
+            .trim()
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' })
+            .take(MAX_NODE_ID_BYTES - 9)
+            .collect();
+        if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            name = "node".to_owned();
+        }
+        Self(format!("{name}-{:08x}", fastrand::u32(..)))
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = Error;
+
+    fn from_str(id: &str) -> Result<Self, Error> {
+        let begins_well = id.starts_with(|c: char| c.is_ascii_alphanumeric());
+        let is_id_byte = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_');
+        if begins_well && id.bytes().all(is_id_byte) && id.len() <= MAX_NODE_ID_BYTES {
+            return Ok(Self(id.to_owned()));
+        }
+        Err(Error::invalid(
+            "node_id",
+            format!(
+                "expected 1 to {MAX_NODE_ID_BYTES} of A-Z, a-z, 0-9, `.`, `-`, `_` beginning with a \
+                 letter or digit, got `{id}`"
+            ),
+        ))
+    }
+}
+
+/// Where the other nodes reach a node: `http://host:port`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Address(String);
+
+impl Address {
+    /// The address as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(address: &str) -> Result<Self, Error> {
+        let place = address.strip_prefix("http://").and_then(|rest| rest.rsplit_once(':'));
+        let is_host = |host: &str| {
+            !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || "/@?#".contains(c))
+        };
+        match place {
+            Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok_and(|p| p > 0) => {
+                Ok(Self(address.to_owned()))
+            }
+            _ => {
+                let problem = format!("expected `http://host:port`, got `{address}`");
+                Err(Error::invalid("address", problem))
+            }
+        }
+    }
+}
+
+macro_rules! string_id {
+    ($name:ident) => {
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = Error;
+
+            fn try_from(text: String) -> Result<Self, Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> String {
+                id.0
+            }
+        }
+    };
+}
+
+string_id!(NodeId);
+string_id!(Address);
+
+/// What a node does; one may do several things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Answers clients and routes to the others.
+    Gateway,
+    /// Owns shards.
+    Retriever,
+    /// Embeds texts.
+    Encoder,
+    /// Builds what is derived from many chunks.
+    GraphBuilder,
+    /// Generates texts.
+    Generator,
+}
+
+impl Role {
+    /// Every role, in the order of their declaration.
+    pub const ALL: [Self; 5] =
+        [Self::Gateway, Self::Retriever, Self::Encoder, Self::GraphBuilder, Self::Generator];
+
+    /// The role's name in configuration, on the command line and in Redis.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Retriever => "retriever",
+            Self::Encoder => "encoder",
+            Self::GraphBuilder => "graph-builder",
+            Self::Generator => "generator",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            Error::invalid("roles", format!("expected one of {names}, got `{name}`"))
+        })
+    }
+}
+
+/// Whether a member takes new work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberState {
+    /// It does.
+    Serving,
+    /// It is about to leave: it finishes what it has and takes nothing new.
+    Draining,
+}
+
+/// A node as the others see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Its name.
+    pub id: NodeId,
+    /// Where it is reached.
+    pub address: Address,
+    /// What it does.
+    pub roles: BTreeSet<Role>,
+    /// Whether it takes new work.
+    pub state: MemberState,
+    /// Which run of the node it is: a later start has a greater number, 0 where starts are not told
+    /// apart.
+    pub incarnation: u64,
+}
+
+impl Member {
+    /// This process as a member that serves from now on.
+    pub fn starting(id: NodeId, address: Address, roles: impl IntoIterator<Item = Role>) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            id,
+            address,
+            roles: roles.into_iter().collect(),
+            state: MemberState::Serving,
+            // Microseconds stay below 2^53 until the year 2255, which is what Redis' scripts count to.
+            incarnation: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whether it has `role` and takes new work.
+    pub fn serves(&self, role: Role) -> bool {
+        self.state == MemberState::Serving && self.roles.contains(&role)
+    }
+}
+
+/// One shard of one corpus.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ShardKey {
+    /// The corpus.
+    pub corpus: CorpusName,
+    /// Its shard.
+    pub shard: ShardIndex,
+}
+
+impl fmt::Display for ShardKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.corpus, self.shard)
+    }
+}
+
+/// Everyone known to be in the cluster, sorted by name.
+///
+/// The list says whom to try, not who answers: a member may have died a moment ago.
+#[derive(Clone, Debug)]
+pub struct Members {
+    members: Vec<Member>,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Fixed,
+    Redis { contact: Arc<Contact>, trusted_for: Duration },
+}
+
+impl Members {
+    /// A list that is always current.
+    pub fn fixed(members: impl IntoIterator<Item = Member>) -> Self {
+        Self { members: sorted(members), source: Source::Fixed }
+    }
+
+    pub(crate) fn observed(
+        members: impl IntoIterator<Item = Member>,
+        contact: Arc<Contact>,
+        trusted_for: Duration,
+    ) -> Self {
+        Self { members: sorted(members), source: Source::Redis { contact, trusted_for } }
+    }
+
+    /// Whether the list may be out of date, since Redis has not answered for a member's time to live.
+    /// It is judged when asked, so a process that was stopped does not trust what it knew before.
+    pub fn is_stale(&self) -> bool {
+        match &self.source {
+            Source::Fixed => false,
+            Source::Redis { contact, trusted_for } => {
+                contact.elapsed(Instant::now()).is_none_or(|elapsed| elapsed > *trusted_for)
+            }
+        }
+    }
+
+    /// All members.
+    pub fn as_slice(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// The member called `id`.
+    pub fn get(&self, id: &NodeId) -> Option<&Member> {
+        self.members.binary_search_by(|member| member.id.cmp(id)).ok().map(|at| &self.members[at])
+    }
+
+    /// The members with `role`, whether they serve or drain.
+    pub fn with_role(&self, role: Role) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(move |member| member.roles.contains(&role))
+    }
+}
+
+fn sorted(members: impl IntoIterator<Item = Member>) -> Vec<Member> {
+    let mut members: Vec<Member> = members.into_iter().collect();
+    members.sort_by(|a, b| a.id.cmp(&b.id));
+    members.dedup_by(|a, b| a.id == b.id);
+    members
+}
+
+/// When Redis last answered, shared by everyone who wants to know.
+#[derive(Debug)]
+pub(crate) struct Contact {
+    origin: Instant,
+    /// Microseconds after `origin`, plus one; 0 for never.
+    last: AtomicU64,
+}
+
+impl Contact {
+    pub(crate) fn never() -> Self {
+        Self { origin: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    /// Notes an answer to what was sent at `sent`.
+    pub(crate) fn note(&self, sent: Instant) {
+        let micros = sent.saturating_duration_since(self.origin).as_micros();
+        let last = u64::try_from(micros).unwrap_or(u64::MAX - 1) + 1;
+        self.last.fetch_max(last, Ordering::AcqRel);
+    }
+
+    fn elapsed(&self, now: Instant) -> Option<Duration> {
+        let last = self.last.load(Ordering::Acquire).checked_sub(1)?;
+        Some(now.saturating_duration_since(self.origin + Duration::from_micros(last)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_addresses_are_checked() {
+        for good in ["a", "node-1", "Host.example.org_2", &"x".repeat(128)] {
+            assert!(good.parse::<NodeId>().is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "a b", "a/b", "é", &"x".repeat(129)] {
+            assert!(bad.parse::<NodeId>().is_err(), "{bad}");
+        }
+        for good in ["http://10.0.0.1:7000", "http://node-1.svc:1", "http://[::1]:65535"] {
+            assert!(good.parse::<Address>().is_ok(), "{good}");
+        }
+        for bad in ["", "10.0.0.1:7000", "http://:1", "http://a", "http://a:0", "http://a:1/b"] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+        let generated = NodeId::generate();
+        assert_eq!(generated.as_str().parse::<NodeId>().unwrap(), generated);
+        assert_ne!(generated, NodeId::generate());
+    }
+
+    #[test]
+    fn a_role_has_one_name_everywhere() {
+        for role in Role::ALL {
+            assert_eq!(role.as_str().parse::<Role>().unwrap(), role);
+            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+        }
+        assert!("reader".parse::<Role>().is_err());
+    }
+
+    #[test]
+    fn a_view_grows_stale_by_itself() {
+        let contact = Arc::new(Contact::never());
+        let members = Members::observed([], Arc::clone(&contact), Duration::from_secs(3600));
+        assert!(members.is_stale(), "nothing was heard yet");
+        contact.note(Instant::now());
+        assert!(!members.is_stale());
+        let impatient = Members::observed([], contact, Duration::ZERO);
+        assert!(impatient.is_stale(), "time has passed since");
+        assert!(!Members::fixed([]).is_stale());
+    }
+}

@@ -1,0 +1,87 @@
+//! What the tests share.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use clew_cluster::{
+    Acquired, Cluster, ClusterConfig, Lease, Leases, Member, NodeId, Role, ShardKey, Standing,
+};
+use clew_core::ShardIndex;
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const MEMBER_TTL: Duration = Duration::from_millis(1800);
+pub const LEASE_TTL: Duration = Duration::from_millis(3000);
+
+pub fn config(url: &str) -> ClusterConfig {
+    ClusterConfig {
+        redis: Some(url.to_owned().into()),
+        heartbeat_ms: 100,
+        member_ttl_ms: MEMBER_TTL.as_millis().try_into().unwrap(),
+        lease_ttl_ms: LEASE_TTL.as_millis().try_into().unwrap(),
+        lease_renew_ms: 1000,
+        ..ClusterConfig::default()
+    }
+}
+
+pub fn member(id: &str) -> Member {
+    let address = format!("http://{id}.example.org:7000").parse().unwrap();
+    Member::starting(node(id), address, [Role::Retriever])
+}
+
+pub fn node(id: &str) -> NodeId {
+    id.parse().unwrap()
+}
+
+pub async fn join(url: &str, id: &str) -> Cluster {
+    Cluster::join(&config(url), member(id)).await.unwrap()
+}
+
+pub fn shard(number: u32) -> ShardKey {
+    ShardKey { corpus: "notes".parse().unwrap(), shard: ShardIndex(number) }
+}
+
+/// The lease, which must be given now.
+pub async fn acquire(leases: &Leases, shard: &ShardKey) -> Lease {
+    match leases.acquire(shard).await.unwrap() {
+        Acquired::Lease(lease) => lease,
+        Acquired::HeldBy(holder) => unreachable!("{shard} is held by {holder}"),
+    }
+}
+
+/// The lease, which must be given at some time.
+pub async fn acquire_eventually(leases: &Leases, shard: &ShardKey) -> Lease {
+    within(async {
+        loop {
+            if let Ok(Acquired::Lease(lease)) = leases.acquire(shard).await {
+                return lease;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+}
+
+/// Who has the lease that is refused now.
+pub async fn refused(leases: &Leases, shard: &ShardKey) -> NodeId {
+    match leases.acquire(shard).await.unwrap() {
+        Acquired::HeldBy(holder) => holder,
+        Acquired::Lease(lease) => unreachable!("{shard} was given as {}", lease.token()),
+    }
+}
+
+/// Waits until the lease says, when asked and to who watches, that it is worth this.
+pub async fn stands(lease: &Lease, standing: Standing) {
+    let mut watched = lease.watch();
+    within(watched.wait_for(|now| *now == standing)).await.unwrap();
+    assert_eq!(lease.standing(), standing);
+}
+
+pub fn soon() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+pub async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.expect("it happens at some time")
+}

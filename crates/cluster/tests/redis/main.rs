@@ -1,0 +1,11 @@
+//! Membership and leases against a real Redis server that is killed, emptied and stopped.
+//!
+//! Times to live are long enough that a busy machine is not taken for a crashed one, and nothing is
+//! expected to happen at a certain time, only at some time or never.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
+
+mod fixture;
+mod leases;
+mod membership;
+mod stopped_process;
