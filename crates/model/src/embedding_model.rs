@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use clew_core::{Embedding, EncoderIdentity, Span, TextKind};
 use clew_packed_bert::Kernel;
+use clew_tokenizer::WordPieceTokenizer;
 
 use crate::batch::{Budget, plan};
 use crate::engine::Engine;
 use crate::folder::{ModelFolder, Prompts};
 use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
-use crate::tokenizer::WordPieceTokenizer;
 use crate::{EncodedText, Error, ModelOptions, Precision, Scratch};
 
 /// An embedding model in memory, shared by all threads that use it.
@@ -37,6 +37,7 @@ pub struct EmbeddingModel {
     pooling: Pooling,
     prompts: Prompts,
     tokenizer: WordPieceTokenizer,
+    tokenizer_json: Arc<[u8]>,
     engine: Engine,
 }
 
@@ -96,6 +97,7 @@ impl EmbeddingModel {
             pooling: folder.pooling,
             prompts: folder.prompts,
             tokenizer: folder.tokenizer,
+            tokenizer_json: folder.tokenizer_json,
             engine,
         }))
     }
@@ -104,6 +106,11 @@ impl EmbeddingModel {
     /// prompts; the precision is not part of it, as vectors of either can be compared.
     pub fn identity(&self) -> &EncoderIdentity {
         &self.identity
+    }
+
+    /// The content of its `tokenizer.json`, for those who cut texts for it elsewhere.
+    pub fn tokenizer_json(&self) -> &Arc<[u8]> {
+        &self.tokenizer_json
     }
 
     /// How it runs here.

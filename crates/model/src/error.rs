@@ -130,6 +130,19 @@ impl Error {
     }
 }
 
+impl From<clew_tokenizer::Error> for Error {
+    fn from(error: clew_tokenizer::Error) -> Self {
+        match error {
+            clew_tokenizer::Error::Broken { file, expected, found } => {
+                Self::Broken { file, expected, found }
+            }
+            clew_tokenizer::Error::Unsupported { file, expected, found } => {
+                Self::Unsupported { file, expected, found }
+            }
+        }
+    }
+}
+
 impl From<Error> for clew_core::Error {
     fn from(error: Error) -> Self {
         let message = error.to_string();

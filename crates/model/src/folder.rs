@@ -18,11 +18,13 @@ mod sentence;
 mod transformer;
 
 use std::path::Path;
+use std::sync::Arc;
+
+use clew_tokenizer::WordPieceTokenizer;
 
 use crate::Error;
 use crate::bert::{self, BertConfig};
 use crate::pooling::Pooling;
-use crate::tokenizer::WordPieceTokenizer;
 use crate::weights::{WeightFile, Weights};
 use reader::FolderReader;
 pub(crate) use sentence::Prompts;
@@ -37,6 +39,8 @@ pub(crate) struct ModelFolder {
     /// Most tokens of a text, special tokens included.
     pub(crate) max_tokens: usize,
     pub(crate) tokenizer: WordPieceTokenizer,
+    /// The file that the tokenizer was read from.
+    pub(crate) tokenizer_json: Arc<[u8]>,
     /// Fingerprint of everything that decides a vector.
     pub(crate) revision: String,
     weight_files: Vec<WeightFile>,
@@ -75,6 +79,7 @@ impl ModelFolder {
             prompts,
             max_tokens,
             tokenizer,
+            tokenizer_json: tokenizer_file.into(),
             revision: fingerprint.finish(),
             weight_files,
         })

@@ -25,12 +25,11 @@ mod folder;
 mod options;
 mod pooling;
 mod route;
-mod tokenizer;
 mod weights;
 
+pub use clew_tokenizer::EncodedText;
 pub use embedding_model::{Description, EmbeddingModel};
 pub use engine::Scratch;
 pub use error::Error;
 pub use options::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
 pub use route::Precision;
-pub use tokenizer::EncodedText;

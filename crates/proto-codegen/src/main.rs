@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use prost::Message;
 
-const FILES: [&str; 3] =
-    ["clew/corpus/v1/corpus.proto", "clew/ingest/v1/ingest.proto", "clew/query/v1/query.proto"];
+const FILES: [&str; 4] = [
+    "clew/corpus/v1/corpus.proto",
+    "clew/encoder/v1/encoder.proto",
+    "clew/ingest/v1/ingest.proto",
+    "clew/query/v1/query.proto",
+];
 
 fn main() -> anyhow::Result<()> {
     generate(&committed())

@@ -1,6 +1,7 @@
 //! Conversions between wire messages and domain values, one file per service.
 
 pub mod corpus;
+pub mod encoder;
 pub mod ingest;
 pub mod query;
 

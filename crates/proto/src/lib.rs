@@ -23,6 +23,15 @@ pub mod corpus {
     }
 }
 
+/// Package `clew.encoder.v1`.
+pub mod encoder {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.encoder.v1.rs");
+    }
+}
+
 /// Package `clew.ingest.v1`.
 pub mod ingest {
     /// Version 1.

@@ -19,32 +19,34 @@ pub fn to_status(error: &Error) -> Status {
     for violation in error.violations() {
         details.add_bad_request_violation(&violation.field, &violation.description);
     }
-    let code = match error.kind() {
+    if error.kind() == ErrorKind::WrongState {
+        details.add_precondition_failure_violation(error.reason(), "", error.message());
+    }
+    if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
+        details.set_retry_info(Some(error.retry_after().unwrap_or(DEFAULT_RETRY_DELAY)));
+    }
+    Status::with_error_details(code_of(error.kind()), error.message(), details)
+}
+
+/// The gRPC code of a kind of error.
+pub(crate) fn code_of(kind: ErrorKind) -> Code {
+    match kind {
         ErrorKind::InvalidInput => Code::InvalidArgument,
         ErrorKind::NotFound => Code::NotFound,
         ErrorKind::AlreadyExists => Code::AlreadyExists,
-        ErrorKind::WrongState => {
-            details.add_precondition_failure_violation(error.reason(), "", error.message());
-            Code::FailedPrecondition
-        }
+        ErrorKind::WrongState => Code::FailedPrecondition,
         ErrorKind::LostRace => Code::Aborted,
         ErrorKind::Exhausted => Code::ResourceExhausted,
         ErrorKind::Unavailable => Code::Unavailable,
         ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
         ErrorKind::DataLoss => Code::DataLoss,
         ErrorKind::Internal => Code::Internal,
-    };
-    if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
-        details.set_retry_info(Some(error.retry_after().unwrap_or(DEFAULT_RETRY_DELAY)));
     }
-    Status::with_error_details(code, error.message(), details)
 }
 
-/// The error a status tells of, for clients. A status that is not ours keeps its message and gets
-/// the reason `TRANSPORT`.
-pub fn from_status(status: &Status) -> Error {
-    let details = status.get_error_details();
-    let kind = match status.code() {
+/// The kind of error that a gRPC code tells of.
+pub(crate) fn kind_of(code: Code) -> ErrorKind {
+    match code {
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidInput,
         Code::NotFound => ErrorKind::NotFound,
         Code::AlreadyExists => ErrorKind::AlreadyExists,
@@ -61,6 +63,16 @@ pub fn from_status(status: &Status) -> Error {
         | Code::Unimplemented
         | Code::Internal
         | Code::Unauthenticated => ErrorKind::Internal,
+    }
+}
+
+/// The error a status tells of, for clients. A status that is not ours keeps its message and gets
+/// the reason `TRANSPORT`.
+pub fn from_status(status: &Status) -> Error {
+    let details = status.get_error_details();
+    let kind = match is_lost_connection(status) {
+        true => ErrorKind::Unavailable,
+        false => kind_of(status.code()),
     };
     let reason = details.error_info().map_or("TRANSPORT", |info| known_reason(&info.reason));
     let mut error = match details.bad_request() {
@@ -82,8 +94,27 @@ pub fn from_status(status: &Status) -> Error {
     error
 }
 
+/// Whether a status was made on this side because the connection broke under the call. tonic gives
+/// such a status whatever code the broken layer suggests, CANCELLED and UNKNOWN among them; what
+/// tells it from one that the server sent is that it has a cause.
+fn is_lost_connection(status: &Status) -> bool {
+    let suggests = matches!(
+        status.code(),
+        Code::Unknown | Code::Internal | Code::Cancelled | Code::Unavailable
+    );
+    let mut cause = std::error::Error::source(status);
+    let has_cause = cause.is_some();
+    while let Some(error) = cause {
+        if error.is::<tonic::TimeoutExpired>() {
+            return false;
+        }
+        cause = error.source();
+    }
+    suggests && has_cause
+}
+
 /// Reasons are static in [`Error`]; one that a newer server invented is passed on as `OTHER`.
-fn known_reason(reason: &str) -> &'static str {
+pub(crate) fn known_reason(reason: &str) -> &'static str {
     const KNOWN: &[&str] = &[
         "INVALID_INPUT",
         "NOT_FOUND",
@@ -104,6 +135,8 @@ fn known_reason(reason: &str) -> &'static str {
         "BROKEN_MODEL",
         "DEVICE_FAILED",
         "SHUTTING_DOWN",
+        "NO_PEER",
+        "PEER_LOST",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
 }
@@ -136,6 +169,15 @@ mod tests {
                 (kind, "NOT_FOUND", "what happened")
             );
         }
+    }
+
+    #[test]
+    fn a_connection_that_broke_is_unavailable_whatever_code_it_comes_with() {
+        let broke = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let error = from_status(&Status::from_error(Box::new(broke)));
+        assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, "TRANSPORT"));
+        let said = from_status(&Status::unknown("the server's own words"));
+        assert_eq!(said.kind(), ErrorKind::Internal);
     }
 
     #[test]

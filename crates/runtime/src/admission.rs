@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use clew_core::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
+use crate::tree::TreeNode;
+
 /// A bounded place in which work waits or runs.
 #[derive(Clone, Debug)]
 pub struct Gate {
@@ -87,6 +89,17 @@ impl Gate {
         (self.capacity as usize).saturating_sub(self.permits.available_permits())
     }
 
+    /// Units it admits.
+    pub fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        let state = if self.permits.is_closed() { "closed" } else { "open" };
+        TreeNode::new(self.name, "gate", state).with_queue(self.in_use(), self.capacity())
+    }
+
     fn clamp(&self, units: usize) -> u32 {
         u32::try_from(units).unwrap_or(u32::MAX).clamp(1, self.capacity)
     }
@@ -130,7 +143,9 @@ mod tests {
     async fn a_closed_gate_refuses_and_drains() {
         let gate = Gate::new("the queue", 2, Duration::ZERO);
         let permit = gate.try_enter(1).unwrap();
+        assert_eq!(gate.node().to_string(), "the queue (gate) open, 1 of 2\n");
         gate.close();
+        assert_eq!(gate.node().state, "closed");
         assert_eq!(gate.try_enter(1).unwrap_err().kind(), ErrorKind::Unavailable);
         let soon = Instant::now() + Duration::from_millis(20);
         assert!(gate.drained(soon).await.is_err());

@@ -7,6 +7,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
@@ -14,6 +15,7 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 
 use crate::backoff::Backoff;
+use crate::tree::TreeNode;
 
 /// What makes a line of actors.
 pub trait Line: Send + Sync + 'static {
@@ -33,6 +35,18 @@ pub trait Line: Send + Sync + 'static {
         supervisor: ActorCell,
         generation: u64,
     ) -> impl Future<Output = Result<Self::Handle, Error>> + Send;
+
+    /// Least and longest pause before the line is made anew. The default is short enough to go
+    /// unnoticed after a hiccup, and long enough not to spin on a full disk.
+    fn pauses(&self) -> (Duration, Duration) {
+        (Duration::from_millis(100), Duration::from_secs(10))
+    }
+
+    /// Logs that the line of this generation failed and is restarted.
+    fn log_failure(&self, generation: u64, error: &Error) {
+        let (line, error) = (self.name(), error.chain());
+        tracing::error!(line, generation, error, "failed; the line is restarted");
+    }
 }
 
 /// Whether a line runs.
@@ -46,6 +60,76 @@ pub enum LineState<H> {
     Failed(Arc<Error>),
     /// It was stopped and stays so.
     Stopped,
+}
+
+impl<H> LineState<H> {
+    /// One word for the tree.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running(_) => "running",
+            Self::Failed(_) => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// A line under supervision, as its owner holds it. Dropping it does not stop the line.
+#[derive(Clone, Debug)]
+pub struct Supervised<H> {
+    name: String,
+    actor: ActorRef<Message>,
+    state: watch::Receiver<LineState<H>>,
+    restarts: Arc<AtomicU64>,
+}
+
+impl<H: Clone + Send + Sync + 'static> Supervised<H> {
+    /// Starts a supervisor that keeps `line` running.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
+    pub async fn start<L: Line<Handle = H>>(line: L) -> Result<Self, Error> {
+        let (published, state) = watch::channel(LineState::Starting);
+        let restarts = Arc::new(AtomicU64::new(0));
+        let name = line.name();
+        let supervisor = Supervisor::<L>(std::marker::PhantomData);
+        let arguments = (line, published, Arc::clone(&restarts));
+        let (actor, _join) = Actor::spawn(None, supervisor, arguments)
+            .await
+            .map_err(|error| Error::internal("a supervisor did not start").with_source(error))?;
+        Ok(Self { name, actor, state, restarts })
+    }
+
+    /// Where the line's state is seen.
+    pub fn state(&self) -> watch::Receiver<LineState<H>> {
+        self.state.clone()
+    }
+
+    /// How often the line was made anew.
+    pub fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Has the line stop, without waiting for it.
+    pub fn begin_stop(&self) {
+        self.actor.stop(None);
+    }
+
+    /// Stops the line and waits for its end; false if it did not end within `patience`.
+    pub async fn stop(&self, patience: Duration) -> bool {
+        self.begin_stop();
+        let mut state = self.state();
+        let stopped = state.wait_for(|state| matches!(state, LineState::Stopped));
+        // A supervisor that is gone has dropped its end, which counts as stopped.
+        tokio::time::timeout(patience, stopped).await.is_ok()
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        let mut node = TreeNode::new(&self.name, "supervisor", self.state.borrow().word());
+        node.restarts = self.restarts();
+        node
+    }
 }
 
 /// The actor that keeps one line running.
@@ -65,26 +149,19 @@ pub struct State<L: Line> {
     backoff: Backoff,
     running_since: Option<Instant>,
     published: watch::Sender<LineState<L::Handle>>,
+    restarts: Arc<AtomicU64>,
 }
 
-/// Starts a supervisor that keeps `line` running, and the place where its state is seen.
+/// [`Supervised::start`], taken apart into the supervisor and the place where the state is seen.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
 pub async fn keep_running<L: Line>(
     line: L,
 ) -> Result<(ActorRef<Message>, watch::Receiver<LineState<L::Handle>>), Error> {
-    let (published, state) = watch::channel(LineState::Starting);
-    let supervisor = Supervisor::<L>(std::marker::PhantomData);
-    let (actor, _join) = Actor::spawn(None, supervisor, (line, published))
-        .await
-        .map_err(|error| Error::internal("a supervisor did not start").with_source(error))?;
+    let Supervised { actor, state, .. } = Supervised::start(line).await?;
     Ok((actor, state))
 }
-
-/// Pause before a line is made anew: short enough to go unnoticed after a hiccup, long enough not
-/// to spin on a full disk.
-const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// How long the children of a failed line get to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -92,17 +169,18 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 impl<L: Line> Actor for Supervisor<L> {
     type Msg = Message;
     type State = State<L>;
-    type Arguments = (L, watch::Sender<LineState<L::Handle>>);
+    type Arguments = (L, watch::Sender<LineState<L::Handle>>, Arc<AtomicU64>);
 
     async fn pre_start(
         &self,
         myself: ActorRef<Message>,
-        (line, published): Self::Arguments,
+        (line, published, restarts): Self::Arguments,
     ) -> Result<State<L>, ActorProcessingErr> {
         myself.cast(Message::Start(1))?;
-        let backoff = Backoff::new(BACKOFF.0, BACKOFF.1);
+        let (least, longest) = line.pauses();
+        let backoff = Backoff::new(least, longest);
         let line = Arc::new(line);
-        Ok(State { line, generation: 1, backoff, running_since: None, published })
+        Ok(State { line, generation: 1, backoff, running_since: None, published, restarts })
     }
 
     async fn handle(
@@ -171,27 +249,21 @@ impl<L: Line> Actor for Supervisor<L> {
 /// Two children that fail together are two calls: the later one only makes the earlier attempt's
 /// generation stale.
 async fn restart<L: Line>(myself: &ActorRef<Message>, state: &mut State<L>, error: Error) {
-    tracing::error!(
-        line = state.line.name(),
-        generation = state.generation,
-        error = error.chain(),
-        "failed; the line is restarted"
-    );
+    state.line.log_failure(state.generation, &error);
     state.published.send_replace(LineState::Failed(Arc::new(error)));
     myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
     // A line that ran for a while starts over; one that fails right away waits longer each time.
-    if state.running_since.take().is_some_and(|since| since.elapsed() > BACKOFF.1) {
+    if state.running_since.take().is_some_and(|since| since.elapsed() > state.line.pauses().1) {
         state.backoff.reset();
     }
     state.generation += 1;
+    state.restarts.fetch_add(1, Ordering::Relaxed);
     let generation = state.generation;
     myself.send_after(state.backoff.next_delay(), move || Message::Start(generation));
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
     use super::*;
 
     /// A child that fails when told so.
@@ -287,9 +359,11 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_cannot_start_is_tried_again() {
         let pair = Pair { starts_that_fail: AtomicU64::new(2) };
-        let (supervisor, mut state) = keep_running(pair).await.unwrap();
-        let (generation, ..) = running(&mut state, 0).await;
+        let supervised = Supervised::start(pair).await.unwrap();
+        let (generation, ..) = running(&mut supervised.state(), 0).await;
         assert_eq!(generation, 3);
-        supervisor.stop(None);
+        assert_eq!(supervised.node().to_string(), "pair (supervisor) running, 2 restarts\n");
+        assert!(supervised.stop(Duration::from_secs(10)).await);
+        assert_eq!(supervised.node().state, "stopped");
     }
 }

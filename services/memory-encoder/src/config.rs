@@ -31,6 +31,9 @@ pub struct EncoderConfig {
     /// Most tokens that may wait or be computed, 1,024 to 100,000,000. Beyond it callers are refused
     /// with a retry delay.
     pub queue_tokens: u32,
+    /// Batches that one stream of the network service may have under way, 1 to 1,000. Beyond it the
+    /// stream is not read until one is done.
+    pub stream_batches: usize,
 }
 
 impl Default for EncoderConfig {
@@ -43,6 +46,7 @@ impl Default for EncoderConfig {
             threads: 0,
             batch_tokens: 1024,
             queue_tokens: 1_000_000,
+            stream_batches: 32,
         }
     }
 }
@@ -69,6 +73,10 @@ impl EncoderConfig {
                 "encoder.queue_tokens",
                 format!("expected 1024 to 100000000, got {}", self.queue_tokens),
             );
+        }
+        if !(1..=1000).contains(&self.stream_batches) {
+            let problem = format!("expected 1 to 1000, got {}", self.stream_batches);
+            violations.push("encoder.stream_batches", problem);
         }
         violations.into_result()
     }

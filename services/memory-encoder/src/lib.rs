@@ -9,10 +9,14 @@
 //! Device work never runs on the asynchronous runtime: each worker actor owns a thread that takes
 //! batches from the queue. A thread that panics ends its actor; the supervisor makes both anew after
 //! a back-off, and the callers whose batch was lost are told to retry.
+//!
+//! [`EncoderPool`] is what runs in the process of its callers; [`service`] offers it to other nodes,
+//! which reach it through `clew-remote-encoder`.
 
 mod config;
 mod pool;
 mod queue;
+pub mod service;
 mod worker;
 
 pub use config::EncoderConfig;

@@ -1,5 +1,6 @@
 //! The pool: the `Encoder` seam over the queue and its workers.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -9,9 +10,10 @@ use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority,
 use clew_model::{EmbeddingModel, EncodedText};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
-use clew_runtime::supervise::{self, Line, LineState};
-use ractor::{Actor, ActorCell, ActorRef};
-use tokio::sync::{oneshot, watch};
+use clew_runtime::supervise::{Line, Supervised};
+use clew_runtime::tree::TreeNode;
+use ractor::{Actor, ActorCell};
+use tokio::sync::oneshot;
 
 use crate::EncoderConfig;
 use crate::queue::{Batch, Queue};
@@ -24,8 +26,7 @@ pub struct EncoderPool {
     gate: Gate,
     batch_tokens: usize,
     embedded_tokens: AtomicU64,
-    supervisor: ActorRef<supervise::Message>,
-    state: watch::Receiver<LineState<()>>,
+    workers: Supervised<()>,
 }
 
 /// The workers of one pool, restarted together.
@@ -55,6 +56,20 @@ impl Line for Workers {
 }
 
 impl EncoderPool {
+    /// Loads the model in `folder` and starts the workers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
+    /// [`ErrorKind::Internal`] if the actor system refuses.
+    pub async fn load(folder: PathBuf, config: &EncoderConfig) -> Result<Self, Error> {
+        config.validate()?;
+        let options = config.model_options()?;
+        let model = tokio::task::spawn_blocking(move || EmbeddingModel::load(&folder, &options))
+            .await
+            .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))??;
+        Self::start(model, config).await
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -63,15 +78,14 @@ impl EncoderPool {
         let queue = Arc::new(Queue::default());
         let threads = config.worker_threads();
         let workers = Workers { model: Arc::clone(&model), queue: Arc::clone(&queue), threads };
-        let (supervisor, state) = supervise::keep_running(workers).await?;
+        let workers = Supervised::start(workers).await?;
         Ok(Self {
             model,
             queue,
             gate: Gate::new("the encoder's queue", config.queue_tokens, Duration::from_millis(250)),
             batch_tokens: config.batch_tokens,
             embedded_tokens: AtomicU64::new(0),
-            supervisor,
-            state,
+            workers,
         })
     }
 
@@ -90,17 +104,21 @@ impl EncoderPool {
         self.model.describe().to_string()
     }
 
+    /// The model that it runs.
+    pub fn model(&self) -> &EmbeddingModel {
+        &self.model
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        self.workers.node().with_queue(self.gate.in_use(), self.gate.capacity())
+    }
+
     /// Ends the workers; what waits is dropped, which tells its callers.
     pub async fn stop(&self) {
         self.gate.close();
         self.queue.close();
-        self.supervisor.stop(None);
-        let stopped = |state: &LineState<()>| matches!(state, LineState::Stopped);
-        // The supervisor bounds its own stop; this bounds the wait if it is gone already.
-        let mut state = self.state.clone();
-        let patience = Duration::from_secs(15);
-        let waited = tokio::time::timeout(patience, state.wait_for(stopped)).await.is_ok();
-        if !waited {
+        if !self.workers.stop(Duration::from_secs(15)).await {
             tracing::warn!("the encoder's workers did not end in time");
         }
     }

@@ -78,7 +78,8 @@ fn chunking_to_wire(chunking: Chunking) -> wire::Chunking {
     wire::Chunking { strategy: Some(strategy) }
 }
 
-fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
+/// An encoder's identity to the wire.
+pub fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
     let EncoderIdentity { model, revision, dimension, max_tokens } = encoder;
     wire::EncoderIdentity { model, revision, dimension, max_tokens }
 }

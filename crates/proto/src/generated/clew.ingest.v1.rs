@@ -171,7 +171,8 @@ pub struct GetDocumentResponse {
     /// The newest accepted version, with its text from `text_offset` on, at most 1 MiB of it.
     #[prost(message, optional, tag = "1")]
     pub document: ::core::option::Option<Document>,
-    /// Its state, whose `text_bytes` is the size of the whole text.
+    /// Its state, whose `version` is that of `document` and whose `text_bytes` is the size of the whole
+    /// text. Who reads a text in parts begins anew when the version changes between two of them.
     #[prost(message, optional, tag = "2")]
     pub state: ::core::option::Option<DocumentState>,
 }
@@ -249,7 +250,7 @@ pub struct ForgetDocumentsResponse {
     /// One entry for each id of the request, in its order.
     #[prost(message, repeated, tag = "1")]
     pub documents: ::prost::alloc::vec::Vec<ForgottenDocument>,
-    /// Whether the storage was scanned and no longer holds the removed rows.
+    /// Whether the shards, asked again after the erasure, know nothing of any of the documents.
     #[prost(bool, tag = "2")]
     pub verified: bool,
     /// When it was done.

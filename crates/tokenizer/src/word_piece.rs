@@ -1,4 +1,4 @@
-//! Text to token ids, and to the byte ranges of tokens.
+//! The tokenizer of a BERT.
 
 use clew_core::Span;
 use tokenizers::tokenizer::Tokenizer;
@@ -23,7 +23,7 @@ pub struct EncodedText {
 ///
 /// Other kinds of tokenizer are refused, because what is promised here rests on this one: it accepts
 /// every text, and tokens never reach across white space, so that a text may be cut there.
-pub(crate) struct WordPieceTokenizer {
+pub struct WordPieceTokenizer {
     tokenizer: Tokenizer,
     /// Special tokens before a text.
     prefix: Vec<u32>,
@@ -38,7 +38,7 @@ impl WordPieceTokenizer {
     ///
     /// # Errors
     /// [`Error::Broken`] for anything but a tokenizer, [`Error::Unsupported`] for another kind of it.
-    pub(crate) fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
+    pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
         let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| Error::Broken {
             file: file.to_owned(),
             expected: "a tokenizer of the `tokenizers` library".to_owned(),
@@ -53,20 +53,19 @@ impl WordPieceTokenizer {
     }
 
     /// The largest id that [`Self::encode`] can produce.
-    pub(crate) fn largest_id(&self) -> u32 {
+    pub fn largest_id(&self) -> u32 {
         self.largest_id
     }
 
     /// How many special tokens frame a text.
-    pub(crate) fn special_tokens(&self) -> usize {
+    pub fn special_tokens(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// The first tokens of `text` between special tokens, `max_tokens` in all.
-    ///
-    /// `max_tokens` is at least [`Self::special_tokens`].
-    pub(crate) fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
-        let room = max_tokens - self.special_tokens();
+    /// The first tokens of `text` between special tokens, `max_tokens` in all, or only the special
+    /// tokens where there is room for no more.
+    pub fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
+        let room = max_tokens.saturating_sub(self.special_tokens());
         let mut ids = self.prefix.clone();
         let mut body = 0;
         for piece in pieces(text, PIECE_BYTES) {
@@ -84,11 +83,28 @@ impl WordPieceTokenizer {
         EncodedText { ids, truncated: body > room }
     }
 
+    /// How many bytes of `text` decide what [`Self::encode`] returns: the rest may be left out, and
+    /// what is left of a text that is too long still is.
+    pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
+        let room = max_tokens.saturating_sub(self.special_tokens());
+        let (mut body, mut read) = (0, 0);
+        for piece in pieces(text, PIECE_BYTES) {
+            let encoding =
+                self.tokenizer.encode_fast(piece, false).expect("word pieces accept every text");
+            body += encoding.len();
+            read += piece.len();
+            if body > room {
+                break;
+            }
+        }
+        read
+    }
+
     /// The byte range of every token of `text`, special tokens left out.
     ///
     /// Ranges begin and end between characters and do not run backwards. Several tokens that come
     /// from one character (a Korean syllable) share its range.
-    pub(crate) fn spans(&self, text: &str) -> Vec<Span> {
+    pub fn spans(&self, text: &str) -> Vec<Span> {
         let mut spans = Vec::new();
         let mut start = 0;
         for piece in pieces(text, PIECE_BYTES) {
@@ -203,6 +219,7 @@ mod tests {
         assert_eq!(cut.ids, whole.ids);
         let empty = tokenizer.encode("", 6);
         assert_eq!((empty.ids.len(), empty.truncated), (2, false));
+        assert_eq!(tokenizer.encode("a", 1).ids.len(), 2, "no room but for special tokens");
     }
 
     #[test]
@@ -215,6 +232,9 @@ mod tests {
         let spans = tokenizer.spans(&long);
         assert_eq!(spans.len(), PIECE_BYTES);
         assert_eq!(spans.last(), Some(&Span::new(long.len() - 2, long.len() - 1)));
+        let read = tokenizer.read_bytes(&long, 20);
+        assert!(read < long.len());
+        assert_eq!(tokenizer.encode(&long[..read], 20), encoded);
     }
 
     #[test]

@@ -1,0 +1,23 @@
+//! An encoder elsewhere: the `Encoder` seam over a pool of encoder services.
+//!
+//! ```text
+//! embed ─► batches ─► Board: who gets the next batch? ─┬─► Courier ══ stream ══► encoder
+//!            ▲          people before bulk work,       └─► Courier ══ stream ══► encoder
+//!            │          fewest tokens under way
+//!            └──── once more, when a batch is lost with its peer ◄──┘
+//! ```
+//!
+//! A call is split into batches of bounded size, so that several encoders share it. Each member has a
+//! courier, which keeps one long stream to it with a bounded window of batches. Only members that run
+//! the same model take part. Texts are cut for the model here: its tokenizer comes with its
+//! description.
+
+mod batch;
+mod board;
+mod config;
+mod courier;
+mod model;
+mod remote_encoder;
+
+pub use config::RemoteEncoderConfig;
+pub use remote_encoder::{RemoteEncoder, RemoteEncoderOptions};

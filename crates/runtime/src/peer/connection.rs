@@ -1,0 +1,129 @@
+//! One HTTP/2 connection that tells of its own end.
+//!
+//! A tonic channel hides its connection: it makes a new one whenever the old one ends, so that nobody
+//! learns that it ended, or that the server behind it is another one. Here the socket tells when it
+//! is dropped, and a channel gets one socket in its life.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use clew_core::{Error, ErrorKind};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tonic::transport::{Endpoint, Uri};
+
+use super::{Link, PeerConfig};
+
+/// Reason of the error when no connection can be made.
+pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";
+
+/// Where and how to connect.
+pub(super) struct Connection {
+    endpoint: Endpoint,
+}
+
+impl Connection {
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for an address that is none.
+    pub(super) fn try_new(address: &str, config: &PeerConfig) -> Result<Self, Error> {
+        let expected = "expected an address like http://10.0.0.7:7421";
+        let invalid = || Error::invalid("peer.address", format!("{expected}, got `{address}`"));
+        let endpoint =
+            Endpoint::from_shared(address.to_owned()).map_err(|e| invalid().with_source(e))?;
+        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
+            return Err(invalid());
+        }
+        let endpoint = endpoint
+            .connect_timeout(Duration::from_millis(config.connect_timeout_ms))
+            .http2_keep_alive_interval(Duration::from_millis(config.keepalive_interval_ms))
+            .keep_alive_timeout(Duration::from_millis(config.keepalive_timeout_ms))
+            // A member without work must be known to be there before work is given to it.
+            .keep_alive_while_idle(true);
+        Ok(Self { endpoint })
+    }
+
+    /// Makes a connection, and the place where it is seen that it takes no new requests.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if nobody answers in time.
+    pub(super) async fn open(
+        &self,
+        generation: u64,
+    ) -> Result<(Link, watch::Receiver<bool>), Error> {
+        let (alive, open) = watch::channel(());
+        let (closing, seen_closing) = watch::channel(false);
+        let socket = Arc::new(Mutex::new(Some(alive)));
+        let connector = tower::service_fn(move |uri: Uri| {
+            let alive = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if alive.is_none() {
+                closing.send_replace(true);
+            }
+            async move {
+                let alive = alive
+                    .ok_or_else(|| io::Error::other("the connection was closed by the peer"))?;
+                let host = uri.host().unwrap_or_default();
+                // IPv6 addresses stand in brackets in an address, and without them here.
+                let host = host.trim_start_matches('[').trim_end_matches(']');
+                let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
+                stream.set_nodelay(true)?;
+                Ok::<_, io::Error>(TokioIo::new(Socket { stream, _alive: alive }))
+            }
+        });
+        let channel = self.endpoint.connect_with_connector(connector).await.map_err(|error| {
+            let problem = "a peer does not answer; is it running?";
+            Error::new(ErrorKind::Unavailable, UNREACHABLE, problem).with_source(error)
+        })?;
+        Ok((Link { channel, generation, open }, seen_closing))
+    }
+}
+
+/// A socket whose end is seen by the receivers of `_alive`.
+struct Socket {
+    stream: TcpStream,
+    _alive: watch::Sender<()>,
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,106 @@
+//! What runs here, for a person to see: a snapshot of supervisors, pools, peers and gates as a tree.
+//!
+//! There is no registry: whoever owns a part of the service asks it for its node and puts its own
+//! above it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One part of a running service, with the parts it looks after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TreeNode {
+    /// What it is called among its siblings.
+    pub name: String,
+    /// What it is: `supervisor`, `pool`, `peer`, `gate`, ...
+    pub kind: Cow<'static, str>,
+    /// How it is: `running`, `failed`, `serving`, `draining`, `dead`, ...
+    pub state: Cow<'static, str>,
+    /// How often it was made anew since the process began.
+    pub restarts: u64,
+    /// Units (requests, tokens, bytes) that wait in it or are worked on.
+    pub queued: u64,
+    /// Most units it takes; 0: it takes none.
+    pub capacity: u64,
+    /// What it looks after.
+    pub children: Vec<TreeNode>,
+}
+
+impl TreeNode {
+    /// A part without restarts, units and children.
+    pub fn new(
+        name: impl Into<String>,
+        kind: impl Into<Cow<'static, str>>,
+        state: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let (name, kind, state) = (name.into(), kind.into(), state.into());
+        Self { name, kind, state, restarts: 0, queued: 0, capacity: 0, children: Vec::new() }
+    }
+
+    /// Sets how much it holds of how much it takes.
+    #[must_use]
+    pub fn with_queue(mut self, queued: usize, capacity: usize) -> Self {
+        (self.queued, self.capacity) = (queued as u64, capacity as u64);
+        self
+    }
+
+    /// Sets what it looks after.
+    #[must_use]
+    pub fn with_children(mut self, children: Vec<TreeNode>) -> Self {
+        self.children = children;
+        self
+    }
+
+    fn draw(&self, f: &mut fmt::Formatter<'_>, indent: &str) -> fmt::Result {
+        write!(f, "{} ({}) {}", self.name, self.kind, self.state)?;
+        if self.capacity > 0 {
+            write!(f, ", {} of {}", self.queued, self.capacity)?;
+        }
+        match self.restarts {
+            0 => writeln!(f)?,
+            1 => writeln!(f, ", 1 restart")?,
+            restarts => writeln!(f, ", {restarts} restarts")?,
+        }
+        let last = self.children.len().saturating_sub(1);
+        for (at, child) in self.children.iter().enumerate() {
+            let (branch, below) =
+                if at == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            write!(f, "{indent}{branch}")?;
+            child.draw(f, &format!("{indent}{below}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// One line a node, its children below it.
+impl fmt::Display for TreeNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.draw(f, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_is_drawn_one_line_a_node() {
+        let mut peer = TreeNode::new("encoder-1", "peer", "dead");
+        peer.restarts = 3;
+        let pools = TreeNode::new("encoders", "pool", "serving").with_children(vec![
+            TreeNode::new("encoder-0", "peer", "serving").with_queue(7, 100),
+            peer,
+        ]);
+        let gate = TreeNode::new("questions", "gate", "open").with_queue(0, 8);
+        let node = TreeNode::new("node-a", "node", "serving").with_children(vec![pools, gate]);
+        let expected = "\
+node-a (node) serving
+├── encoders (pool) serving
+│   ├── encoder-0 (peer) serving, 7 of 100
+│   └── encoder-1 (peer) dead, 3 restarts
+└── questions (gate) open, 0 of 8
+";
+        assert_eq!(node.to_string(), expected);
+    }
+}

@@ -1,0 +1,186 @@
+//! `EncoderService`: offers an encoder to other nodes.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clew_core::{Embedding, Encoder, Error, ErrorKind};
+use clew_proto::FILE_DESCRIPTOR_SET;
+use clew_proto::convert::corpus::encoder_to_wire;
+use clew_proto::convert::encoder as convert;
+use clew_proto::encoder::v1 as wire;
+use clew_proto::encoder::v1::encoder_service_server::{EncoderService, EncoderServiceServer};
+use futures::{Stream, StreamExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::server::NamedService;
+use tonic::{Request, Response, Status, Streaming};
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::EncoderPool;
+
+/// Largest message taken.
+const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Most bytes of the tokenizer in one response.
+const TOKENIZER_PART_BYTES: usize = 1 << 20;
+/// Between telling that the server leaves and reading no more batches: callers that hear of it in
+/// time lose none.
+const NOTICE: Duration = Duration::from_millis(250);
+/// How often a connection is asked whether its client is still there.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Streams that one connection may have open; a caller needs one, besides health and description.
+const STREAMS_PER_CONNECTION: u32 = 64;
+
+/// An encoder as it is offered to other nodes. Cheap to clone.
+#[derive(Clone)]
+pub struct EncoderEndpoint {
+    encoder: Arc<dyn Encoder>,
+    tokenizer_json: Bytes,
+    device: String,
+    stream_batches: usize,
+    leaving: Arc<watch::Sender<bool>>,
+}
+
+impl EncoderEndpoint {
+    /// Offers the encoders of `pool`; one stream may have `stream_batches` batches under way.
+    pub fn of_pool(pool: Arc<EncoderPool>, stream_batches: usize) -> Self {
+        let tokenizer_json = Bytes::copy_from_slice(pool.model().tokenizer_json());
+        let device = pool.description();
+        Self::new(pool, tokenizer_json, device, stream_batches)
+    }
+
+    /// Offers `encoder`, whose `tokenizer.json` is the one given; `device` tells a person what
+    /// computes.
+    pub fn new(
+        encoder: Arc<dyn Encoder>,
+        tokenizer_json: Bytes,
+        device: String,
+        stream_batches: usize,
+    ) -> Self {
+        let leaving = Arc::new(watch::Sender::new(false));
+        Self { encoder, tokenizer_json, device, stream_batches: stream_batches.max(1), leaving }
+    }
+
+    /// What a server is given, besides its other services. Its health is set by the caller.
+    pub fn service(&self) -> EncoderServiceServer<Self> {
+        EncoderServiceServer::new(self.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES)
+    }
+
+    /// Reads no more batches, now and for good; those that were read are answered. Streams end then,
+    /// so that a server that shuts down gracefully does not wait for its clients to leave.
+    pub fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Serves on `listener`, with health and reflection, until `shutdown`; then says NOT_SERVING,
+    /// finishes what is under way and returns. The caller bounds that wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if the listener fails.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        let (mut health, health_service) = tonic_health::server::health_reporter();
+        health.set_serving::<EncoderServiceServer<Self>>().await;
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
+        let router = tonic::transport::Server::builder()
+            .tcp_nodelay(true)
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE))
+            .max_concurrent_streams(STREAMS_PER_CONNECTION)
+            .add_service(health_service)
+            .add_service(reflection)
+            .add_service(self.service());
+        let shutdown = async {
+            shutdown.await;
+            self.say_goodbye(&mut health).await;
+        };
+        let incoming = TcpListenerStream::new(listener);
+        router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| {
+            Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
+                .with_source(error)
+        })
+    }
+
+    async fn say_goodbye(&self, health: &mut HealthReporter) {
+        let names = ["", EncoderServiceServer::<Self>::NAME];
+        for name in names {
+            health.set_service_status(name, ServingStatus::NotServing).await;
+        }
+        tokio::time::sleep(NOTICE).await;
+        self.leave();
+        // Whoever watches has heard it; watches that stay open would hold up the server's end.
+        for name in names {
+            health.clear_service_status(name).await;
+        }
+    }
+
+    async fn embed_batch(&self, request: wire::EmbedRequest) -> wire::EmbedResponse {
+        let id = request.id;
+        let embedded = self.try_embed_batch(request).await;
+        if let Err(error) = &embedded
+            && !error.is_retryable()
+        {
+            tracing::warn!(error = error.chain(), "a batch was refused");
+        }
+        convert::result_to_wire(id, embedded)
+    }
+
+    async fn try_embed_batch(&self, request: wire::EmbedRequest) -> Result<Vec<Embedding>, Error> {
+        let arrived = Instant::now();
+        let batch = convert::batch_from_wire(request, self.encoder.identity().dimension)?;
+        let deadline = arrived + batch.timeout;
+        self.encoder.embed(batch.texts, batch.kind, batch.priority, deadline).await
+    }
+}
+
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl EncoderService for EncoderEndpoint {
+    type DescribeStream = Responses<wire::DescribeResponse>;
+    type EmbedStream = Responses<wire::EmbedResponse>;
+
+    async fn describe(
+        &self,
+        _request: Request<wire::DescribeRequest>,
+    ) -> Result<Response<Self::DescribeStream>, Status> {
+        let mut rest = self.tokenizer_json.clone();
+        let mut parts = vec![wire::DescribeResponse {
+            identity: Some(encoder_to_wire(self.encoder.identity().clone())),
+            device: self.device.clone(),
+            tokenizer_part: rest.split_to(rest.len().min(TOKENIZER_PART_BYTES)),
+        }];
+        while !rest.is_empty() {
+            let tokenizer_part = rest.split_to(rest.len().min(TOKENIZER_PART_BYTES));
+            parts.push(wire::DescribeResponse { tokenizer_part, ..Default::default() });
+        }
+        Ok(Response::new(futures::stream::iter(parts.into_iter().map(Ok)).boxed()))
+    }
+
+    async fn embed(
+        &self,
+        request: Request<Streaming<wire::EmbedRequest>>,
+    ) -> Result<Response<Self::EmbedStream>, Status> {
+        let mut leaving = self.leaving.subscribe();
+        let left = async move {
+            // The sender is in this endpoint, which the stream holds.
+            leaving.wait_for(|leaving| *leaving).await.ok();
+        };
+        let endpoint = self.clone();
+        let answers = request.into_inner().take_until(left).map(move |request| {
+            let endpoint = endpoint.clone();
+            async move { Ok(endpoint.embed_batch(request?).await) }
+        });
+        Ok(Response::new(answers.buffer_unordered(self.stream_batches).boxed()))
+    }
+}
