@@ -58,7 +58,11 @@ impl SyncedFolder {
         synced: &mut Synced,
     ) -> io::Result<()> {
         let mut has_new_entry = false;
-        let mut entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
+        let mut entries = match fs::read_dir(folder) {
+            // Old versions are being removed, by an earlier owner of the shard.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?.collect::<io::Result<Vec<_>>>()?,
+        };
         entries.sort_by_key(|entry| entry.file_name() == MANIFESTS);
         for entry in entries {
             let path = entry.path();
@@ -88,30 +92,36 @@ fn sync_if_present(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Takes away what a power cut or a killed process may leave of a commit that was never
-/// acknowledged: an empty newest manifest, or a table of which not even the first manifest was
-/// written. Returns what it found, for the log.
-pub(crate) fn remove_torn_commit(table_folder: &Path) -> io::Result<Option<&'static str>> {
-    if !table_folder.is_dir() {
-        return Ok(None);
+/// Takes away what a power cut may leave of a commit that was never acknowledged: an empty newest
+/// manifest. Returns whether there was one.
+///
+/// Several processes may open a table after the same power cut, and one may commit the version anew
+/// while another is about to remove it. So an empty manifest is removed only by who has the lock of
+/// the folder, which the operating system takes back from a process that ends.
+///
+/// # Errors
+/// `WouldBlock` if another process is at it.
+pub(crate) fn remove_torn_commit(table_folder: &Path) -> io::Result<bool> {
+    if newest_if_empty(table_folder)?.is_none() {
+        return Ok(false);
     }
-    let mut found = None;
-    let mut manifests = manifests(table_folder)?;
-    while let Some(newest) = manifests.first()
-        && fs::metadata(newest)?.len() == 0
-    {
-        fs::remove_file(newest)?;
-        manifests.remove(0);
-        sync_folder(&table_folder.join(MANIFESTS))?;
-        found = Some("an empty manifest");
+    let folder = File::open(table_folder.join(MANIFESTS))?;
+    folder.try_lock()?;
+    while let Some(empty) = newest_if_empty(table_folder)? {
+        fs::remove_file(empty)?;
+        folder.sync_all()?;
     }
-    // With rows but without a manifest it is not unfinished but damaged.
-    if manifests.is_empty() && !has_entries(&table_folder.join("data"))? {
-        fs::remove_dir_all(table_folder)?;
-        table_folder.parent().map_or(Ok(()), sync_folder)?;
-        found = Some("a table without manifest and rows");
+    Ok(true)
+}
+
+fn newest_if_empty(table_folder: &Path) -> io::Result<Option<PathBuf>> {
+    let Some(newest) = manifests(table_folder)?.into_iter().next() else { return Ok(None) };
+    match fs::metadata(&newest) {
+        Ok(found) => Ok((found.len() == 0).then_some(newest)),
+        // Another process removed it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
-    Ok(found)
 }
 
 /// The manifests of a table, newest first: the engine names them so.
@@ -129,10 +139,6 @@ fn manifests(table_folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     manifests.sort();
     Ok(manifests)
-}
-
-fn has_entries(folder: &Path) -> io::Result<bool> {
-    Ok(folder.is_dir() && fs::read_dir(folder)?.next().is_some())
 }
 
 /// Makes the names in `folder` survive a power cut.
@@ -205,20 +211,21 @@ mod tests {
     fn what_was_never_acknowledged_is_taken_away_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let table = folder.path().join("chunks.lance");
-        assert_eq!(remove_torn_commit(&table).unwrap(), None);
-        fs::create_dir_all(table.join(MANIFESTS)).unwrap();
-        assert!(remove_torn_commit(&table).unwrap().is_some());
-        assert!(!table.exists());
-
+        assert!(!remove_torn_commit(&table).unwrap());
         fs::create_dir_all(table.join(MANIFESTS)).unwrap();
         fs::create_dir_all(table.join("data")).unwrap();
         fs::write(table.join("data/rows.lance"), "rows").unwrap();
-        assert_eq!(remove_torn_commit(&table).unwrap(), None);
+        assert!(!remove_torn_commit(&table).unwrap());
         fs::write(table.join("_versions/8.manifest"), "").unwrap();
         fs::write(table.join("_versions/9.manifest"), "older").unwrap();
-        assert!(remove_torn_commit(&table).unwrap().is_some());
+        let other = File::open(table.join(MANIFESTS)).unwrap();
+        other.lock().unwrap();
+        let error = remove_torn_commit(&table).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(other);
+        assert!(remove_torn_commit(&table).unwrap());
         assert!(!table.join("_versions/8.manifest").exists());
-        assert_eq!(remove_torn_commit(&table).unwrap(), None);
+        assert!(!remove_torn_commit(&table).unwrap());
         assert!(table.join("_versions/9.manifest").exists());
     }
 

@@ -1,15 +1,14 @@
 //! Forgetting documents, sweeping what no longer counts, and erasing it from the disk.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
 use std::time::Duration;
-use std::{fs, io};
 
 use clew_core::DocumentId;
 use lancedb::datafusion::prelude::Expr;
 
-use crate::durable;
 use crate::error::{Error, Result};
 use crate::filter;
+use crate::place::Place;
 use crate::record::Facts;
 use crate::schema::TableKind;
 use crate::shard::Shard;
@@ -46,9 +45,10 @@ impl Shard {
         let receipts: Vec<Forgotten> = ids.iter().map(|id| self.receipt(id)).collect();
         let known: Vec<DocumentId> =
             ids.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
+        let mut deleted = 0;
         if !known.is_empty() {
             self.erasure.set().await?;
-            self.sources.delete_any(vec![filter::documents(&known)]).await?;
+            deleted = self.sources.delete_any(vec![filter::documents(&known)]).await?;
             self.sources.sync().await?;
             for id in &known {
                 self.catalogue.change(id, |facts| facts.sources.clear());
@@ -56,6 +56,10 @@ impl Shard {
             self.publish().await?;
             self.sweep_documents(&known).await?;
             self.publish().await?;
+        }
+        if deleted == 0 {
+            // A commit would have told that nobody accepted what is not known here.
+            self.sources.confirm_owned().await?;
         }
         self.end_write();
         Ok(receipts)
@@ -159,10 +163,16 @@ impl Shard {
     pub(crate) async fn prune(&mut self, kind: TableKind, patience: Duration) -> Result<()> {
         self.begin_write().await?;
         self.publish().await?;
+        if !self.publisher.old_snapshots_released(patience).await {
+            self.end_write();
+            return Err(Error::ReadersActive);
+        }
+        let present = self.table(kind).begin_removal().await?;
+        // The commit before made a version: readers move to it before the one they read goes.
+        self.publish().await?;
         let released = self.publisher.old_snapshots_released(patience).await;
         if released {
-            // Every commit was synced, so the newest version is safe before the others go.
-            self.table(kind).prune().await?;
+            self.table(kind).remove(present).await?;
         }
         self.end_write();
         if released { Ok(()) } else { Err(Error::ReadersActive) }
@@ -186,45 +196,70 @@ async fn delete(table: &mut Stored, conditions: Vec<Expr>) -> Result<()> {
 }
 
 /// Remembers across restarts that text is to be erased: an empty file in the shard's folder.
+///
+/// Each owner of a contested shard has a mark of its own name. An owner that was stopped in the middle
+/// of erasing therefore takes away, when it goes on, only marks that were there when it began, and
+/// not the one of a later owner that forgot something meanwhile.
 #[derive(Debug)]
 pub(crate) struct ErasureMark {
-    path: PathBuf,
+    shard: Place,
+    own: String,
+    set: BTreeSet<String>,
 }
 
+/// Begins the names of marks.
+const MARK: &str = "erasure-wanted";
+
 impl ErasureMark {
-    pub(crate) fn of_shard(folder: &Path) -> Self {
-        Self { path: folder.join("erasure-wanted") }
+    /// The marks there are, for the owner of that number. To be read after the takeover: an earlier
+    /// owner whose deletion went through had set its mark before.
+    pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
+        let names = shard.names("look for an interrupted erasure").await?;
+        Ok(Self {
+            shard: shard.clone(),
+            own: owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}")),
+            set: names.into_iter().filter(|name| name.starts_with(MARK)).collect(),
+        })
     }
 
     fn is_set(&self) -> bool {
-        self.path.exists()
+        !self.set.is_empty()
     }
 
-    async fn set(&self) -> Result<()> {
-        if self.is_set() {
-            return Ok(());
+    async fn set(&mut self) -> Result<()> {
+        if !self.set.contains(&self.own) {
+            self.shard.put_mark(&self.own, "remember the erasure").await?;
+            self.set.insert(self.own.clone());
         }
-        let path = self.path.clone();
-        on_files("remember the erasure", move || durable::write_file(&path, b"")).await
+        Ok(())
     }
 
-    async fn clear(&self) -> Result<()> {
-        let path = self.path.clone();
-        on_files("end the erasure", move || {
-            fs::remove_file(&path)?;
-            path.parent().map_or(Ok(()), durable::sync_folder)
-        })
-        .await
+    async fn clear(&mut self) -> Result<()> {
+        while let Some(name) = self.set.first() {
+            self.shard.remove_file(name, "end the erasure").await?;
+            self.set.pop_first();
+        }
+        Ok(())
     }
 }
 
-/// Does file work off the asynchronous threads.
-pub(crate) async fn on_files<T: Send + 'static>(
-    doing: &'static str,
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })?
-        .map_err(|error| Error::of_file(doing, error))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_earlier_owner_takes_away_only_the_marks_it_knows() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::from(folder.path());
+        let mut a = ErasureMark::read(&place, Some(5)).await.unwrap();
+        a.set().await.unwrap();
+        let mut b = ErasureMark::read(&place, Some(9)).await.unwrap();
+        assert!(b.is_set());
+        b.set().await.unwrap();
+        a.clear().await.unwrap();
+        assert!(!a.is_set());
+        assert!(ErasureMark::read(&place, None).await.unwrap().is_set());
+        b.clear().await.unwrap();
+        assert!(!ErasureMark::read(&place, None).await.unwrap().is_set());
+    }
 }

@@ -42,8 +42,11 @@ pub enum Error {
         /// What is stored.
         found: String,
     },
-    /// Another process wrote to the table at the same moment; a shard has one writer.
-    #[error("table `{table}` was written by another process at the same time")]
+    /// Another owner of the shard wrote to the table. Nothing was written, and nothing will be until
+    /// the shard is opened anew, because what this owner knows of the table is no longer so.
+    #[error(
+        "table `{table}` was written by another owner of the shard; open the shard again to go on"
+    )]
     LostRace {
         /// The table.
         table: TableKind,
@@ -153,6 +156,7 @@ impl From<Error> for clew_core::Error {
 pub(crate) enum Operation {
     Open,
     Create,
+    Refresh,
     Read,
     Search,
     Append,
@@ -168,6 +172,7 @@ impl Operation {
         let verb = match self {
             Self::Open => "open",
             Self::Create => "create",
+            Self::Refresh => "read the newest version of",
             Self::Read => "read",
             Self::Search => "search",
             Self::Append => "append to",
@@ -210,7 +215,8 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
         }
         match cause.downcast_ref::<lance_core::Error>() {
             Some(
-                lance_core::Error::CommitConflict { .. }
+                lance_core::Error::Fenced { .. }
+                | lance_core::Error::CommitConflict { .. }
                 | lance_core::Error::RetryableCommitConflict { .. }
                 | lance_core::Error::IncompatibleTransaction { .. }
                 | lance_core::Error::TooMuchWriteContention { .. },

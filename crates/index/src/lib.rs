@@ -7,6 +7,10 @@
 //! [`Shard`] is the one writer of a shard; [`ShardReader`]s are many, cheap, and never wait for it.
 //! [`Registry`] knows the corpora of a data directory.
 //!
+//! Any process that reaches a shard's folder can take it over ([`Takeover`]); the tables themselves
+//! refuse the writes of every earlier owner (`fence.rs`), so that an owner's memory always equals its
+//! tables.
+//!
 //! # What counts
 //!
 //! A chunk counts only through a live row of `sources`:
@@ -34,9 +38,11 @@ mod catalogue;
 mod durable;
 mod erase;
 mod error;
+mod fence;
 mod filter;
 mod location;
 mod maintain;
+mod place;
 mod reader;
 mod record;
 mod registry;
@@ -53,11 +59,12 @@ pub use erase::Forgotten;
 pub use error::{Cause, Error, Result};
 pub use location::Location;
 pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+pub use place::Place;
 pub use reader::ShardReader;
 pub use registry::Registry;
 pub use schema::TableKind;
 pub use search::{CandidateQuery, Candidates, Hit};
-pub use shard::{Shard, ShardSettings, Tuning};
+pub use shard::{Shard, ShardSettings, Takeover, Tuning};
 pub use status::{
     Counts, DocumentState, DocumentStatus, DueDocument, FailureStatus, ListQuery, Stage,
     StoredDocument,

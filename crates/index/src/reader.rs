@@ -7,24 +7,26 @@ use clew_core::{DocumentId, Timestamp, Version};
 use lancedb::query::QueryBase;
 use tokio::sync::watch;
 
-use crate::error::Result;
+use crate::error::{Operation, Result};
+use crate::fence::Fence;
 use crate::filter;
 use crate::rows::Rows;
 use crate::schema::TableKind;
 use crate::search::{self, CandidateQuery, Candidates};
 use crate::snapshot::Snapshot;
 use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery, StoredDocument};
-use crate::table::scan;
+use crate::table::{run, scan};
 
 /// Reads a shard. Cheap to clone; never waits for the writer.
 #[derive(Clone, Debug)]
 pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
+    fence: Arc<Fence>,
 }
 
 impl ShardReader {
-    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>) -> Self {
-        Self { snapshots }
+    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>, fence: Arc<Fence>) -> Self {
+        Self { snapshots, fence }
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -35,6 +37,20 @@ impl ShardReader {
     /// lives.
     pub async fn changed(&mut self) -> bool {
         self.snapshots.changed().await.is_ok()
+    }
+
+    /// Asks the storage whether this reader's shard is still the newest owner of the documents: one
+    /// listing. If so, what it shows was true when this was called. It waits for a commit of
+    /// `sources` that is under way.
+    ///
+    /// # Errors
+    /// Those of the storage; then it is not known.
+    pub async fn is_current(&self) -> Result<bool> {
+        let sources = &self.snapshot().sources;
+        let Some(shown) = sources.dataset() else { return Ok(false) };
+        let newest = async { Ok(shown.get().await?.latest_version_id().await?) };
+        let newest = run(TableKind::Sources, Operation::Refresh, newest).await?;
+        Ok(self.fence.owns(newest).await)
     }
 
     /// The best chunks or documents for a query, from one state of the shard.

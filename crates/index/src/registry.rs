@@ -1,27 +1,35 @@
-//! Which corpora there are: one folder each, with its settings in a file.
+//! Which corpora there are, each with its settings in a file.
 //!
 //! A file and not a table, because settings are few, are written once, and should be readable by a
-//! person when nothing else is. A corpus is made by renaming a finished folder into place and
-//! deleted by renaming it away first, so there is no half-made and no half-deleted corpus; what is
-//! left under another name is removed when the registry is opened.
+//! person when nothing else is. Any number of processes may use a registry at the same time.
+//!
+//! A corpus is a folder. It is made by renaming a finished folder into place and deleted by renaming
+//! it away first, so there is no half-made and no half-deleted corpus. What is left under another name
+//! is removed when the registry is opened; a folder being made only after an hour, because it may be
+//! another process that makes it.
 
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::time::Duration;
+use std::{fs, io, process};
 
 use clew_core::{CorpusName, CorpusSettings, ShardIndex};
 
 use crate::durable;
-use crate::erase::on_files;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::location::Location;
+use crate::place::{Place, on_files};
 
 const CORPORA: &str = "corpora";
 const SETTINGS: &str = "settings.json";
 /// Begin names of folders that are no corpora; no corpus name begins with a dot.
-const BEING_MADE: &str = ".new-";
+const BEING_MADE: &str = ".making-";
 const DELETED: &str = ".deleted-";
+/// As `BEING_MADE`, of releases of which only one process used a data directory.
+const LEFT_HALF_MADE: &str = ".new-";
+/// Age after which nobody makes a folder any more; making one takes milliseconds.
+const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// The corpora of a data directory. One process uses a data directory at a time.
+/// The corpora of a data directory.
 #[derive(Clone, Debug)]
 pub struct Registry {
     folder: PathBuf,
@@ -36,44 +44,23 @@ impl Registry {
     pub async fn open(location: &Location) -> Result<Self> {
         let folder = location.path().join(CORPORA);
         let registry = Self { folder: folder.clone() };
-        on_files("open the data directory", move || {
-            durable::create_folder(&folder)?;
-            for entry in fs::read_dir(&folder)? {
-                let entry = entry?;
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
-                if name.starts_with(BEING_MADE) || name.starts_with(DELETED) {
-                    remove_folder(&entry.path())?;
-                }
-            }
-            Ok(())
-        })
-        .await?;
+        on_files("open the data directory", move || finish_in_folder(&folder)).await?;
         Ok(registry)
     }
 
     /// Makes a corpus. The settings are not checked here; see [`CorpusSettings::check`].
     ///
     /// # Errors
-    /// [`Error::CorpusExists`]; [`Error::Unavailable`] and [`Error::DiskFull`] from the file
-    /// system, and then there is no such corpus.
+    /// [`Error::CorpusExists`], also if another process makes it at the same time;
+    /// [`Error::Unavailable`] and [`Error::DiskFull`] from the file system, and then there is no such
+    /// corpus.
     pub async fn create(&self, settings: &CorpusSettings) -> Result<()> {
         let folder = self.corpus_folder(&settings.name);
-        let being_made = self.folder.join(format!("{BEING_MADE}{}", settings.name));
+        let being_made = self.folder.join(unique(BEING_MADE, &settings.name));
         let text = serde_json::to_vec_pretty(settings)
             .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
-        let is_new = on_files("make the corpus", move || {
-            if folder.exists() {
-                return Ok(false);
-            }
-            remove_folder(&being_made)?;
-            durable::create_folder(&being_made)?;
-            durable::write_file(&being_made.join(SETTINGS), &text)?;
-            fs::rename(&being_made, &folder)?;
-            folder.parent().map_or(Ok(()), durable::sync_folder)?;
-            Ok(true)
-        })
-        .await?;
+        let is_new =
+            on_files("make the corpus", move || make_folder(&being_made, &folder, &text)).await?;
         if is_new { Ok(()) } else { Err(Error::CorpusExists(settings.name.clone())) }
     }
 
@@ -83,10 +70,9 @@ impl Registry {
     /// [`Error::CorpusNotFound`]; [`Error::Corrupt`] if its settings cannot be read back.
     pub async fn get(&self, name: &CorpusName) -> Result<CorpusSettings> {
         let folder = self.corpus_folder(name);
-        let wanted = name.clone();
         let read = on_files("read the corpus' settings", move || read_settings(&folder)).await?;
-        read.ok_or(Error::CorpusNotFound(wanted.clone()))?
-            .map_err(|source| damaged(&wanted, source))
+        read.ok_or_else(|| Error::CorpusNotFound(name.clone()))?
+            .map_err(|source| damaged(name, source))
     }
 
     /// All corpora, by name.
@@ -104,39 +90,34 @@ impl Registry {
         let mut corpora = Vec::new();
         for name in names {
             // Anything that is not a corpus' name is not ours.
-            if let Some(Ok(name)) = name.to_str().map(str::parse::<CorpusName>) {
-                corpora.push(self.get(&name).await?);
+            let Some(Ok(name)) = name.to_str().map(str::parse::<CorpusName>) else { continue };
+            match self.get(&name).await {
+                // Another process deleted it since it was listed.
+                Err(Error::CorpusNotFound(_)) => {}
+                found => corpora.push(found?),
             }
         }
         Ok(corpora)
     }
 
-    /// Deletes a corpus with all that belongs to it. Its shards must be closed before. Once this
-    /// has begun, the corpus does not come back, also after a crash.
+    /// Deletes a corpus with all that belongs to it. Its shards must be closed before, everywhere.
+    /// Once this has begun, the corpus does not come back, also after a crash.
     ///
     /// # Errors
-    /// [`Error::CorpusNotFound`]; [`Error::Unavailable`] from the file system: then the corpus is
-    /// there still, or files of it are and are removed when the registry is opened again.
+    /// [`Error::CorpusNotFound`], also if another process deletes it at the same time;
+    /// [`Error::Unavailable`] from the file system: then the corpus is there still, or files of it
+    /// are and are removed when the registry is opened again.
     pub async fn delete(&self, name: &CorpusName) -> Result<()> {
         let folder = self.corpus_folder(name);
-        let deleted = self.folder.join(format!("{DELETED}{name}"));
-        let was_there = on_files("delete the corpus", move || {
-            if !folder.exists() {
-                return Ok(false);
-            }
-            remove_folder(&deleted)?;
-            fs::rename(&folder, &deleted)?;
-            folder.parent().map_or(Ok(()), durable::sync_folder)?;
-            remove_folder(&deleted)?;
-            Ok(true)
-        })
-        .await?;
+        let deleted = self.folder.join(unique(DELETED, name));
+        let was_there =
+            on_files("delete the corpus", move || delete_folder(&folder, &deleted)).await?;
         if was_there { Ok(()) } else { Err(Error::CorpusNotFound(name.clone())) }
     }
 
-    /// The folder of a shard, to be opened with [`crate::Shard::open`].
-    pub fn shard_folder(&self, name: &CorpusName, shard: ShardIndex) -> PathBuf {
-        self.corpus_folder(name).join(shard.to_string())
+    /// Where a shard lies, to be opened with [`crate::Shard::open`].
+    pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Place {
+        Place::from(self.corpus_folder(&corpus.name).join(shard.to_string()).as_path())
     }
 
     fn corpus_folder(&self, name: &CorpusName) -> PathBuf {
@@ -144,10 +125,73 @@ impl Registry {
     }
 }
 
+/// A name that no other process uses.
+fn unique(prefix: &str, name: &CorpusName) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanos = now.map_or(0, |now| now.as_nanos());
+    format!("{prefix}{name}-{}-{nanos}", process::id())
+}
+
+fn finish_in_folder(corpora: &Path) -> io::Result<()> {
+    durable::create_folder(corpora)?;
+    for entry in fs::read_dir(corpora)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_garbage = name.starts_with(LEFT_HALF_MADE)
+            || name.starts_with(DELETED)
+            || (name.starts_with(BEING_MADE) && is_abandoned(&entry));
+        if is_garbage {
+            remove_folder(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_abandoned(entry: &fs::DirEntry) -> bool {
+    let age = entry.metadata().and_then(|found| found.modified()).map(|time| time.elapsed());
+    matches!(age, Ok(Ok(age)) if age > ABANDONED)
+}
+
+/// Returns whether this made it.
+fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<bool> {
+    if folder.exists() {
+        return Ok(false);
+    }
+    durable::create_folder(being_made)?;
+    durable::write_file(&being_made.join(SETTINGS), settings)?;
+    match fs::rename(being_made, folder) {
+        Ok(()) => {
+            folder.parent().map_or(Ok(()), durable::sync_folder)?;
+            Ok(true)
+        }
+        // A folder takes the place only of an empty one.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+            ) =>
+        {
+            remove_folder(being_made)?;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether this deleted it.
+fn delete_folder(folder: &Path, deleted: &Path) -> io::Result<bool> {
+    match fs::rename(folder, deleted) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        renamed => renamed?,
+    }
+    folder.parent().map_or(Ok(()), durable::sync_folder)?;
+    remove_folder(deleted)?;
+    Ok(true)
+}
+
 /// `None` if there is no such corpus; an inner error if its settings do not parse.
-fn read_settings(
-    folder: &Path,
-) -> io::Result<Option<std::result::Result<CorpusSettings, crate::error::Cause>>> {
+fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
     match fs::read(folder.join(SETTINGS)) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(Into::into))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -157,10 +201,11 @@ fn read_settings(
     }
 }
 
-fn damaged(name: &CorpusName, source: crate::error::Cause) -> Error {
+fn damaged(name: &CorpusName, source: Cause) -> Error {
     Error::Corrupt { what: format!("the settings of corpus `{name}`"), source }
 }
 
+/// Removes a folder that another process may be removing, too.
 fn remove_folder(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -190,7 +235,8 @@ mod tests {
     }
 
     async fn registry(folder: &Path) -> Registry {
-        Registry::open(&Location::try_new(folder.to_str().unwrap()).unwrap()).await.unwrap()
+        let location = Location::try_new(folder.to_str().unwrap()).unwrap();
+        Registry::open(&location).await.unwrap()
     }
 
     #[tokio::test]
@@ -222,6 +268,43 @@ mod tests {
         let corpora = registry(folder.path()).await;
         assert!(corpora.list().await.unwrap().is_empty());
         assert_eq!(fs::read_dir(root).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_another_process_may_be_making_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        registry(folder.path()).await;
+        let root = folder.path().join(CORPORA);
+        let (fresh, old) = (root.join(".making-a-1-1"), root.join(".making-b-1-1"));
+        for being_made in [&fresh, &old] {
+            fs::create_dir(being_made).unwrap();
+        }
+        let past = std::time::SystemTime::now() - ABANDONED - Duration::from_secs(1);
+        fs::File::open(&old).unwrap().set_modified(past).unwrap();
+        registry(folder.path()).await;
+        assert!(fresh.exists() && !old.exists());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_several_who_make_or_delete_a_corpus_one_succeeds() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: CorpusName = "a".parse().unwrap();
+        for _ in 0..10 {
+            let registries = [registry(folder.path()).await, registry(folder.path()).await];
+            let made = registries.clone().map(|registry| {
+                tokio::spawn(async move { registry.create(&settings("a")).await.is_ok() })
+            });
+            let made: Vec<_> = futures::future::try_join_all(made).await.unwrap();
+            assert_eq!(made.iter().filter(|&&made| made).count(), 1);
+            assert_eq!(registries[0].get(&name).await.unwrap(), settings("a"));
+            let deleted = registries.clone().map(|registry| {
+                let name = name.clone();
+                tokio::spawn(async move { registry.delete(&name).await.is_ok() })
+            });
+            let deleted: Vec<_> = futures::future::try_join_all(deleted).await.unwrap();
+            assert_eq!(deleted.iter().filter(|&&deleted| deleted).count(), 1);
+        }
+        assert_eq!(fs::read_dir(folder.path().join(CORPORA)).unwrap().count(), 0);
     }
 
     #[tokio::test]

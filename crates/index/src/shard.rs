@@ -1,15 +1,14 @@
 //! The writer of a shard and the state it keeps.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use clew_core::{CorpusName, CorpusSettings, DocumentId, Recipe, Version};
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
-use crate::durable;
 use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
+use crate::place::Place;
 use crate::reader::ShardReader;
 use crate::record::{ChunkFacts, Facts};
 use crate::rows::Rows;
@@ -81,7 +80,20 @@ impl Default for Tuning {
     }
 }
 
-/// The writer of one shard. There must be only one at a time; readers are independent of it.
+/// How a shard comes to its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Takeover {
+    /// Nobody else opens the shard for writing: something outside, like a lock of the directory, sees
+    /// to that. If somebody does all the same, whoever writes second fails with
+    /// [`Error::LostRace`].
+    Uncontested,
+    /// From whoever may have it: from the moment the shard is open, no write of an earlier owner goes
+    /// through, whatever that one believes. The text says who this owner is; it is kept in the tables
+    /// for people to read.
+    By(String),
+}
+
+/// The writer of one shard. Only the newest owner's writes go through; readers are independent of it.
 #[derive(Debug)]
 pub struct Shard {
     pub(crate) settings: ShardSettings,
@@ -96,26 +108,37 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Opens the shard in `folder`, making its tables where they are missing, and reads its state
-    /// from them: a scan of all columns that hold no text and no vector.
+    /// Opens the shard in `place`, making its tables where they are missing, takes it over if asked
+    /// to, and reads its state from the tables: a scan of all columns that hold no text and no vector.
     ///
     /// # Errors
     /// [`Error::Mismatch`] if a table was made for another dimension or by another release;
-    /// [`Error::Corrupt`] if a table cannot be read; [`Error::Unavailable`] and
-    /// [`Error::DiskFull`] from the file system.
-    pub async fn open(folder: &Path, settings: ShardSettings) -> Result<Self> {
+    /// [`Error::Corrupt`] if a table cannot be read; [`Error::LostRace`] if another took the shard
+    /// over at the same time or later; [`Error::Unavailable`] and [`Error::DiskFull`] from the
+    /// storage.
+    pub async fn open(place: &Place, settings: ShardSettings, takeover: Takeover) -> Result<Self> {
         if !(1..=MAX_DIMENSION).contains(&settings.dimension) {
             return Err(Error::invalid(
                 "dimension",
                 format!("expected 1 to {MAX_DIMENSION}, got {}", settings.dimension),
             ));
         }
-        make_folder(folder.to_owned()).await?;
-        let connection = connect(folder).await?;
-        let open = |kind| Stored::open(&connection, folder, kind, settings.dimension);
+        place.make("make the shard's folder").await?;
+        let connection = place.connect().await?;
+        let mut number = None;
+        let mut open = async |kind| {
+            let table = Stored::open(&connection, place, kind, settings.dimension).await?;
+            if let Takeover::By(owner) = &takeover {
+                number = Some(table.take_over(owner, number).await?);
+            }
+            // Nothing is written before the takeover.
+            table.ensure_text_index().await?;
+            Ok::<_, Error>(table)
+        };
         let sources = open(TableKind::Sources).await?;
         let chunks = open(TableKind::Chunks).await?;
         let failures = open(TableKind::Failures).await?;
+        let erasure = ErasureMark::read(place, number).await?;
         let (pinned_sources, pinned_chunks) = (sources.pinned().await?, chunks.pinned().await?);
         let catalogue = Catalogue::new(settings.recipe);
         let publisher = Publisher::new(|held| Snapshot {
@@ -126,7 +149,6 @@ impl Shard {
             catalogue: catalogue.clone(),
             _held: held,
         });
-        let erasure = ErasureMark::of_shard(folder);
         let mut shard = Self {
             settings,
             sources,
@@ -143,7 +165,7 @@ impl Shard {
 
     /// A reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
-        ShardReader::new(self.publisher.subscribe())
+        ShardReader::new(self.publisher.subscribe(), self.sources.fence().clone())
     }
 
     /// What the shard was opened with.
@@ -155,7 +177,8 @@ impl Shard {
     /// next one.
     ///
     /// # Errors
-    /// Those of [`Shard::open`].
+    /// Those of [`Shard::open`]. [`Error::LostRace`] if another owner wrote; then nothing was read, so
+    /// that no state of another owner is taken for one of this, and the shard writes no more.
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         for table in [&mut self.sources, &mut self.chunks, &mut self.failures] {
@@ -177,6 +200,9 @@ impl Shard {
     /// Begins a write: from here until [`Shard::end_write`] the state is in doubt, also if the
     /// caller drops the write half-way.
     pub(crate) async fn begin_write(&mut self) -> Result<()> {
+        for kind in TableKind::ALL {
+            self.table(kind).check_owned().await?;
+        }
         if self.is_in_doubt {
             self.reload().await?;
         }
@@ -207,29 +233,6 @@ impl Shard {
 
 /// Largest dimension of vectors a shard takes.
 const MAX_DIMENSION: u32 = 65_536;
-
-async fn make_folder(folder: PathBuf) -> Result<()> {
-    tokio::task::spawn_blocking(move || durable::create_folder(&folder))
-        .await
-        .map_err(|error| Error::Unavailable {
-            doing: "make the shard's folder".to_owned(),
-            source: error.into(),
-        })?
-        .map_err(|error| Error::of_file("make the shard's folder", error))
-}
-
-async fn connect(folder: &Path) -> Result<lancedb::Connection> {
-    // A relative path could read like an address.
-    let folder = std::path::absolute(folder)
-        .map_err(|error| Error::of_file("open the shard's folder", error))?;
-    let place = folder
-        .to_str()
-        .ok_or_else(|| Error::invalid("data_dir", "expected a path that is valid UTF-8"))?;
-    lancedb::connect(place).execute().await.map_err(|error| Error::Unavailable {
-        doing: "open the shard's folder".to_owned(),
-        source: error.into(),
-    })
-}
 
 /// Reads what the tables say about every document.
 async fn read_facts(

@@ -1,20 +1,30 @@
 //! One table of a shard: the storage engine's handle, with our errors and our durability.
 
+use std::collections::HashSet;
+use std::fs;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use futures::{FutureExt, TryFutureExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
+use lance::Dataset;
+use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
+use lance::dataset::{ReadParams, WriteParams};
+use lance_io::object_store::ObjectStore;
+use lance_table::io::commit::CommitHandler;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::index::IndexConfig;
 use lancedb::query::{ExecutableQuery, Query, QueryBase, Select};
-use lancedb::table::{CompactionOptions, OptimizeAction, OptimizeOptions};
+use lancedb::table::{CompactionOptions, OptimizeAction, OptimizeOptions, WriteOptions};
 use lancedb::{Connection, Table};
+use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
 use crate::durable::{self, SyncedFolder};
 use crate::error::{Error, Operation, Result};
+use crate::fence::Fence;
 use crate::filter;
+use crate::place::{Place, on_files};
 use crate::schema::{self, IndexWanted, TableKind};
 
 /// Most conditions in one predicate: deeper trees could exhaust the planner's stack.
@@ -31,9 +41,11 @@ const MAX_SEGMENTS: u32 = 8;
 pub(crate) struct Stored {
     kind: TableKind,
     table: Table,
+    /// Through which all commits go.
+    fence: Arc<Fence>,
+    place: Place,
     /// `None` only while a sync runs on another thread.
     synced: Option<SyncedFolder>,
-    folder: PathBuf,
 }
 
 /// How much of a table needs maintenance.
@@ -57,33 +69,143 @@ pub struct TableStatistics {
     pub bytes: u64,
 }
 
+/// Config key of a table that says who owns it: a number that grows with each owner, a space, and a
+/// text for people.
+const OWNER: &str = "clew.owner";
+
+/// Config key that is set before old versions are removed, only to make a commit.
+const PRUNED: &str = "clew.pruned";
+
+/// Tries of a takeover, each of which the earlier owner's next commit may outrun.
+const TAKEOVER_TRIES: usize = 50;
+
+/// Reads of the newest version, each of which a commit of this owner that was believed lost may outrun.
+const REFRESH_TRIES: usize = 3;
+
+/// Files of a table that are asked to be removed at once.
+const PARALLEL_REMOVALS: usize = 16;
+
+/// The files of a table at one moment, to decide what of them is garbage.
+#[derive(Debug)]
+pub(crate) struct Present(HashSet<object_store::path::Path>);
+
 impl Stored {
     /// Opens the table, or makes it if it is not there.
     pub(crate) async fn open(
         connection: &Connection,
-        shard_folder: &Path,
+        shard: &Place,
         kind: TableKind,
         dimension: u32,
     ) -> Result<Self> {
-        let folder = shard_folder.join(format!("{}.lance", kind.name()));
-        heal(folder.clone(), kind).await?;
-        let schema = kind.schema(dimension);
-        let table = if folder.exists() {
-            run(kind, Operation::Open, connection.open_table(kind.name()).execute()).await?
-        } else {
-            let create = connection.create_empty_table(kind.name(), schema).execute();
-            run(kind, Operation::Create, create).await?
-        };
+        let place = shard.join(&format!("{}.lance", kind.name()));
+        heal(&place, kind).await?;
+        let fence = Arc::new(Fence::default());
+        if !exists(&place, kind).await? {
+            create(connection, kind, dimension, &fence).await?;
+        }
+        let handler: Arc<dyn CommitHandler> = Arc::clone(&fence) as _;
+        let read = ReadParams { commit_handler: Some(handler), ..ReadParams::default() };
+        let open = connection.open_table(kind.name()).lance_read_params(read).execute();
+        let table = run(kind, Operation::Open, open).await?;
         let stored = run(kind, Operation::Open, table.schema()).await?;
         schema::check(kind, &stored, dimension)?;
-        let synced = Some(SyncedFolder::new(folder.clone()));
-        let opened = Self { kind, table, synced, folder };
-        if let Some(wanted) = kind.text_index()
-            && !opened.has_index(&wanted).await?
-        {
-            opened.build_index(&wanted).await?;
-        }
+        let synced = Some(SyncedFolder::new(place.folder().to_owned()));
+        let opened = Self { kind, table, fence, place, synced };
+        opened.adopt().await?;
         Ok(opened)
+    }
+
+    /// Takes the table over: when this returns, no commit of an earlier owner goes through any more.
+    ///
+    /// Owners are numbered, and a table passes only to a higher number. The shard's first table
+    /// numbers (`number` is `None`): by the version that the takeover makes, so two owners that race
+    /// for it have different numbers. The other tables follow that number (`Some`). So of several
+    /// who take over a shard at the same time, all tables end with the one who had the first table
+    /// last, in whatever order they come by. Returns the number.
+    pub(crate) async fn take_over(&self, owner: &str, number: Option<u64>) -> Result<u64> {
+        let mut lost = None;
+        for _ in 0..TAKEOVER_TRIES {
+            if lost.is_some() {
+                self.run(Operation::Open, self.table.checkout_latest()).await?;
+                self.adopt().await?;
+            }
+            let dataset = self.dataset(Operation::Open).await?;
+            let holder = dataset.config().get(OWNER).and_then(|text| number_of(text)).unwrap_or(0);
+            let number = number.unwrap_or(dataset.version_id() + 1);
+            if holder > number {
+                let reason = format!("owner {holder} took over after this one, number {number}");
+                return Err(Error::LostRace { table: self.kind, source: reason.into() });
+            }
+            match self.commit_config(OWNER, format!("{number} {owner}")).await {
+                Err(error @ Error::LostRace { .. }) => lost = Some(error),
+                done => return done.map(|()| number),
+            }
+        }
+        Err(lost.unwrap_or_else(|| self.error(Operation::Open, "no try was made".into())))
+    }
+
+    /// Makes the index of texts if it is not there.
+    pub(crate) async fn ensure_text_index(&self) -> Result<()> {
+        if let Some(wanted) = self.kind.text_index()
+            && !self.has_index(&wanted).await?
+        {
+            self.build_index(&wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes what is stored now as ours to write after.
+    async fn adopt(&self) -> Result<()> {
+        let dataset = self.dataset(Operation::Open).await?;
+        let adopt = async {
+            let store = dataset.object_store(None).await?;
+            Ok(self.fence.adopt(dataset.manifest_location(), &store).await?)
+        };
+        self.run(Operation::Open, adopt).await
+    }
+
+    /// Commits nothing but a setting of the table.
+    async fn commit_config(&self, key: &str, value: String) -> Result<()> {
+        let Some(shown) = self.table.dataset() else { return Ok(()) };
+        let mut dataset = Dataset::clone(&*self.dataset(Operation::Append).await?);
+        let commit = async {
+            dataset.update_config([(key, value.as_str())]).await?;
+            Ok(())
+        };
+        self.run(Operation::Append, commit).await?;
+        shown.update(dataset);
+        Ok(())
+    }
+
+    async fn dataset(&self, operation: Operation) -> Result<Arc<Dataset>> {
+        match self.table.dataset() {
+            Some(shown) => self.run(operation, shown.get()).await,
+            None => Err(self.error(operation, "the table is not a local one".into())),
+        }
+    }
+
+    /// What tells whether this owner is still the newest.
+    pub(crate) fn fence(&self) -> &Arc<Fence> {
+        &self.fence
+    }
+
+    /// Asks the storage whether this owner is the newest: one listing.
+    ///
+    /// # Errors
+    /// [`Error::LostRace`] if another owner committed; those of the storage.
+    pub(crate) async fn confirm_owned(&self) -> Result<()> {
+        let dataset = self.dataset(Operation::Refresh).await?;
+        let newest = async { Ok(self.fence.tip(dataset.latest_version_id().await?).await?) };
+        self.run(Operation::Refresh, newest).await.map(drop)
+    }
+
+    /// Refuses if another owner is known to have written.
+    pub(crate) async fn check_owned(&self) -> Result<()> {
+        if !self.fence.is_breached().await {
+            return Ok(());
+        }
+        let reason = "a commit of another owner was found before";
+        Err(Error::LostRace { table: self.kind, source: reason.into() })
     }
 
     /// A handle that goes on showing the current version.
@@ -91,9 +213,20 @@ impl Stored {
         self.run(Operation::Read, self.table.query_snapshot()).await
     }
 
-    /// Sees what was committed last, by whomever.
+    /// Sees what this owner committed last, also where that was not known.
+    ///
+    /// # Errors
+    /// [`Error::LostRace`] if another owner committed; those of the storage.
     pub(crate) async fn refresh(&self) -> Result<()> {
-        self.run(Operation::Read, self.table.checkout_latest()).await
+        for _ in 0..REFRESH_TRIES {
+            self.run(Operation::Read, self.table.checkout_latest()).await?;
+            let seen = self.run(Operation::Read, self.table.version()).await?;
+            let tip = async { Ok(self.fence.tip(seen).await?) };
+            if self.run(Operation::Refresh, tip).await? == seen {
+                return Ok(());
+            }
+        }
+        Err(self.error(Operation::Refresh, "its newest version keeps changing".into()))
     }
 
     /// Adds rows in one commit.
@@ -124,8 +257,8 @@ impl Stored {
 
     /// Syncs what was written since the last time.
     pub(crate) async fn sync(&mut self) -> Result<()> {
-        let mut synced =
-            self.synced.take().unwrap_or_else(|| SyncedFolder::new(self.folder.clone()));
+        let anew = || SyncedFolder::new(self.place.folder().to_owned());
+        let mut synced = self.synced.take().unwrap_or_else(anew);
         let done = tokio::task::spawn_blocking(move || {
             let result = synced.sync();
             (synced, result)
@@ -202,15 +335,94 @@ impl Stored {
         self.run(Operation::Read, self.table.list_indices()).await
     }
 
-    /// Removes every version but the current one from the disk, and all files only those name.
-    pub(crate) async fn prune(&self) -> Result<()> {
-        let action = OptimizeAction::Prune {
-            older_than: Some(lancedb::table::Duration::zero()),
-            // Only this shard's writer writes, and it is here: no transaction is under way.
-            delete_unverified: Some(true),
-            error_if_tagged_old_versions: Some(true),
+    /// Begins to remove old versions: takes down what files there are, then makes a commit.
+    ///
+    /// Files that no manifest names may be garbage of an interrupted write, or may be what a new owner
+    /// has written and not committed yet; they cannot be told apart by looking, and this process may
+    /// be stopped between any two steps for as long as it takes another to become the owner. What
+    /// makes removing safe is the order:
+    ///
+    /// 1. the files that are there are taken down;
+    /// 2. a commit goes through the fence. So at that moment no other had taken over, and as an owner
+    ///    writes to a table only after its takeover, every file taken down is of this owner, which
+    ///    writes nothing else meanwhile, or of an earlier one, which can commit nothing any more;
+    /// 3. files are removed that were taken down *and* that the newest manifest does not name. Their
+    ///    names are never used again, and a later manifest names only what the one before it names
+    ///    and what was written after it. So they are garbage for ever, and removing them is safe at
+    ///    any later time, whoever the owner is then.
+    pub(crate) async fn begin_removal(&mut self) -> Result<Present> {
+        let dataset = self.dataset(Operation::Prune).await?;
+        let list = async {
+            let store = dataset.object_store(None).await?;
+            let files = store.inner.list(Some(&dataset.branch_location().path));
+            let files = files.map_ok(|file| file.location).try_collect().await;
+            Ok(files.map_err(lance_core::Error::from)?)
         };
-        self.run(Operation::Prune, self.table.optimize(action)).await.map(drop)
+        let present = Present(self.run(Operation::Prune, list).await?);
+        self.commit_config(PRUNED, (dataset.version_id() + 1).to_string()).await?;
+        // The newest version has to be on the disk before those before it go.
+        self.sync().await?;
+        Ok(present)
+    }
+
+    /// Removes what of `present` only older versions name, or none. No snapshot of an older version
+    /// may be read any more.
+    pub(crate) async fn remove(&self, present: Present) -> Result<()> {
+        let dataset = self.dataset(Operation::Prune).await?;
+        let policy = CleanupPolicy {
+            before_version: Some(dataset.version_id()),
+            delete_unverified: true,
+            ..CleanupPolicy::default()
+        };
+        let explained = async {
+            let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
+            Ok(cleanup.explain().await?)
+        };
+        let explained = self.run(Operation::Prune, explained).await?;
+        let (mut manifests, mut files) = (Vec::new(), Vec::new());
+        for file in explained.candidate_files {
+            let path = object_store::path::Path::parse(&file.path)
+                .map_err(|error| self.error(Operation::Prune, error.into()))?;
+            if present.0.contains(&path) {
+                let is_manifest = file.kind == CleanupFileKind::Manifest;
+                if is_manifest { &mut manifests } else { &mut files }.push(path);
+            }
+        }
+        let removed = async {
+            let store = dataset.object_store(None).await?;
+            let remove = |file: object_store::path::Path| {
+                let store = Arc::clone(&store);
+                async move { remove_file(&store, &file).await }
+            };
+            futures::stream::iter(files)
+                .map(remove)
+                .buffer_unordered(PARALLEL_REMOVALS)
+                .try_collect::<()>()
+                .await?;
+            // Oldest first and one after the other, on which the fence relies. The engine names the
+            // newest so that it sorts first.
+            manifests.sort_unstable();
+            for manifest in manifests.iter().rev() {
+                remove_file(&store, manifest).await?;
+            }
+            Ok(())
+        };
+        self.run(Operation::Prune, removed).await?;
+        self.remove_empty_folders().await
+    }
+
+    /// Each index has a folder of its own.
+    async fn remove_empty_folders(&self) -> Result<()> {
+        let indexes = self.place.folder().join("_indices");
+        on_files("remove the folders of old indexes", move || {
+            let Ok(entries) = fs::read_dir(indexes) else { return Ok(()) };
+            for entry in entries {
+                // It fails for those that are in use, which is how they are told apart.
+                let _ = fs::remove_dir(entry?.path());
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// How much maintenance it needs.
@@ -287,13 +499,341 @@ pub(crate) async fn scan(
     Ok(())
 }
 
-async fn heal(folder: PathBuf, kind: TableKind) -> Result<()> {
-    let healed = tokio::task::spawn_blocking(move || durable::remove_torn_commit(&folder))
-        .await
-        .map_err(|error| Error::of_table(kind, Operation::Open, error.into()))?
-        .map_err(|error| Error::of_table(kind, Operation::Open, error.into()))?;
-    if let Some(found) = healed {
-        tracing::warn!(table = kind.name(), found, "removed what an interrupted write left");
+async fn heal(table: &Place, kind: TableKind) -> Result<()> {
+    let folder = table.folder().to_owned();
+    if on_files("look for torn commits", move || durable::remove_torn_commit(&folder)).await? {
+        tracing::warn!(table = kind.name(), "removed an empty manifest that a power cut left");
     }
     Ok(())
+}
+
+/// Whether the table was made. A table whose manifests are gone is an error and not made anew: it
+/// had rows.
+async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
+    const DOING: &str = "look for the table";
+    let has_manifest = || async {
+        let names = table.join("_versions").names(DOING).await?;
+        Ok(names.iter().any(|name| name.ends_with(".manifest")))
+    };
+    if has_manifest().await? {
+        return Ok(true);
+    }
+    let has_rows = !table.join("data").names(DOING).await?.is_empty();
+    // Another owner may have made it meanwhile, and rows come after the first manifest.
+    match has_manifest().await? {
+        false if has_rows => {
+            Err(Error::of_table(kind, Operation::Open, "there are rows but no manifest".into()))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Makes the table, unless another does so at the same time.
+async fn create(
+    connection: &Connection,
+    kind: TableKind,
+    dimension: u32,
+    fence: &Arc<Fence>,
+) -> Result<()> {
+    let write = WriteParams { commit_handler: Some(Arc::clone(fence) as _), ..Default::default() };
+    let create = connection
+        .create_empty_table(kind.name(), kind.schema(dimension))
+        .write_options(WriteOptions { lance_write_params: Some(write) })
+        .execute();
+    let create = create.map(|created| match created {
+        Err(lancedb::Error::TableAlreadyExists { .. }) => Ok(()),
+        created => created.map(drop),
+    });
+    match run(kind, Operation::Create, create).await {
+        // The fence found another's first version.
+        Err(Error::LostRace { .. }) => Ok(()),
+        created => created,
+    }
+}
+
+async fn remove_file(
+    store: &ObjectStore,
+    file: &object_store::path::Path,
+) -> lance_core::Result<()> {
+    match store.inner.delete(file).await {
+        Err(object_store::Error::NotFound { .. }) => Ok(()),
+        removed => Ok(removed?),
+    }
+}
+
+fn number_of(owner: &str) -> Option<u64> {
+    owner.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use futures::stream::BoxStream;
+    use lance_table::io::commit::{ManifestNamingScheme, write_manifest_file_to_path};
+    use object_store::path::Path;
+    use object_store::{
+        CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+        PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    };
+
+    use super::*;
+
+    async fn owned(folder: &std::path::Path) -> Stored {
+        let place = Place::from(folder);
+        let connection = place.connect().await.unwrap();
+        let table = Stored::open(&connection, &place, TableKind::Failures, 8).await.unwrap();
+        table.take_over("test", None).await.unwrap();
+        table
+    }
+
+    async fn commit(table: &Stored) -> Result<()> {
+        table.commit_config("test", "value".to_owned()).await
+    }
+
+    async fn prune(table: &mut Stored) {
+        let present = table.begin_removal().await.unwrap();
+        table.remove(present).await.unwrap();
+    }
+
+    async fn newest(table: &Stored) -> u64 {
+        table.dataset(Operation::Read).await.unwrap().latest_version_id().await.unwrap()
+    }
+
+    /// Commits `version` as the engine does but without its look at what was committed meanwhile, as
+    /// a process does that was stopped between the two.
+    async fn commit_blindly(
+        table: &Stored,
+        store: &ObjectStore,
+        version: u64,
+    ) -> lance_core::Result<()> {
+        static DIFFERENT: AtomicU64 = AtomicU64::new(0);
+        let dataset = table.dataset(Operation::Read).await.unwrap();
+        let mut manifest = dataset.manifest().clone();
+        manifest.version = version;
+        let different = DIFFERENT.fetch_add(1, Ordering::Relaxed);
+        manifest.config.insert("different".to_owned(), different.to_string());
+        let base = dataset.branch_location().path;
+        let naming = ManifestNamingScheme::V2;
+        let write = write_manifest_file_to_path;
+        let done = table.fence.commit(&mut manifest, None, &base, store, write, naming, None).await;
+        Ok(done.map(drop)?)
+    }
+
+    async fn store_of(table: &Stored) -> ObjectStore {
+        let dataset = table.dataset(Operation::Read).await.unwrap();
+        ObjectStore::clone(&*dataset.object_store(None).await.unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_commit_of_a_version_that_was_there_and_is_gone_does_not_count() {
+        let temporary = tempfile::tempdir().unwrap();
+        let a = owned(temporary.path()).await;
+        let (store, next) = (store_of(&a).await, newest(&a).await + 1);
+        let mut b = owned(temporary.path()).await;
+        commit(&b).await.unwrap();
+        prune(&mut b).await;
+        let tip = newest(&b).await;
+        assert!(tip > next);
+        let error = commit_blindly(&a, &store, next).await.unwrap_err();
+        assert!(matches!(error, lance_core::Error::Fenced { .. }), "{error:?}");
+        assert!(a.check_owned().await.is_err());
+        assert_eq!(newest(&b).await, tip);
+        b.confirm_owned().await.unwrap();
+        commit(&b).await.unwrap();
+        prune(&mut b).await;
+        assert_eq!(b.statistics().await.unwrap().versions, 1);
+    }
+
+    #[tokio::test]
+    async fn an_earlier_owner_removes_nothing_of_a_later_one() {
+        let temporary = tempfile::tempdir().unwrap();
+        let mut a = owned(temporary.path()).await;
+        let data = temporary.path().join("failures.lance/data");
+        fs::create_dir_all(&data).unwrap();
+        fs::write(data.join("garbage.lance"), "of an interrupted write").unwrap();
+        let present = a.begin_removal().await.unwrap();
+        // Here `a` is stopped for as long as it takes.
+        let mut b = owned(temporary.path()).await;
+        let schema = TableKind::Failures.schema(8);
+        b.append(vec![RecordBatch::new_empty(schema)]).await.unwrap();
+        commit(&b).await.unwrap();
+        fs::write(data.join("written.lance"), "before its commit").unwrap();
+        let before = newest(&b).await;
+        a.remove(present).await.unwrap();
+        assert!(!data.join("garbage.lance").exists());
+        assert!(data.join("written.lance").exists());
+        assert!(matches!(a.begin_removal().await, Err(Error::LostRace { .. })));
+        assert_eq!(newest(&b).await, before);
+        let again = owned(temporary.path()).await;
+        again.scan(&[schema::column::DOCUMENT_ID], |_| Ok(())).await.unwrap();
+        assert!(matches!(b.begin_removal().await, Err(Error::LostRace { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_put_whose_answer_was_lost_counts_if_it_happened() {
+        let temporary = tempfile::tempdir().unwrap();
+        let table = owned(temporary.path()).await;
+        let (faulty, store) = Faulty::before(store_of(&table).await);
+        let tip = newest(&table).await;
+        faulty.next(Fault::AnswerLost);
+        commit_blindly(&table, &store, tip + 1).await.unwrap();
+        assert_eq!(newest(&table).await, tip + 1);
+        // The same, but what happened cannot be looked up at once either.
+        faulty.next(Fault::AnswerLostAndDeaf);
+        commit_blindly(&table, &store, tip + 2).await.unwrap_err();
+        faulty.hears_again();
+        table.check_owned().await.unwrap();
+        table.refresh().await.unwrap();
+        commit(&table).await.unwrap();
+        assert_eq!(newest(&table).await, tip + 3);
+    }
+
+    #[tokio::test]
+    async fn a_put_that_did_not_happen_may_happen_later() {
+        let temporary = tempfile::tempdir().unwrap();
+        let table = owned(temporary.path()).await;
+        let (faulty, store) = Faulty::before(store_of(&table).await);
+        let tip = newest(&table).await;
+        faulty.next(Fault::Late);
+        commit_blindly(&table, &store, tip + 1).await.unwrap_err();
+        // It did not happen, and another takes its place.
+        commit_blindly(&table, &store, tip + 1).await.unwrap();
+        faulty.arrives().await.unwrap_err();
+
+        faulty.next(Fault::Late);
+        commit_blindly(&table, &store, tip + 2).await.unwrap_err();
+        faulty.arrives().await.unwrap();
+        // It happened after all, so this owner has to look again before it goes on.
+        let error = commit_blindly(&table, &store, tip + 2).await.unwrap_err();
+        assert!(!matches!(error, lance_core::Error::Fenced { .. }), "{error:?}");
+        table.refresh().await.unwrap();
+        commit(&table).await.unwrap();
+        assert_eq!(newest(&table).await, tip + 3);
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Fault {
+        /// The put happens and is said to have failed.
+        AnswerLost,
+        /// As before, and from then on nothing can be read.
+        AnswerLostAndDeaf,
+        /// The put is said to have failed and happens when [`Faulty::arrives`] is called.
+        Late,
+    }
+
+    /// A store that fails when asked to.
+    #[derive(Debug)]
+    struct Faulty {
+        inner: Arc<dyn object_store::ObjectStore>,
+        state: Mutex<FaultyState>,
+    }
+
+    #[derive(Debug, Default)]
+    struct FaultyState {
+        next: Option<Fault>,
+        late: Option<(Path, PutPayload, PutOptions)>,
+        is_deaf: bool,
+    }
+
+    impl Faulty {
+        fn before(mut store: ObjectStore) -> (Arc<Self>, ObjectStore) {
+            let faulty = Arc::new(Self { inner: store.inner, state: Mutex::default() });
+            store.inner = Arc::clone(&faulty) as _;
+            (faulty, store)
+        }
+
+        fn next(&self, fault: Fault) {
+            self.state.lock().unwrap().next = Some(fault);
+        }
+
+        fn hears_again(&self) {
+            self.state.lock().unwrap().is_deaf = false;
+        }
+
+        async fn arrives(&self) -> object_store::Result<PutResult> {
+            let (path, payload, options) = self.state.lock().unwrap().late.take().unwrap();
+            self.inner.put_opts(&path, payload, options).await
+        }
+    }
+
+    impl std::fmt::Display for Faulty {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "faulty {}", self.inner)
+        }
+    }
+
+    fn timed_out() -> object_store::Error {
+        let source = std::io::Error::from(std::io::ErrorKind::TimedOut).into();
+        object_store::Error::Generic { store: "faulty", source }
+    }
+
+    #[async_trait::async_trait]
+    impl object_store::ObjectStore for Faulty {
+        async fn put_opts(
+            &self,
+            path: &Path,
+            payload: PutPayload,
+            options: PutOptions,
+        ) -> object_store::Result<PutResult> {
+            let fault = self.state.lock().unwrap().next.take();
+            if fault == Some(Fault::Late) {
+                self.state.lock().unwrap().late = Some((path.clone(), payload, options));
+                return Err(timed_out());
+            }
+            let put = self.inner.put_opts(path, payload, options).await?;
+            self.state.lock().unwrap().is_deaf |= fault == Some(Fault::AnswerLostAndDeaf);
+            if fault.is_some() { Err(timed_out()) } else { Ok(put) }
+        }
+
+        async fn put_multipart_opts(
+            &self,
+            path: &Path,
+            options: PutMultipartOptions,
+        ) -> object_store::Result<Box<dyn MultipartUpload>> {
+            self.inner.put_multipart_opts(path, options).await
+        }
+
+        async fn get_opts(
+            &self,
+            path: &Path,
+            options: GetOptions,
+        ) -> object_store::Result<GetResult> {
+            if self.state.lock().unwrap().is_deaf {
+                return Err(timed_out());
+            }
+            self.inner.get_opts(path, options).await
+        }
+
+        fn delete_stream(
+            &self,
+            paths: BoxStream<'static, object_store::Result<Path>>,
+        ) -> BoxStream<'static, object_store::Result<Path>> {
+            self.inner.delete_stream(paths)
+        }
+
+        fn list(
+            &self,
+            prefix: Option<&Path>,
+        ) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+            self.inner.list(prefix)
+        }
+
+        async fn list_with_delimiter(
+            &self,
+            prefix: Option<&Path>,
+        ) -> object_store::Result<ListResult> {
+            self.inner.list_with_delimiter(prefix).await
+        }
+
+        async fn copy_opts(
+            &self,
+            from: &Path,
+            to: &Path,
+            options: CopyOptions,
+        ) -> object_store::Result<()> {
+            self.inner.copy_opts(from, to, options).await
+        }
+    }
 }

@@ -110,7 +110,10 @@ impl Shard {
             accepted.push(outcome);
             changed.extend(stored);
         }
-        if !changed.is_empty() {
+        if changed.is_empty() {
+            // A commit would have told that nobody replaced or forgot what is there already.
+            self.sources.confirm_owned().await?;
+        } else {
             self.write_sources(&changed).await?;
         }
         self.end_write();

@@ -171,7 +171,7 @@ impl Retriever {
         let mut shards = Vec::new();
         for index in (0..settings.shards).map(ShardIndex) {
             let line = ShardLine {
-                folder: self.registry.shard_folder(&settings.name, index),
+                place: self.registry.shard_place(&settings, index),
                 shard: index,
                 settings: Arc::clone(&settings),
                 encoder: Arc::clone(&self.encoder),

@@ -1,6 +1,5 @@
 //! One shard: its line of actors, and the handle by which everyone else reaches it.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,7 +7,8 @@ use clew_core::{
     Clock, CorpusSettings, Document, DocumentId, Encoder, EncoderIdentity, Error, ShardIndex,
 };
 use clew_index::{
-    Accepted, CandidateQuery, Candidates, Forgotten, Shard, ShardReader, ShardSettings,
+    Accepted, CandidateQuery, Candidates, Forgotten, Place, Shard, ShardReader, ShardSettings,
+    Takeover,
 };
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
@@ -23,7 +23,7 @@ use crate::writer::{self, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
 pub(crate) struct ShardLine {
-    pub folder: PathBuf,
+    pub place: Place,
     pub shard: ShardIndex,
     pub settings: Arc<CorpusSettings>,
     pub encoder: Arc<dyn Encoder>,
@@ -64,7 +64,8 @@ impl Line for ShardLine {
         let deadline = Instant::now() + OPEN_PATIENCE;
         let shard = within(deadline, "opening the shard", async {
             let settings = ShardSettings::of(&self.settings);
-            Shard::open(&self.folder, settings).await.map_err(Error::from)
+            // The lock of the directory keeps every other process away.
+            Shard::open(&self.place, settings, Takeover::Uncontested).await.map_err(Error::from)
         })
         .await?;
         let reader = shard.reader();

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clew_core::ErrorKind;
-use clew_index::{Error, Shard, ShardSettings, TableKind, Tuning};
+use clew_index::{Error, ShardSettings, TableKind, Tuning};
 
-use crate::fixture::{Fixture, Search, document, settings};
+use crate::fixture::{Fixture, Search, document, open, settings};
 
 async fn filled() -> Fixture {
     let mut fixture = Fixture::new().await;
@@ -108,7 +108,7 @@ async fn an_empty_newest_manifest_is_a_torn_commit_and_is_healed() {
 async fn another_dimension_is_a_mismatch_that_names_the_table() {
     let fixture = filled().await;
     let other = ShardSettings { dimension: 32, ..settings(Tuning::default()) };
-    match Shard::open(&fixture.folder, other).await.unwrap_err() {
+    match open(&fixture.folder, other).await.unwrap_err() {
         Error::Mismatch { table, expected, found } => {
             assert_eq!(table, TableKind::Chunks);
             assert!(expected.contains("32") && found.contains("16"), "{expected} {found}");
@@ -123,6 +123,6 @@ async fn a_folder_that_cannot_be_written_is_unavailable_and_not_lost() {
     let temporary = tempfile::tempdir().unwrap();
     let place = temporary.path().join("shard-0");
     fs::write(&place, "").unwrap();
-    let error = Shard::open(&place, settings(Tuning::default())).await.unwrap_err();
+    let error = open(&place, settings(Tuning::default())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error:?}");
 }

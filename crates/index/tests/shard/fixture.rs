@@ -9,8 +9,8 @@ use clew_core::{
     Timestamp,
 };
 use clew_index::{
-    CandidateQuery, Candidates, DerivedDocument, EmbeddedChunk, Shard, ShardReader, ShardSettings,
-    Tuning,
+    CandidateQuery, Candidates, DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader,
+    ShardSettings, Takeover, Tuning,
 };
 
 pub const DIMENSION: usize = 16;
@@ -31,7 +31,7 @@ impl Fixture {
     pub async fn with_tuning(tuning: Tuning) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("corpora/notes/shard-0");
-        let shard = Shard::open(&folder, settings(tuning)).await.unwrap();
+        let shard = open(&folder, settings(tuning)).await.unwrap();
         Self { shard, folder, _temporary: temporary }
     }
 
@@ -41,7 +41,7 @@ impl Fixture {
     }
 
     pub async fn open(&self) -> clew_index::Result<Shard> {
-        Shard::open(&self.folder, self.shard.settings().clone()).await
+        open(&self.folder, self.shard.settings().clone()).await
     }
 
     pub fn reader(&self) -> ShardReader {
@@ -75,6 +75,11 @@ impl Fixture {
         assert_eq!(stored.len(), wanted.len());
         stored.into_iter().map(|stored| derive(stored.document, stored.version)).collect()
     }
+}
+
+/// Opens a shard that nobody else has.
+pub async fn open(folder: &Path, settings: ShardSettings) -> clew_index::Result<Shard> {
+    Shard::open(&Place::from(folder), settings, Takeover::Uncontested).await
 }
 
 pub fn settings(tuning: Tuning) -> ShardSettings {

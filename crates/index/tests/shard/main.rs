@@ -6,6 +6,7 @@ mod damage;
 mod erasure;
 mod fixture;
 mod maintenance;
+mod ownership;
 mod search;
 mod state;
 mod visibility;

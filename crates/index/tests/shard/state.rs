@@ -5,10 +5,10 @@ use std::path::Path;
 
 use clew_core::{ErrorKind, Recipe, Timestamp};
 use clew_index::{
-    Accepted, DocumentState, Error, Failure, ListQuery, Shard, ShardSettings, Stage, Tuning,
+    Accepted, DocumentState, Error, Failure, ListQuery, ShardSettings, Stage, Tuning,
 };
 
-use crate::fixture::{Fixture, derive, document, id, settings};
+use crate::fixture::{Fixture, derive, document, id, open, settings};
 
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
@@ -132,7 +132,7 @@ async fn another_recipe_makes_documents_due_while_they_are_still_found() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "one\ntwo")], 1).await;
     let newer = ShardSettings { recipe: Recipe(3), ..settings(Tuning::default()) };
-    fixture.shard = Shard::open(&fixture.folder, newer).await.unwrap();
+    fixture.shard = open(&fixture.folder, newer).await.unwrap();
     let reader = fixture.reader();
     assert_eq!((reader.counts().documents, reader.counts().pending), (1, 1));
     let mut derived = fixture.derive_due(2).await;
@@ -187,9 +187,9 @@ async fn a_folder_of_any_name_holds_a_shard() {
     let temporary = tempfile::tempdir().unwrap();
     for name in ["a b", "ü", "50%", "%20", "a#b", "a?b=c", "a:b"] {
         let folder = temporary.path().join(name).join("shard-0");
-        let mut shard = Shard::open(&folder, settings(Tuning::default())).await.unwrap();
+        let mut shard = open(&folder, settings(Tuning::default())).await.unwrap();
         shard.accept(vec![document("a", "one")], at(1)).await.unwrap();
-        let shard = Shard::open(&folder, settings(Tuning::default())).await.unwrap();
+        let shard = open(&folder, settings(Tuning::default())).await.unwrap();
         assert_eq!(shard.reader().counts().pending, 1, "{name}");
         assert!(folder.join("sources.lance").is_dir(), "{name}");
     }

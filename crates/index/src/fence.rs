@@ -1,0 +1,286 @@
+//! Lets only the newest owner of a table commit to it.
+//!
+//! A lease cannot keep an owner from writing that was stopped while it held it and goes on after
+//! another took over. So the tables themselves do. Every commit of a table makes the manifest of the
+//! next version with a put that fails if that manifest exists. The [`Fence`] is the commit handler of
+//! an owner's table and knows the newest version that is its own, the tip. It refuses each commit that
+//! would not make exactly the version after the tip, where the storage engine by itself would adapt
+//! the commit to what others wrote meanwhile. An owner that takes over makes a commit on each table
+//! before anything else; from then on the tips of all earlier owners are stale and nothing they
+//! commit goes through. A commit that went through is therefore on top of nothing but what its
+//! owner knows, and the owner's memory equals the tables.
+//!
+//! # When the next version was there and is gone
+//!
+//! Old versions are removed, so an owner that was stopped for long may find that the version after its
+//! tip does not exist because it exists no more: its put would succeed and yet be seen by nobody.
+//! Manifests are removed oldest first ([`crate::table::Stored::remove`]), so if the version after the
+//! tip was removed, the tip was removed before it. A commit counts only if the manifest of the tip is
+//! still there *after* the put, and is the same object as before.
+//!
+//! # When it is not known whether a put happened
+//!
+//! A put that timed out, or whose caller went away, may have happened, or may happen yet. The fence
+//! remembers what it tried to put and compares it with what is there before the next commit: what is
+//! its own moves the tip, anything else means that another owner took over.
+//!
+//! # What the storage has to be
+//!
+//! One whose users all see at once what one of them put or removed: a local disk, or a network file
+//! system whose clients do not cache attributes (`noac` for NFS).
+
+use bytes::Bytes;
+use lance_io::object_store::ObjectStore;
+use lance_table::format::{IndexMetadata, Manifest, Transaction};
+use lance_table::io::commit::{
+    CommitError, CommitHandler, ConditionalPutCommitHandler, ManifestLocation,
+    ManifestNamingScheme, ManifestWriter, write_version_hint,
+};
+use object_store::path::Path;
+use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions};
+use tokio::sync::Mutex;
+
+/// Result in the terms of the storage engine, which calls the fence and passes its errors on.
+type Result<T> = std::result::Result<T, lance_core::Error>;
+
+/// What tells an object from another that has its name at another time; not every storage has one.
+type Tag = Option<String>;
+
+/// Puts whose outcome stays unknown after which nothing is tried any more until the table is opened
+/// again: each is kept in memory.
+const MAX_UNDECIDED: usize = 16;
+
+/// The commit handler of one table of one owner.
+#[derive(Debug, Default)]
+pub(crate) struct Fence {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The newest version that is known to be this owner's, or was there when it opened the table.
+    tip: u64,
+    /// What tells the manifest of the tip from another of the same name.
+    tip_tag: Tag,
+    /// What was put as the version after the tip without it being known whether that happened.
+    undecided: Option<Undecided>,
+    is_breached: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Undecided {
+    store: ObjectStore,
+    base: Path,
+    naming: ManifestNamingScheme,
+    manifests: Vec<Bytes>,
+}
+
+impl Fence {
+    /// Takes what is stored now as this owner's: `manifest` is the newest one.
+    pub(crate) async fn adopt(
+        &self,
+        manifest: &ManifestLocation,
+        store: &ObjectStore,
+    ) -> Result<()> {
+        let mut state = self.state.lock().await;
+        let tip_tag = store.inner.head(&manifest.path).await?.e_tag;
+        *state = State { tip: manifest.version, tip_tag, ..State::default() };
+        Ok(())
+    }
+
+    /// The newest version that is this owner's, given that storage was seen to have the version
+    /// `seen`.
+    ///
+    /// # Errors
+    /// `Fenced` if another owner made `seen`; those of the storage.
+    pub(crate) async fn tip(&self, seen: u64) -> Result<u64> {
+        let mut state = self.state.lock().await;
+        state.settle().await?;
+        state.is_breached |= seen > state.tip;
+        if state.is_breached { Err(refused(seen, state.tip)) } else { Ok(state.tip) }
+    }
+
+    /// Whether no other owner had committed when storage was seen to have the version `seen`. Waits
+    /// for a commit that is under way, which may be what was seen.
+    pub(crate) async fn owns(&self, seen: u64) -> bool {
+        seen <= self.state.lock().await.tip
+    }
+
+    /// Whether a commit of another owner was found. Nothing changes that but opening the table again.
+    pub(crate) async fn is_breached(&self) -> bool {
+        self.state.lock().await.is_breached
+    }
+}
+
+impl State {
+    /// Finds out what became of puts whose outcome is unknown. Returns the manifest that became the
+    /// tip by it.
+    async fn settle(&mut self) -> Result<Option<Bytes>> {
+        let Some(Undecided { store, base, naming, manifests }) = self.undecided.clone() else {
+            return Ok(None);
+        };
+        let found = match store.inner.get(&naming.manifest_path(&base, self.tip + 1)).await {
+            // It may appear yet, so what was put stays known.
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            found => found?.bytes().await?,
+        };
+        if manifests.contains(&found) && self.advance(&store, &base, naming).await? {
+            return Ok(Some(found));
+        }
+        self.is_breached = true;
+        Ok(None)
+    }
+
+    /// Moves the tip to the version after it, whose manifest was found to be ours. Returns whether
+    /// that is a version which others see, see above.
+    async fn advance(
+        &mut self,
+        store: &ObjectStore,
+        base: &Path,
+        naming: ManifestNamingScheme,
+    ) -> Result<bool> {
+        let path = naming.manifest_path(base, self.tip + 1);
+        let (tip_is_there, tag) =
+            futures::try_join!(self.tip_is_there(store, base, naming), tag(store, &path))?;
+        let Some(tip_tag) = tag.filter(|_| tip_is_there) else {
+            self.is_breached = true;
+            return Ok(false);
+        };
+        self.tip += 1;
+        self.tip_tag = tip_tag;
+        self.undecided = None;
+        Ok(true)
+    }
+
+    /// Whether the manifest of the tip was not removed, so that no version after it was.
+    async fn tip_is_there(
+        &self,
+        store: &ObjectStore,
+        base: &Path,
+        naming: ManifestNamingScheme,
+    ) -> Result<bool> {
+        if self.tip == 0 {
+            // There is nothing before the first version, so it must be the newest.
+            let newest = ConditionalPutCommitHandler.resolve_latest_location(base, store).await?;
+            return Ok(newest.version == 1);
+        }
+        let found = tag(store, &naming.manifest_path(base, self.tip)).await?;
+        Ok(found.is_some_and(|tag| tag == self.tip_tag))
+    }
+
+    fn check(&mut self, version: u64) -> Result<()> {
+        self.is_breached |= version > self.tip + 1;
+        if self.is_breached {
+            return Err(refused(version, self.tip));
+        }
+        if version <= self.tip {
+            return Err(late(version));
+        }
+        let is_full = |undecided: &Undecided| undecided.manifests.len() >= MAX_UNDECIDED;
+        if self.undecided.as_ref().is_some_and(is_full) {
+            return Err(lance_core::Error::io(format!(
+                "it is not known whether any of {MAX_UNDECIDED} commits of version {version} \
+                 happened; waiting for the storage to answer",
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl CommitHandler for Fence {
+    // Both are the defaults, and the fence rests on them: a put that was not seen may be seen later,
+    // so the files that its manifest names must stay; and an error of the fence stands even if the
+    // manifest is found in place, because then it may be a manifest that nobody will ever read.
+    fn is_version_not_found_definitive(&self) -> bool {
+        false
+    }
+
+    fn propagate_commit_error_after_success(&self) -> bool {
+        true
+    }
+
+    async fn commit(
+        &self,
+        manifest: &mut Manifest,
+        indices: Option<Vec<IndexMetadata>>,
+        base: &Path,
+        store: &ObjectStore,
+        write: ManifestWriter,
+        naming: ManifestNamingScheme,
+        transaction: Option<Transaction>,
+    ) -> std::result::Result<ManifestLocation, CommitError> {
+        let mut state = self.state.lock().await;
+        state.settle().await?;
+        let version = manifest.version;
+        state.check(version)?;
+        let bytes = in_memory(manifest, indices, write, transaction).await?;
+        let path = naming.manifest_path(base, version);
+        // From here on the future may be dropped at any await, and the put go on without it.
+        let undecided = state.undecided.get_or_insert_with(|| Undecided {
+            store: store.clone(),
+            base: base.clone(),
+            naming,
+            manifests: Vec::new(),
+        });
+        undecided.manifests.push(bytes.clone());
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let ours = match store.inner.put_opts(&path, bytes.clone().into(), options).await {
+            Ok(_) => state.advance(store, base, naming).await?.then(|| bytes.clone()),
+            // Also that there is such a manifest may be said of our own put, if it was repeated after
+            // its first answer was lost.
+            Err(error) => match state.settle().await? {
+                None if !state.is_breached => return Err(CommitError::OtherError(error.into())),
+                settled => settled,
+            },
+        };
+        match ours {
+            Some(found) if found == bytes => {}
+            Some(_) => return Err(late(version).into()),
+            None => return Err(refused(version, state.tip).into()),
+        }
+        write_version_hint(store, base, version).await;
+        Ok(ManifestLocation {
+            version,
+            path,
+            size: Some(bytes.len() as u64),
+            naming_scheme: naming,
+            e_tag: state.tip_tag.clone(),
+            identity: None,
+        })
+    }
+}
+
+/// The tag of an object; `None` if it is not there.
+async fn tag(store: &ObjectStore, path: &Path) -> Result<Option<Tag>> {
+    match store.inner.head(path).await {
+        Ok(found) => Ok(Some(found.e_tag)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The bytes of a manifest.
+async fn in_memory(
+    manifest: &mut Manifest,
+    indices: Option<Vec<IndexMetadata>>,
+    write: ManifestWriter,
+    transaction: Option<Transaction>,
+) -> Result<Bytes> {
+    let memory = ObjectStore::memory();
+    let path = Path::from("manifest");
+    write(&memory, manifest, indices, &path, transaction).await?;
+    memory.read_one_all(&path).await
+}
+
+fn refused(version: u64, tip: u64) -> lance_core::Error {
+    lance_core::Error::fenced_by_peer(format!(
+        "version {version}: another owner wrote after version {tip}, the newest of this owner",
+    ))
+}
+
+fn late(version: u64) -> lance_core::Error {
+    lance_core::Error::io(format!(
+        "an earlier commit of version {version}, of which it was not known whether it happened, did",
+    ))
+}
