@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check bench proto
+.PHONY: help setup build demo cluster-demo test check bench proto
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -14,7 +14,7 @@ PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: compilers, Redis, Python environment, embedding model
 	@.setup/install
@@ -24,6 +24,9 @@ build: setup ## Build the programs
 
 demo: build ## Remember the documentation of Clew's own dependencies and ask about it
 	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py
+
+cluster-demo: build ## The same with every service a process of its own, over a real Redis
+	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/cluster.py
 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
 test: build $(PYTHON_PACKAGES) ## Run all tests

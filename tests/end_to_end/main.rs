@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]
 
 mod client;
+mod cluster;
 mod command_line;
 mod forget;
 mod harness;

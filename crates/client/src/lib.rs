@@ -6,12 +6,16 @@
 use std::time::Duration;
 
 use clew_core::{CorpusName, Document, DocumentId, Error, ErrorKind, Filter, Query};
+use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::{ingest as convert_ingest, query as convert_query};
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
-use clew_proto::{corpus::v1 as corpus, from_status, ingest::v1 as ingest, query::v1 as query};
+use clew_proto::{
+    cluster::v1 as cluster, corpus::v1 as corpus, from_status, ingest::v1 as ingest,
+    query::v1 as query,
+};
 use futures::{Stream, StreamExt};
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
@@ -29,6 +33,7 @@ pub struct Client {
     corpora: CorpusServiceClient<Channel>,
     documents: IngestServiceClient<Channel>,
     queries: QueryServiceClient<Channel>,
+    cluster: ClusterServiceClient<Channel>,
     patience: Duration,
 }
 
@@ -75,7 +80,8 @@ impl Client {
         Self {
             corpora: CorpusServiceClient::new(channel.clone()),
             documents: IngestServiceClient::new(channel.clone()),
-            queries: QueryServiceClient::new(channel),
+            queries: QueryServiceClient::new(channel.clone()),
+            cluster: ClusterServiceClient::new(channel),
             patience,
         }
     }
@@ -314,6 +320,35 @@ impl Client {
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+
+    /// What runs on each node of the cluster.
+    ///
+    /// # Errors
+    /// Those of `ClusterService.GetTree`.
+    pub async fn cluster_tree(&self) -> Result<cluster::GetTreeResponse, Error> {
+        let request = self.request(cluster::GetTreeRequest {});
+        let response = self.cluster.clone().get_tree(request).await.map_err(failed)?;
+        Ok(response.into_inner())
+    }
+
+    /// The members of the cluster, and the shards with their owners.
+    ///
+    /// # Errors
+    /// Those of `ClusterService.GetTopology`.
+    pub async fn topology(&self) -> Result<cluster::GetTopologyResponse, Error> {
+        let request = self.request(cluster::GetTopologyRequest {});
+        let response = self.cluster.clone().get_topology(request).await.map_err(failed)?;
+        Ok(response.into_inner())
+    }
+
+    /// Has a node hand over its work and take none.
+    ///
+    /// # Errors
+    /// Those of `ClusterService.DrainNode`.
+    pub async fn drain_node(&self, id: &str) -> Result<(), Error> {
+        let request = self.request(cluster::DrainNodeRequest { id: id.to_owned() });
+        self.cluster.clone().drain_node(request).await.map(drop).map_err(failed)
     }
 }
 

@@ -162,6 +162,11 @@ impl Leases {
         Ok(Acquired::Lease(Lease { slot, registry: Arc::clone(registry) }))
     }
 
+    /// Whether shards are where they are placed, for good, so that there is nothing to ask Redis for.
+    pub fn are_by_placement(&self) -> bool {
+        matches!(self.0.backing, Backing::Placement(_))
+    }
+
     /// Who has the lease of each of `shards`; a shard that nobody has is left out.
     ///
     /// # Errors

@@ -109,8 +109,8 @@ impl Membership {
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::Unavailable`] if Redis is away; the others will notice the silence.
-    pub async fn leave(mut self) -> Result<(), Error> {
-        let Some(heart) = self.heart.take() else { return Ok(()) };
+    pub async fn leave(&self) -> Result<(), Error> {
+        let Some(heart) = &self.heart else { return Ok(()) };
         heart.task.abort();
         heart.pulse.send(true).await
     }

@@ -1,8 +1,9 @@
 //! A chunk: a passage of a document that can be retrieved.
 
 use std::fmt;
+use std::str::FromStr;
 
-use crate::{CorpusName, DocumentId, Span, Version};
+use crate::{CorpusName, DocumentId, Error, Span, Version};
 
 /// Deterministic id of a chunk, so that writing it again writes the same row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,6 +34,24 @@ impl fmt::Display for ChunkId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("chunk-")?;
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for ChunkId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let parse = || {
+            let digits = text.strip_prefix("chunk-").filter(|digits| digits.len() == 32)?;
+            let mut id = [0; 16];
+            for (byte, at) in id.iter_mut().zip((0..32).step_by(2)) {
+                *byte = u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()?;
+            }
+            Some(Self(id))
+        };
+        parse().ok_or_else(|| {
+            Error::invalid("chunk_id", "expected `chunk-` and 32 hexadecimal digits")
+        })
     }
 }
 
@@ -72,6 +91,10 @@ mod tests {
             [id("a", "bc", 1, 0), id("ab", "d", 1, 0), id("ab", "c", 2, 0), id("ab", "c", 1, 1)]
         {
             assert_ne!(base, other);
+        }
+        assert_eq!(base.to_string().parse::<ChunkId>().unwrap(), base);
+        for bad in ["", "chunk-", "chunk-é", "12", "chunk-zz345678901234567890123456789012"] {
+            assert!(bad.parse::<ChunkId>().is_err(), "{bad}");
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The nouns and seams every other crate speaks in.
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
-//! [`Encoder`], [`Retriever`], [`Reasoner`] and [`Clock`] are the only seams between crates.
-//! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor
+//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Reasoner`] and [`Clock`] are the only seams
+//! between crates. Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor
 //! library or a network.
 
 pub mod answer;
 mod chunk;
+mod corpus;
 mod document;
 mod error;
 pub mod fusion;
@@ -16,20 +17,26 @@ pub mod placement;
 mod query;
 mod seam;
 mod settings;
+mod shard;
 mod span;
 mod time;
 
 pub use answer::{Answer, Citation, Cost, Outcome, TraceEvent};
 pub use chunk::{Chunk, ChunkId};
+pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
 pub use error::{Error, ErrorKind, Violation, Violations};
 pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use limits::Limits;
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
-    Clock, Embedding, Encoder, Priority, Reading, Reasoner, Retrieved, Retriever, SystemClock,
-    TextKind,
+    Accepting, Clock, Corpora, Embedding, Encoder, Priority, Reading, Reasoner, Retrieved,
+    Retriever, Shard, SystemClock, TextKind,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
+pub use shard::{
+    Accepted, CandidateQuery, Candidates, Counts, DocumentState, DocumentStatus, FailureStatus,
+    Forgotten, Hit, ListQuery, Stage, StoredDocument,
+};
 pub use span::Span;
 pub use time::Timestamp;

@@ -1,11 +1,17 @@
 //! The traits between crates: each has at least two real implementations.
 
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 
 use crate::answer::Cost;
-use crate::{Citation, EncoderIdentity, Error, Evidence, Query, ShardIndex, Span, Timestamp};
+use crate::{
+    Accepted, CandidateQuery, Candidates, Citation, Corpus, CorpusName, CorpusSettings, Counts,
+    Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence, Forgotten, ListQuery,
+    Query, ShardIndex, Span, StoredDocument, Timestamp,
+};
 
 /// What a text is to its encoder; some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +65,115 @@ pub trait Encoder: Send + Sync {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error>;
+}
+
+/// Resolves once a document that a shard had room for is committed and synced, or was not accepted.
+pub type Accepting = Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>;
+
+/// One shard of a corpus, in this process or on another machine.
+///
+/// Every call may be repeated: what was done already is not done twice. Besides the errors named at
+/// each call all of them fail with [`crate::ErrorKind::Unavailable`] while the shard moves or
+/// restarts, and with [`crate::ErrorKind::DeadlineExceeded`].
+#[async_trait]
+pub trait Shard: Send + Sync {
+    /// Which shard of its corpus this is.
+    fn index(&self) -> ShardIndex;
+
+    /// Waits until the shard has room for the document. What this returns resolves once the
+    /// document is committed and synced.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Exhausted`] if there was no room in time. An error of the returned
+    /// future does not say that nothing was accepted: offering the document again is safe.
+    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error>;
+
+    /// Forgets documents, down to the bytes on disk; answers for each id what was removed, in order.
+    ///
+    /// # Errors
+    /// Asking again finishes what was begun.
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error>;
+
+    /// The candidates of a search.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Exhausted`] when too many searches run.
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error>;
+
+    /// A document and its state: the version that searches find, or else the newest; `None` if there
+    /// is none of that id.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::DataLoss`] if its text cannot be read back.
+    async fn document(
+        &self,
+        id: &DocumentId,
+        deadline: Instant,
+    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error>;
+
+    /// A page of documents, by id.
+    ///
+    /// # Errors
+    /// Those of the shard.
+    async fn list(
+        &self,
+        query: &ListQuery,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error>;
+
+    /// Totals.
+    ///
+    /// # Errors
+    /// Those of the shard.
+    async fn counts(&self, deadline: Instant) -> Result<Counts, Error>;
+
+    /// Does what maintenance the tables want, now.
+    ///
+    /// # Errors
+    /// Those of the tables.
+    async fn maintain(&self, deadline: Instant) -> Result<(), Error>;
+}
+
+/// The corpora that can be reached.
+#[async_trait]
+pub trait Corpora: Send + Sync {
+    /// Makes a corpus.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`]; [`crate::ErrorKind::AlreadyExists`]; those of the storage.
+    async fn create(
+        &self,
+        settings: CorpusSettings,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error>;
+
+    /// The corpus of that name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NotFound`].
+    async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error>;
+
+    /// Up to `limit` corpora whose names come after `after`, by name.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    async fn list(
+        &self,
+        after: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<Corpus>>, Error>;
+
+    /// Deletes a corpus with everything in it; answers how many documents it held.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NotFound`]; those of the storage, after which the deletion is finished
+    /// later.
+    async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error>;
 }
 
 /// What a search over all shards found.

@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use clew_core::{DocumentId, Recipe, Timestamp, Version};
+use clew_core::{Counts, DocumentId, DocumentStatus, ListQuery, Recipe, Timestamp, Version};
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::record::{DocumentRecord, Facts};
-use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery};
+use crate::status::DueDocument;
 
 /// Every document of a shard.
 #[derive(Clone, Debug)]
@@ -154,11 +154,10 @@ fn waits(record: &DocumentRecord, wanted: Recipe) -> Option<Version> {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ContentHash, ErrorKind};
+    use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Stage};
 
     use super::*;
     use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
-    use crate::status::{DocumentState, FailureStatus, Stage};
 
     const WANTED: Recipe = Recipe(1);
 

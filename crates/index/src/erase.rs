@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clew_core::DocumentId;
+use clew_core::{DocumentId, Forgotten};
 use lancedb::datafusion::prelude::Expr;
 
 use crate::error::{Error, Result};
@@ -16,21 +16,6 @@ use crate::table::Stored;
 
 /// Most documents swept in one round, so that other writes get their turn.
 const SWEEP_DOCUMENTS: usize = 1_000;
-
-/// What forgetting a document removed. All zero: there was nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Forgotten {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Accepted versions.
-    pub versions: u64,
-    /// Chunks.
-    pub chunks: u64,
-    /// Recorded failures.
-    pub failures: u64,
-    /// Bytes of the versions' texts.
-    pub bytes: u64,
-}
 
 impl Shard {
     /// Forgets documents: when this returns no search finds them and no restart brings them back.

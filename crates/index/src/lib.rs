@@ -55,7 +55,6 @@ mod status;
 mod table;
 mod write;
 
-pub use erase::Forgotten;
 pub use error::{Cause, Error, Result};
 pub use location::Location;
 pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
@@ -63,11 +62,7 @@ pub use place::Place;
 pub use reader::ShardReader;
 pub use registry::Registry;
 pub use schema::TableKind;
-pub use search::{CandidateQuery, Candidates, Hit};
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
-pub use status::{
-    Counts, DocumentState, DocumentStatus, DueDocument, FailureStatus, ListQuery, Stage,
-    StoredDocument,
-};
+pub use status::DueDocument;
 pub use table::TableStatistics;
-pub use write::{Accepted, Committed, DerivedDocument, EmbeddedChunk, Failure};
+pub use write::{Committed, DerivedDocument, EmbeddedChunk, Failure};

@@ -3,7 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use clew_core::{DocumentId, Timestamp, Version};
+use clew_core::{
+    CandidateQuery, Candidates, Counts, DocumentId, DocumentStatus, ListQuery, StoredDocument,
+    Timestamp, Version,
+};
 use lancedb::query::QueryBase;
 use tokio::sync::watch;
 
@@ -12,9 +15,9 @@ use crate::fence::Fence;
 use crate::filter;
 use crate::rows::Rows;
 use crate::schema::TableKind;
-use crate::search::{self, CandidateQuery, Candidates};
+use crate::search;
 use crate::snapshot::Snapshot;
-use crate::status::{Counts, DocumentStatus, DueDocument, ListQuery, StoredDocument};
+use crate::status::DueDocument;
 use crate::table::{run, scan};
 
 /// Reads a shard. Cheap to clone; never waits for the writer.
@@ -58,7 +61,7 @@ impl ShardReader {
     /// # Errors
     /// [`crate::Error::Invalid`] if the mode needs a vector and there is none or a bad one;
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
-    pub async fn candidates(&self, query: &CandidateQuery<'_>) -> Result<Candidates> {
+    pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
         search::candidates(self.snapshot(), query).await
     }
 

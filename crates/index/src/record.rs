@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use clew_core::{ContentHash, DocumentId, ErrorKind, Recipe, Timestamp, Version};
-
-use crate::status::{DocumentState, DocumentStatus, FailureStatus};
+use clew_core::{
+    ContentHash, DocumentId, DocumentState, DocumentStatus, ErrorKind, FailureStatus, Recipe,
+    Timestamp, Version,
+};
 
 /// A row of `sources`, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,6 +208,8 @@ pub(crate) fn kind_of_name(name: &str) -> Option<ErrorKind> {
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Stage;
+
     use super::*;
 
     const WANTED: Recipe = Recipe(7);
@@ -276,7 +279,7 @@ mod tests {
     fn a_failure_counts_only_for_the_version_and_recipe_it_is_of() {
         let mut facts = record(&[2], &[]).facts;
         let status = FailureStatus {
-            stage: crate::Stage::Embedding,
+            stage: Stage::Embedding,
             attempts: 3,
             kind: ErrorKind::Unavailable,
             message: String::new(),

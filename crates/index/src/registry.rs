@@ -21,6 +21,8 @@ use crate::place::{Place, on_files};
 
 const CORPORA: &str = "corpora";
 const SETTINGS: &str = "settings.json";
+/// An empty file in the folder of a corpus that is to be deleted.
+const RETIRED: &str = "retired";
 /// Begin names of folders that are no corpora; no corpus name begins with a dot.
 const BEING_MADE: &str = ".making-";
 const DELETED: &str = ".deleted-";
@@ -70,7 +72,10 @@ impl Registry {
     /// [`Error::CorpusNotFound`]; [`Error::Corrupt`] if its settings cannot be read back.
     pub async fn get(&self, name: &CorpusName) -> Result<CorpusSettings> {
         let folder = self.corpus_folder(name);
-        let read = on_files("read the corpus' settings", move || read_settings(&folder)).await?;
+        let read = on_files("read the corpus' settings", move || {
+            if folder.join(RETIRED).exists() { Ok(None) } else { read_settings(&folder) }
+        });
+        let read = read.await?;
         read.ok_or_else(|| Error::CorpusNotFound(name.clone()))?
             .map_err(|source| damaged(name, source))
     }
@@ -80,17 +85,8 @@ impl Registry {
     /// # Errors
     /// [`Error::Corrupt`] if settings of one cannot be read back.
     pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
-        let folder = self.folder.clone();
-        let mut names = on_files("list the corpora", move || {
-            let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name()));
-            names.collect::<io::Result<Vec<_>>>()
-        })
-        .await?;
-        names.sort();
         let mut corpora = Vec::new();
-        for name in names {
-            // Anything that is not a corpus' name is not ours.
-            let Some(Ok(name)) = name.to_str().map(str::parse::<CorpusName>) else { continue };
+        for name in self.names().await? {
             match self.get(&name).await {
                 // Another process deleted it since it was listed.
                 Err(Error::CorpusNotFound(_)) => {}
@@ -98,6 +94,52 @@ impl Registry {
             }
         }
         Ok(corpora)
+    }
+
+    /// Names of the folders that corpora may lie in, in order.
+    async fn names(&self) -> Result<Vec<CorpusName>> {
+        let folder = self.folder.clone();
+        let names = on_files("list the corpora", move || {
+            let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name()));
+            names.collect::<io::Result<Vec<_>>>()
+        });
+        // Anything that is not a corpus' name is not ours.
+        let names = names.await?.into_iter().filter_map(|name| name.to_str()?.parse().ok());
+        let mut names: Vec<CorpusName> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Begins to delete a corpus that other processes use: from now on it is neither listed nor found,
+    /// also after a crash, so that its owners close its shards. [`Registry::delete`] ends it.
+    ///
+    /// # Errors
+    /// [`Error::CorpusNotFound`]; [`Error::Unavailable`] and [`Error::DiskFull`] from the file
+    /// system.
+    pub async fn retire(&self, name: &CorpusName) -> Result<()> {
+        self.get(name).await?;
+        let mark = self.corpus_folder(name).join(RETIRED);
+        on_files("retire the corpus", move || durable::write_file(&mark, b"")).await
+    }
+
+    /// Corpora that were retired and are not deleted yet, with how long ago that was.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
+        let mut retired = Vec::new();
+        for name in self.names().await? {
+            let folder = self.corpus_folder(&name);
+            let read = on_files("read the corpus' settings", move || {
+                let Some(age) = age(&folder.join(RETIRED))? else { return Ok(None) };
+                Ok(read_settings(&folder)?.map(|settings| (settings, age)))
+            });
+            // Damaged settings do not say which shards there are; such a corpus stays for a person.
+            if let Some((Ok(settings), age)) = read.await? {
+                retired.push((settings, age));
+            }
+        }
+        Ok(retired)
     }
 
     /// Deletes a corpus with all that belongs to it. Its shards must be closed before, everywhere.
@@ -197,6 +239,16 @@ fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusS
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(folder.exists().then(|| Err(error.into())))
         }
+        Err(error) => Err(error),
+    }
+}
+
+/// How long ago a file was written; `None` if it is not there.
+fn age(file: &Path) -> io::Result<Option<Duration>> {
+    match fs::metadata(file) {
+        // A clock that was set back makes it new.
+        Ok(found) => Ok(Some(found.modified()?.elapsed().unwrap_or_default())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -305,6 +357,28 @@ mod tests {
             assert_eq!(deleted.iter().filter(|&&deleted| deleted).count(), 1);
         }
         assert_eq!(fs::read_dir(folder.path().join(CORPORA)).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_retired_corpus_is_gone_for_everyone_and_deleted_by_anyone() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        corpora.create(&settings("a")).await.unwrap();
+        let name = "a".parse().unwrap();
+        corpora.retire(&name).await.unwrap();
+        let other = registry(folder.path()).await;
+        assert!(other.list().await.unwrap().is_empty());
+        assert!(matches!(other.get(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(other.retire(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(other.create(&settings("a")).await, Err(Error::CorpusExists(_))));
+        let retired = other.retired().await.unwrap();
+        assert_eq!(
+            retired.iter().map(|(settings, _)| settings).collect::<Vec<_>>(),
+            [&settings("a")]
+        );
+        other.delete(&name).await.unwrap();
+        assert!(corpora.retired().await.unwrap().is_empty());
+        corpora.create(&settings("a")).await.unwrap();
     }
 
     #[tokio::test]

@@ -9,14 +9,13 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
-    Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, MediaType, Recipe, Span,
-    Timestamp, Version,
+    Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, FailureStatus, MediaType,
+    Recipe, Span, Stage, StoredDocument, Timestamp, Version,
 };
 
 use crate::error::{Error, Result};
 use crate::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
 use crate::schema::{TableKind, attribute_item, column};
-use crate::status::{FailureStatus, Stage, StoredDocument};
 use crate::write::{DerivedDocument, EmbeddedChunk};
 
 /// A row of `chunks` without its text.

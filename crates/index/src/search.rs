@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Float32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{ChunkId, DocumentId, Filter, Grouping, SearchMode, Span, Timestamp, Version};
+use clew_core::{CandidateQuery, Candidates, ChunkId, DocumentId, Grouping, Hit, SearchMode};
 use futures::{TryFutureExt, TryStreamExt};
 use lancedb::DistanceType;
 use lancedb::Table;
@@ -39,66 +39,10 @@ const ROW: &str = "_rowid";
 const DISTANCE: &str = "_distance";
 const SCORE: &str = "_score";
 
-/// A search of one shard.
-#[derive(Clone, Copy, Debug)]
-pub struct CandidateQuery<'a> {
-    /// The words.
-    pub text: &'a str,
-    /// Their embedding, `[dimension]`; needed where the mode uses embeddings.
-    pub vector: Option<&'a [f32]>,
-    /// Which rankings are wanted.
-    pub mode: SearchMode,
-    /// What may be found.
-    pub filter: &'a Filter,
-    /// Whether chunks or documents are ranked.
-    pub grouping: Grouping,
-    /// Most candidates wanted of each ranking.
-    pub limit: usize,
-    /// Whether to compare every vector instead of asking the vector index.
-    pub exact: bool,
-}
-
-/// The rankings of one shard, best first. A ranking that was not asked for is empty.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Candidates {
-    /// By cosine similarity.
-    pub dense: Vec<Hit>,
-    /// By BM25 (k1 = 1.2, b = 0.75). Where documents are ranked by words alone, the score is that of
-    /// the whole document, title and text; otherwise that of its best chunk.
-    pub sparse: Vec<Hit>,
-    /// The BM25 score that no row can reach, if the text index knows words of the query; the share
-    /// of it that a score is can be compared across queries and shards.
-    pub attainable: Option<f32>,
-}
-
-/// A chunk that was found. Where documents are ranked it stands for its document, which comes once
-/// in a ranking.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
-    /// The chunk.
-    pub chunk_id: ChunkId,
-    /// Its document.
-    pub document_id: DocumentId,
-    /// The live version of the document.
-    pub version: Version,
-    /// Position among the document's chunks, from 0.
-    pub ordinal: u32,
-    /// Where it lies in the document's text.
-    pub span: Span,
-    /// The passage.
-    pub text: String,
-    /// The document's title; may be empty.
-    pub title: String,
-    /// When what it tells of happened.
-    pub event_time: Option<Timestamp>,
-    /// Score of its ranking.
-    pub score: f32,
-}
-
 /// The best chunks or documents for a query on a snapshot.
 pub(crate) async fn candidates(
     snapshot: Arc<Snapshot>,
-    query: &CandidateQuery<'_>,
+    query: &CandidateQuery,
 ) -> Result<Candidates> {
     let search = Search { snapshot, query };
     let dense = match query.mode.uses_embeddings() {
@@ -137,13 +81,13 @@ enum Ranking<'a> {
 /// A query on a snapshot.
 struct Search<'a> {
     snapshot: Arc<Snapshot>,
-    query: &'a CandidateQuery<'a>,
+    query: &'a CandidateQuery,
 }
 
 impl Search<'_> {
     async fn dense(&self) -> Result<Vec<Ranked>> {
         let dimension = self.snapshot.dimension as usize;
-        let vector = match self.query.vector {
+        let vector = match self.query.vector.as_deref() {
             Some(vector) if vector.len() == dimension && is_direction(vector) => vector,
             Some(vector) => {
                 return Err(Error::invalid(
@@ -170,7 +114,7 @@ impl Search<'_> {
             let rows = match ranking {
                 Ranking::Nearest(vector) => self.nearest(vector, limit).await?,
                 Ranking::Matching => {
-                    self.matching_chunks(filter::of_filter(self.query.filter), limit).await?
+                    self.matching_chunks(filter::of_filter(&self.query.filter), limit).await?
                 }
             };
             let is_exhausted = rows.len() < limit;
@@ -207,7 +151,7 @@ impl Search<'_> {
         let failed = || failed(TableKind::Chunks, Operation::Search);
         let mut query =
             self.snapshot.chunks.query().select(key_columns(DISTANCE)).limit(limit).with_row_id();
-        if let Some(allowed) = filter::of_filter(self.query.filter) {
+        if let Some(allowed) = filter::of_filter(&self.query.filter) {
             query = query.only_if_expr(allowed);
         }
         let mut query = query
@@ -232,7 +176,7 @@ impl Search<'_> {
     async fn matching_chunks(&self, allowed: Option<Expr>, limit: usize) -> Result<Vec<Ranked>> {
         let select = key_columns(SCORE);
         let table = &self.snapshot.chunks;
-        let words = Words { text: self.query.text, column: column::KEY_TEXT, allowed, limit };
+        let words = Words { text: &self.query.text, column: column::KEY_TEXT, allowed, limit };
         let batches = matching(TableKind::Chunks, table, words, select).await?;
         ranked_rows(&batches, SCORE, |score| score)
     }
@@ -249,7 +193,7 @@ impl Search<'_> {
             true => (TableKind::Sources, &self.snapshot.sources),
             false => (TableKind::Chunks, &self.snapshot.chunks),
         };
-        attainable_score(kind, table, self.query.text).await
+        attainable_score(kind, table, &self.query.text).await
     }
 
     /// Ranks documents by their whole text, then finds the best chunk of each to show.
@@ -282,9 +226,9 @@ impl Search<'_> {
         let mut limit = wanted;
         loop {
             let words = Words {
-                text: self.query.text,
+                text: &self.query.text,
                 column: column::CONTENT,
-                allowed: filter::of_filter(self.query.filter),
+                allowed: filter::of_filter(&self.query.filter),
                 limit,
             };
             let select = Select::columns(&[column::DOCUMENT_ID, column::VERSION, SCORE]);

@@ -374,10 +374,11 @@ impl Stored {
             delete_unverified: true,
             ..CleanupPolicy::default()
         };
-        let explained = async {
+        // Boxed: the engine's future is large, and lies in those of all callers.
+        let explained = Box::pin(async {
             let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
             Ok(cleanup.explain().await?)
-        };
+        });
         let explained = self.run(Operation::Prune, explained).await?;
         let (mut manifests, mut files) = (Vec::new(), Vec::new());
         for file in explained.candidate_files {

@@ -2,26 +2,19 @@
 
 use std::collections::HashSet;
 
-use clew_core::{Chunk, Document, DocumentId, ErrorKind, Recipe, Timestamp, Version};
+use clew_core::{
+    Accepted, Chunk, Document, DocumentId, ErrorKind, FailureStatus, Recipe, Stage, StoredDocument,
+    Timestamp, Version,
+};
 
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
 use crate::rows;
 use crate::shard::Shard;
-use crate::status::{FailureStatus, Stage, StoredDocument};
 
 /// Most bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;
-
-/// What became of a document that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Accepted {
-    /// Its version.
-    pub version: Version,
-    /// Whether that version was there already, with the same content.
-    pub unchanged: bool,
-}
 
 /// A chunk and its embedding.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,8 +2,10 @@
 
 pub mod corpus;
 pub mod encoder;
+pub mod generator;
 pub mod ingest;
 pub mod query;
+pub mod shard;
 
 use clew_core::{CorpusName, DocumentId, Error, Timestamp, Violations};
 

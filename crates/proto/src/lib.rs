@@ -14,6 +14,15 @@ pub use status::{ERROR_DOMAIN, from_status, to_status};
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");
 
+/// Package `clew.cluster.v1`.
+pub mod cluster {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.cluster.v1.rs");
+    }
+}
+
 /// Package `clew.corpus.v1`.
 pub mod corpus {
     /// Version 1.
@@ -32,6 +41,15 @@ pub mod encoder {
     }
 }
 
+/// Package `clew.generator.v1`.
+pub mod generator {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.generator.v1.rs");
+    }
+}
+
 /// Package `clew.ingest.v1`.
 pub mod ingest {
     /// Version 1.
@@ -47,5 +65,14 @@ pub mod query {
     #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
     pub mod v1 {
         include!("generated/clew.query.v1.rs");
+    }
+}
+
+/// Package `clew.shard.v1`.
+pub mod shard {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.shard.v1.rs");
     }
 }

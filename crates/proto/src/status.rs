@@ -135,6 +135,11 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "BROKEN_MODEL",
         "DEVICE_FAILED",
         "SHUTTING_DOWN",
+        "NOT_OWNER",
+        "SHARD_OPENING",
+        "CORPUS_CHANGED",
+        "DOCUMENT_REPLACED",
+        "NO_MEMBER",
         "NO_PEER",
         "PEER_LOST",
     ];

@@ -1,7 +1,7 @@
 //! Every wait is bounded by the deadline of the request it serves.
 
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clew_core::Error;
 use ractor::rpc::CallResult;
@@ -48,4 +48,49 @@ pub fn restarting(doing: &str) -> Error {
         "SHARD_RESTARTING",
         format!("the shard is restarting while {doing}; retry"),
     )
+}
+
+/// The deadline of a request: what its caller says (`grpc-timeout`), less a margin for the way back,
+/// else `default` from now on.
+pub fn of_request<T>(request: &tonic::Request<T>, default: Duration) -> Instant {
+    let said = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
+    let patience = said
+        .and_then(parse_grpc_timeout)
+        .map_or(default, |said| said - (said / 20).min(Duration::from_millis(50)));
+    Instant::now() + patience.min(MAX_PATIENCE)
+}
+
+/// Longest deadline that is honoured: a request holds its permits no longer.
+const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// Parses the gRPC timeout header: up to eight digits and a unit.
+fn parse_grpc_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let amount: u64 = digits.parse().ok()?;
+    match unit {
+        "H" => Some(Duration::from_secs(amount * 3600)),
+        "M" => Some(Duration::from_secs(amount * 60)),
+        "S" => Some(Duration::from_secs(amount)),
+        "m" => Some(Duration::from_millis(amount)),
+        "u" => Some(Duration::from_micros(amount)),
+        "n" => Some(Duration::from_nanos(amount)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grpc_timeouts_parse() {
+        assert_eq!(parse_grpc_timeout("2S"), Some(Duration::from_secs(2)));
+        assert_eq!(parse_grpc_timeout("150m"), Some(Duration::from_millis(150)));
+        for bad in ["", "S", "12", "123456789S", "-1S", "1é"] {
+            assert_eq!(parse_grpc_timeout(bad), None, "{bad}");
+        }
+    }
 }

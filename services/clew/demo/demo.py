@@ -67,4 +67,5 @@ def main():
     print(f"  {os.path.relpath(os.environ['CLEW'])} ask --data-dir {DATA} --corpus demo 'QUESTION'")
 
 
-main()
+if __name__ == "__main__":
+    main()

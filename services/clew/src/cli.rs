@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp,
 };
@@ -76,6 +77,8 @@ pub enum Command {
     Forget(Forget),
     /// Show what a corpus holds and what waits or failed.
     Status(Status),
+    /// Show and steer a cluster, through any of its gateways (--endpoint).
+    Cluster(Cluster),
     /// Measure quality on public data sets.
     Eval(Eval),
     /// Measure speed on this machine.
@@ -93,6 +96,7 @@ impl Command {
             Self::Ask(arguments) => arguments.print.json,
             Self::Forget(arguments) => arguments.print.json,
             Self::Status(arguments) => arguments.print.json,
+            Self::Cluster(arguments) => arguments.json,
             Self::Eval(_) => false,
             Self::Bench(arguments) => arguments.json,
         }
@@ -105,6 +109,11 @@ pub struct Serve {
     /// Address to listen on [default: 127.0.0.1:7421]; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
+    /// Roles of this node in a cluster, with commas between them: gateway, retriever, encoder,
+    /// generator. The others are reached through the configured cluster (`cluster.redis` or
+    /// `cluster.members`). Without it all roles run here and no cluster is needed.
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    pub roles: Vec<Role>,
     /// Print the effective configuration and end.
     #[arg(long)]
     pub print_config: bool,
@@ -353,6 +362,30 @@ pub struct Eval {
 pub enum EvalAction {
     /// Recall, NDCG and MRR of retrieval.
     Retrieval(EvalRetrieval),
+}
+
+/// Arguments of `cluster`.
+#[derive(Debug, Args)]
+pub struct Cluster {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: ClusterAction,
+}
+
+/// What to see or do.
+#[derive(Debug, Subcommand)]
+pub enum ClusterAction {
+    /// What runs on each node: supervisors, pools, peers and queues, with restarts.
+    Tree,
+    /// The members, and the shards with their owners.
+    Topology,
+    /// Have a node hand over its work and take none.
+    Drain {
+        /// Name of the node.
+        node: String,
+    },
 }
 
 /// Arguments of `eval retrieval`.

@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod bench;
+pub mod cluster;
 pub mod corpus;
 pub mod eval;
 pub mod forget;

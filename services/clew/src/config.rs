@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
+use clew_cluster::ClusterConfig;
 use clew_core::Error;
 use clew_gateway::GatewayConfig;
+use clew_generator::GeneratorConfig;
 use clew_memory_encoder::EncoderConfig;
+use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::RetrieverConfig;
+use clew_runtime::peer::PeerConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Shared;
@@ -27,6 +31,14 @@ pub struct NodeConfig {
     pub retriever: RetrieverConfig,
     /// What clients may ask.
     pub gateway: GatewayConfig,
+    /// Reading evidence for other nodes.
+    pub generator: GeneratorConfig,
+    /// How this node finds others; by default it is alone.
+    pub cluster: ClusterConfig,
+    /// How others are reached.
+    pub peers: PeerConfig,
+    /// Embedding on other nodes.
+    pub remote_encoder: RemoteEncoderConfig,
 }
 
 impl Default for NodeConfig {
@@ -38,6 +50,10 @@ impl Default for NodeConfig {
             encoder: EncoderConfig::default(),
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
+            generator: GeneratorConfig::default(),
+            cluster: ClusterConfig::default(),
+            peers: PeerConfig::default(),
+            remote_encoder: RemoteEncoderConfig::default(),
         }
     }
 }
@@ -81,6 +97,10 @@ impl NodeConfig {
         }
         self.encoder.validate()?;
         self.retriever.validate()?;
-        self.gateway.validate()
+        self.gateway.validate()?;
+        self.generator.validate()?;
+        self.remote_encoder.validate()?;
+        self.cluster.validate()?;
+        self.peers.validate()
     }
 }

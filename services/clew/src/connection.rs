@@ -51,7 +51,7 @@ impl Connection {
     /// Starts a node in this process and connects to it.
     pub async fn embed(config: &NodeConfig) -> anyhow::Result<Self> {
         let node = RunningNode::start(config).await?;
-        let server = clew_gateway::router(node.node.clone()).await?;
+        let server = clew_gateway::router(node.backends.clone()).await?;
         let (connect, incoming) = mpsc::channel::<std::io::Result<DuplexStream>>(1);
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(server.serve(ReceiverStream::new(incoming), async {

@@ -7,6 +7,7 @@ mod connection;
 mod node;
 mod output;
 mod progress;
+mod roles;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
         Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
         Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
+        Command::Cluster(arguments) => command::cluster::run(&shared, arguments, output).await,
         Command::Eval(arguments) => command::eval::run(&shared, arguments, output).await,
         Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,
     }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Clock, Encoder, Error, ErrorKind, Limits, SystemClock};
-use clew_gateway::Node;
+use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
+use clew_gateway::Backends;
 use clew_memory_encoder::EncoderPool;
 use clew_model::EmbeddingModel;
 use clew_reason::Extractive;
@@ -19,7 +19,8 @@ const DEFAULT_MODEL: &str = ".cache/models/all-MiniLM-L6-v2";
 /// A node that runs.
 pub struct RunningNode {
     /// What the services share.
-    pub node: Arc<Node>,
+    pub backends: Arc<Backends>,
+    retriever: Arc<Retriever>,
     /// The encoder, for its counters.
     pub encoder: Arc<EncoderPool>,
     shutdown: Duration,
@@ -42,8 +43,9 @@ impl RunningNode {
             config.retriever.clone(),
         )
         .await?;
-        let node = Node {
-            retriever: Arc::new(retriever),
+        let retriever = Arc::new(retriever);
+        let backends = Backends {
+            corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: Arc::clone(&seam),
             reasoner: Arc::new(Extractive::new(seam)),
             clock,
@@ -51,7 +53,7 @@ impl RunningNode {
             config: config.gateway.clone(),
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);
-        Ok(Self { node: Arc::new(node), encoder, shutdown })
+        Ok(Self { backends: Arc::new(backends), retriever, encoder, shutdown })
     }
 
     /// Finishes what was accepted and ends the actors.
@@ -59,7 +61,7 @@ impl RunningNode {
     /// # Errors
     /// [`ErrorKind::DeadlineExceeded`] if it was cut short; nothing accepted is lost.
     pub async fn stop(self) -> Result<(), Error> {
-        let stopped = self.node.retriever.stop(self.shutdown).await;
+        let stopped = self.retriever.stop(self.shutdown).await;
         self.encoder.stop().await;
         stopped
     }

@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use clew_core::{Chunking, CorpusSettings, Error};
-use clew_index::Counts;
+use clew_core::{Chunking, Corpus, CorpusSettings, Counts, Error};
 use clew_proto::convert::Page;
 use clew_proto::convert::corpus::{NewCorpus, corpus_to_wire};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::corpus::v1::corpus_service_server::CorpusService;
 use clew_proto::to_status;
-use clew_retriever::Corpus;
 use tonic::{Request, Response, Status};
 
-use crate::Node;
+use crate::Backends;
 
 /// The handler.
 pub(crate) struct Corpora {
-    pub node: Arc<Node>,
+    pub backends: Arc<Backends>,
 }
 
 /// Counts for the wire.
@@ -36,21 +34,21 @@ pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
 impl Corpora {
     async fn describe(&self, corpus: &Corpus, deadline: Instant) -> Result<wire::Corpus, Error> {
         let counts = corpus.counts(deadline).await?;
-        Ok(corpus_to_wire(corpus.settings().clone(), counts_to_wire(&counts)))
+        Ok(corpus_to_wire(corpus.settings().clone(), Some(counts_to_wire(&counts))))
     }
 
     async fn create(
         &self,
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<wire::CreateCorpusResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
+        let deadline = self.backends.config.deadline(&request);
         let NewCorpus { name, shards, chunking } = request.into_inner().try_into()?;
-        let encoder = self.node.encoder.identity().clone();
+        let encoder = self.backends.encoder.identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
-        let created_at = self.node.clock.now();
+        let created_at = self.backends.clock.now();
         let settings = CorpusSettings { name, shards, chunking, encoder, created_at };
-        settings.check(&self.node.limits)?;
-        let corpus = self.node.retriever.create(settings).await?;
+        settings.check(&self.backends.limits)?;
+        let corpus = self.backends.corpora.create(settings, deadline).await?;
         let corpus = Some(self.describe(&corpus, deadline).await?);
         Ok(wire::CreateCorpusResponse { corpus })
     }
@@ -59,8 +57,9 @@ impl Corpora {
         &self,
         request: Request<wire::GetCorpusRequest>,
     ) -> Result<wire::GetCorpusResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
-        let corpus = self.node.corpus(&request.into_inner().name.parse()?)?;
+        let deadline = self.backends.config.deadline(&request);
+        let name = request.into_inner().name.parse()?;
+        let corpus = self.backends.corpora.get(&name, deadline).await?;
         let corpus = Some(self.describe(&corpus, deadline).await?);
         Ok(wire::GetCorpusResponse { corpus })
     }
@@ -69,10 +68,10 @@ impl Corpora {
         &self,
         request: Request<wire::ListCorporaRequest>,
     ) -> Result<wire::ListCorporaResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
+        let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
         let page = Page::from_wire(request.page_size, &request.page_token)?;
-        let found = self.node.retriever.list(&page.after, page.size);
+        let found = self.backends.corpora.list(&page.after, page.size, deadline).await?;
         let next_page_token = match found.last() {
             Some(last) if found.len() == page.size => {
                 Page::token_after(last.settings().name.as_str())
@@ -87,10 +86,7 @@ impl Corpora {
                 Err(error) => {
                     let name = &corpus.settings().name;
                     tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
-                    wire::Corpus {
-                        counts: None,
-                        ..corpus_to_wire(corpus.settings().clone(), wire::CorpusCounts::default())
-                    }
+                    corpus_to_wire(corpus.settings().clone(), None)
                 }
             });
         }
@@ -101,9 +97,9 @@ impl Corpora {
         &self,
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<wire::DeleteCorpusResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
+        let deadline = self.backends.config.deadline(&request);
         let name = request.into_inner().name.parse()?;
-        let documents = self.node.retriever.delete(&name, deadline).await?;
+        let documents = self.backends.corpora.delete(&name, deadline).await?;
         Ok(wire::DeleteCorpusResponse { documents })
     }
 }

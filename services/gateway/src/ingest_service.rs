@@ -4,20 +4,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, DocumentId, Error};
-use clew_index::{DocumentState, DocumentStatus, ListQuery};
+use clew_core::{
+    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, Forgotten, ListQuery,
+};
 use clew_proto::convert::ingest as convert;
 use clew_proto::convert::{Page, document_id, timestamp_to_wire};
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::to_status;
-use clew_retriever::Corpus;
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::Node;
+use crate::Backends;
 use crate::corpus_service::counts_to_wire;
 
 mod assemble;
@@ -27,7 +27,7 @@ use assemble::{Assembled, Assembler};
 
 /// The handler.
 pub(crate) struct Ingestion {
-    pub node: Arc<Node>,
+    pub backends: Arc<Backends>,
 }
 
 /// How long one document of a stream may take from its arrival to its acknowledgement.
@@ -38,49 +38,48 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const TEXT_PART_BYTES: usize = 1 << 20;
 
 impl Ingestion {
-    fn corpus(&self, name: &str) -> Result<Arc<Corpus>, Error> {
-        self.node.corpus(&name.parse::<CorpusName>()?)
+    async fn corpus(&self, name: &str, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        self.backends.corpora.get(&name.parse()?, deadline).await
     }
 
     /// Reads documents off the stream, waits for room for each, and answers in order. Nothing is
     /// read ahead beyond the window and the shards' queues, so a fast producer is slowed down by
     /// the connection's flow control.
     fn ingest(&self, requests: Streaming<wire::IngestRequest>) -> IngestStream {
-        let node = Arc::clone(&self.node);
-        let assembler = Assembler::new(requests, node.limits);
+        let backends = Arc::clone(&self.backends);
+        let assembler = Assembler::new(requests, backends.limits);
         let pending = futures::stream::unfold(Some(assembler), move |assembler| {
-            let node = Arc::clone(&node);
+            let backends = Arc::clone(&backends);
             async move {
                 let mut assembler = assembler?;
                 match assembler.next().await {
                     None => None,
                     Some(Ok(assembled)) => {
-                        let accepting = admit(&node, assembled).await;
-                        Some((accepting, Some(assembler)))
+                        let offered = offer(&backends, assembled).await;
+                        Some((offered, Some(assembler)))
                     }
-                    Some(Err(broken)) => Some((Accepting::Broken(broken), None)),
+                    Some(Err(broken)) => Some((Offered::Broken(broken), None)),
                 }
             }
         });
-        pending.map(Accepting::finish).buffered(self.node.config.ingest_window).boxed()
+        pending.map(Offered::finish).buffered(self.backends.config.ingest_window).boxed()
     }
 
     async fn get(
         &self,
         request: Request<wire::GetDocumentRequest>,
     ) -> Result<wire::GetDocumentResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
+        let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus)?;
+        let corpus = self.corpus(&request.corpus, deadline).await?;
         let id = document_id("document_id", &request.document_id)?;
-        let reader = corpus.shard_of(&id).reader(deadline).await?;
-        let (Some(stored), Some(status)) = (reader.get(&id).await?, reader.status(&id)) else {
-            return Err(Error::not_found("document", &id));
-        };
+        let found = corpus.shard_of(&id).document(&id, deadline).await?;
+        let (stored, status) = found.ok_or_else(|| Error::not_found("document", &id))?;
         let mut document = stored.document;
-        document.text = text_part(&document.text, request.text_offset)?.to_owned();
         let mut state = status_to_wire(&status);
         state.version = stored.version.0;
+        state.text_bytes = document.text.len() as u64;
+        document.text = text_part(&document.text, request.text_offset)?.to_owned();
         Ok(wire::GetDocumentResponse {
             document: Some(convert::document_to_wire(document)),
             state: Some(state),
@@ -91,9 +90,9 @@ impl Ingestion {
         &self,
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<wire::ListDocumentsResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
+        let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus)?;
+        let corpus = self.corpus(&request.corpus, deadline).await?;
         let page = Page::from_wire(request.page_size, &request.page_token)?;
         let after = match page.after.as_str() {
             "" => None,
@@ -105,10 +104,9 @@ impl Ingestion {
         };
         let mut found = Vec::new();
         for shard in corpus.shards() {
-            let reader = shard.reader(deadline).await?;
             for &state in states {
                 let query = ListQuery { after: after.clone(), limit: page.size, state };
-                found.extend(reader.list(&query));
+                found.extend(shard.list(&query, deadline).await?);
             }
         }
         found.sort_by(|a, b| a.document_id.cmp(&b.document_id));
@@ -122,12 +120,13 @@ impl Ingestion {
         Ok(wire::ListDocumentsResponse { documents, next_page_token })
     }
 
-    fn watch(
+    async fn watch(
         &self,
         request: Request<wire::WatchIngestionRequest>,
     ) -> Result<ReceiverStream<Result<wire::WatchIngestionResponse, Status>>, Error> {
+        let deadline = Instant::now() + ACCEPT_PATIENCE;
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus)?;
+        let corpus = self.corpus(&request.corpus, deadline).await?;
         let (progress, receiver) = mpsc::channel(1);
         // Ends with the client: sending fails once the receiver is gone.
         tokio::spawn(async move {
@@ -152,9 +151,9 @@ impl Ingestion {
         &self,
         request: Request<wire::ForgetDocumentsRequest>,
     ) -> Result<wire::ForgetDocumentsResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
-        let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.node.limits)?;
-        let corpus = self.node.corpus(&corpus)?;
+        let deadline = self.backends.config.deadline(&request);
+        let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.backends.limits)?;
+        let corpus = self.backends.corpora.get(&corpus, deadline).await?;
         let mut forgotten: Vec<Option<wire::ForgottenDocument>> = vec![None; ids.len()];
         let mut verified = true;
         for shard in corpus.shards() {
@@ -168,10 +167,11 @@ impl Ingestion {
                 continue;
             }
             let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
-            let receipt = shard.forget(ids.clone(), deadline).await?;
-            let reader = shard.reader(deadline).await?;
-            verified &= ids.iter().all(|id| reader.status(id).is_none());
-            for (place, document) in places.into_iter().zip(receipt.documents) {
+            let receipts = shard.forget(&ids, deadline).await?;
+            for id in &ids {
+                verified &= shard.document(id, deadline).await?.is_none();
+            }
+            for (place, document) in places.into_iter().zip(receipts) {
                 forgotten[place] = Some(forgotten_to_wire(&document));
             }
         }
@@ -180,50 +180,45 @@ impl Ingestion {
             documents: documents
                 .ok_or_else(|| Error::internal("a document was in none of the shards"))?,
             verified,
-            forgotten_at: Some(timestamp_to_wire(self.node.clock.now())),
+            forgotten_at: Some(timestamp_to_wire(self.backends.clock.now())),
         })
     }
 }
 
-/// What becomes of one document of a stream.
-enum Accepting {
+/// What became of one document of a stream so far.
+enum Offered {
     Refused(String, Error),
-    Admitted {
-        shard: clew_retriever::ShardHandle,
-        document: clew_core::Document,
-        permit: clew_runtime::admission::Permit,
-    },
+    /// Its shard had room for it.
+    Admitted(String, Accepting),
+    /// The stream itself cannot go on.
     Broken(Status),
 }
 
-async fn admit(node: &Node, assembled: Assembled) -> Accepting {
+async fn offer(backends: &Backends, assembled: Assembled) -> Offered {
     let Assembled { corpus, id, document } = assembled;
-    let corpus = match node.corpus(&corpus) {
+    let deadline = Instant::now() + ACCEPT_PATIENCE;
+    let corpus = match backends.corpora.get(&corpus, deadline).await {
         Ok(corpus) => corpus,
         // No document of the stream could be accepted.
-        Err(unknown) => return Accepting::Broken(to_status(&unknown)),
+        Err(unknown) => return Offered::Broken(to_status(&unknown)),
     };
-    let admitted = async {
+    let offered = async {
         let document = document?;
-        let shard = corpus.shard_of(&document.id).clone();
-        let deadline = Instant::now() + ACCEPT_PATIENCE;
-        let permit = shard.admit(document.text.len(), deadline).await?;
-        Ok(Accepting::Admitted { shard, document, permit })
+        corpus.shard_of(&document.id).accept(document, deadline).await
     };
-    admitted.await.unwrap_or_else(|error| Accepting::Refused(id, error))
+    match offered.await {
+        Ok(accepting) => Offered::Admitted(id, accepting),
+        Err(error) => Offered::Refused(id, error),
+    }
 }
 
-impl Accepting {
+impl Offered {
     async fn finish(self) -> Result<wire::IngestResponse, Status> {
         use wire::ingest_response::Result as Wire;
         let (document_id, result) = match self {
             Self::Broken(status) => return Err(status),
             Self::Refused(id, error) => (id, Err(error)),
-            Self::Admitted { shard, document, permit } => {
-                let id = document.id.to_string();
-                let deadline = Instant::now() + ACCEPT_PATIENCE;
-                (id, shard.accept(document, permit, deadline).await)
-            }
+            Self::Admitted(id, accepting) => (id, accepting.await),
         };
         let result = match result {
             Ok(accepted) => Wire::Accepted(wire::Accepted {
@@ -296,7 +291,7 @@ fn count(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn forgotten_to_wire(forgotten: &clew_index::Forgotten) -> wire::ForgottenDocument {
+fn forgotten_to_wire(forgotten: &Forgotten) -> wire::ForgottenDocument {
     wire::ForgottenDocument {
         document_id: forgotten.document_id.to_string(),
         found: forgotten.versions > 0,
@@ -351,7 +346,7 @@ impl IngestService for Ingestion {
         &self,
         request: Request<wire::WatchIngestionRequest>,
     ) -> Result<Response<Self::WatchIngestionStream>, Status> {
-        self.watch(request).map(Response::new).map_err(|error| to_status(&error))
+        self.watch(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn forget_documents(
@@ -365,7 +360,7 @@ impl IngestService for Ingestion {
         &self,
         request: Request<wire::EstimateIngestionRequest>,
     ) -> Result<Response<wire::EstimateIngestionResponse>, Status> {
-        estimate::estimate(&self.node, request)
+        estimate::estimate(&self.backends, request)
             .await
             .map(Response::new)
             .map_err(|error| to_status(&error))

@@ -2,21 +2,25 @@
 //!
 //! ```text
 //! CorpusService ─┐
-//! IngestService ─┼─► Node ─► Retriever (shards) ─► ...
+//! IngestService ─┼─► Backends ─► corpora and their shards, in process or on retrievers (`remote`)
 //! QueryService  ─┘      └─► one coordinator actor per question ─► strategy over the seams
 //! ```
 //!
 //! Handlers convert, call and convert back; what is decided, is decided in the crates behind them.
 
+mod backends;
+mod cluster_service;
 mod config;
 mod corpus_service;
 mod ingest_service;
-mod node;
 mod query_service;
 mod question;
+mod remote;
+mod role;
 mod scatter;
 mod server;
 
+pub use backends::Backends;
 pub use config::GatewayConfig;
-pub use node::Node;
+pub use role::start;
 pub use server::{Server, router};

@@ -2,9 +2,9 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use clew_core::{Error, Retriever};
+use clew_core::{CorpusName, Error, Retriever};
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -17,36 +17,37 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::Node;
+use crate::Backends;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::scatter::Scatter;
 
 /// The handler.
 pub(crate) struct Queries {
-    node: Arc<Node>,
+    backends: Arc<Backends>,
     questions: Gate,
 }
 
 impl Queries {
-    pub fn new(node: Arc<Node>) -> Self {
+    pub fn new(backends: Arc<Backends>) -> Self {
         let retry_after = Duration::from_millis(500);
-        let questions = Gate::new("the queue of questions", node.config.questions, retry_after);
-        Self { node, questions }
+        let questions = Gate::new("the queue of questions", backends.config.questions, retry_after);
+        Self { backends, questions }
     }
 
-    fn scatter(&self, corpus: &clew_core::CorpusName) -> Result<Scatter, Error> {
-        let corpus = self.node.corpus(corpus)?;
-        let (encoder, limits) = (Arc::clone(&self.node.encoder), self.node.limits);
-        Ok(Scatter { corpus, encoder, limits })
+    async fn scatter(&self, corpus: &CorpusName, deadline: Instant) -> Result<Scatter, Error> {
+        let corpus = self.backends.corpora.get(corpus, deadline).await?;
+        let (encoder, limits) = (Arc::clone(&self.backends.encoder), self.backends.limits);
+        Ok(Scatter { corpus, encoder, limits, patience: self.backends.config.shard_patience() })
     }
 
     async fn search(
         &self,
         request: Request<wire::SearchRequest>,
     ) -> Result<wire::SearchResponse, Error> {
-        let deadline = self.node.config.deadline(&request);
-        let (corpus, query) = convert::search_from_wire(request.into_inner(), &self.node.limits)?;
-        let scatter = self.scatter(&corpus)?;
+        let deadline = self.backends.config.deadline(&request);
+        let (corpus, query) =
+            convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
+        let scatter = self.scatter(&corpus, deadline).await?;
         let _permit = self.questions.try_enter(1)?;
         Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
     }
@@ -55,14 +56,14 @@ impl Queries {
         &self,
         request: Request<wire::AnswerRequest>,
     ) -> Result<mpsc::Receiver<Event>, Error> {
-        let deadline = self.node.config.deadline(&request);
-        let asked = convert::question_from_wire(request.into_inner(), &self.node.limits)?;
+        let deadline = self.backends.config.deadline(&request);
+        let asked = convert::question_from_wire(request.into_inner(), &self.backends.limits)?;
         let strategy = clew_strategy::find(&asked.strategy)?;
-        let retriever = self.scatter(&asked.corpus)?;
+        let retriever = self.scatter(&asked.corpus, deadline).await?;
         let permit = self.questions.try_enter(1)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
-        let reasoner = Arc::clone(&self.node.reasoner);
+        let reasoner = Arc::clone(&self.backends.reasoner);
         let arguments = Arguments { question, strategy, retriever, reasoner, events, permit };
         Actor::spawn(None, Coordinator, arguments)
             .await

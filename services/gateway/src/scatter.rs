@@ -1,22 +1,22 @@
 //! The retriever seam over all shards of a corpus: embed once, ask every shard, fuse.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    Cost, Encoder, Error, Evidence, Grouping, Limits, Priority, Query, Retrieved, Retriever,
-    SearchMode, ShardIndex, TextKind,
+    CandidateQuery, Candidates, Corpus, Cost, Encoder, Error, Evidence, Grouping, Hit, Limits,
+    Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
-use clew_index::{CandidateQuery, Candidates, Hit};
-use clew_retriever::Corpus;
 
 /// Searches one corpus.
 pub(crate) struct Scatter {
     pub corpus: Arc<Corpus>,
     pub encoder: Arc<dyn Encoder>,
     pub limits: Limits,
+    /// How long one shard may take.
+    pub patience: Duration,
 }
 
 #[async_trait]
@@ -38,15 +38,17 @@ impl Retriever for Scatter {
             None
         };
         let asked = CandidateQuery {
-            text: &query.text,
-            vector: vector.as_deref(),
+            text: query.text.clone(),
+            vector,
             mode: query.mode,
-            filter: &query.filter,
+            filter: query.filter.clone(),
             grouping: query.grouping,
             limit: fusion::candidates_for(query.mode, query.k),
             exact: query.exact,
         };
         let shards = self.corpus.shards();
+        // A shard that cannot be reached costs its part of the answer, not the whole.
+        let deadline = deadline.min(Instant::now() + self.patience);
         let answers = futures::future::join_all(
             shards.iter().map(|shard| shard.candidates(&asked, deadline)),
         )

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::server::{Connected, Router};
 use tonic_health::server::HealthReporter;
 
-use crate::Node;
+use crate::Backends;
 use crate::corpus_service::Corpora;
 use crate::ingest_service::Ingestion;
 use crate::query_service::Queries;
@@ -26,18 +26,28 @@ pub struct Server {
     health: HealthReporter,
 }
 
+/// The services that clients call.
+pub(crate) fn services(
+    backends: &Arc<Backends>,
+) -> (CorpusServiceServer<Corpora>, IngestServiceServer<Ingestion>, QueryServiceServer<Queries>) {
+    let corpora = CorpusServiceServer::new(Corpora { backends: Arc::clone(backends) });
+    let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
+    let queries = QueryServiceServer::new(Queries::new(Arc::clone(backends)));
+    (
+        corpora.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        ingestion.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        queries.max_decoding_message_size(MAX_MESSAGE_BYTES),
+    )
+}
+
 /// All services of a node, healthy.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
-pub async fn router(node: Arc<Node>) -> Result<Server, Error> {
+pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let corpora = CorpusServiceServer::new(Corpora { node: Arc::clone(&node) })
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let ingestion = IngestServiceServer::new(Ingestion { node: Arc::clone(&node) })
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let queries = QueryServiceServer::new(Queries::new(Arc::clone(&node)))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let requests_per_connection = backends.config.requests_per_connection;
+    let (corpora, ingestion, queries) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
     health.set_serving::<IngestServiceServer<Ingestion>>().await;
     health.set_serving::<QueryServiceServer<Queries>>().await;
@@ -47,7 +57,7 @@ pub async fn router(node: Arc<Node>) -> Result<Server, Error> {
         .build_v1()
         .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
     let router = tonic::transport::Server::builder()
-        .concurrency_limit_per_connection(node.config.requests_per_connection)
+        .concurrency_limit_per_connection(requests_per_connection)
         .tcp_nodelay(true)
         .add_service(health_service)
         .add_service(reflection)

@@ -16,8 +16,10 @@
 mod config;
 mod pool;
 mod queue;
+mod role;
 pub mod service;
 mod worker;
 
 pub use config::EncoderConfig;
 pub use pool::EncoderPool;
+pub use role::start;

@@ -9,10 +9,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, Priority, TextKind};
-use clew_index::{
-    DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, Stage, StoredDocument,
+use clew_core::{
+    Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, Priority, Stage, StoredDocument,
+    TextKind,
 };
+use clew_index::{DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader};
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::ask;
 use futures::FutureExt;

@@ -10,14 +10,19 @@
 //! Searching is a function over a snapshot and needs no actor. A line that fails is made anew from
 //! the tables ([`clew_runtime::supervise`]), so what a shard knows is always what its tables say.
 
+mod catalogue;
+mod claim;
 mod config;
 mod indexer;
 mod lock;
 mod maintainer;
 mod retriever;
+mod role;
+mod service;
 mod shard;
+mod shared;
 mod writer;
 
 pub use config::RetrieverConfig;
-pub use retriever::{Corpus, Retriever};
-pub use shard::{Receipt, ShardHandle};
+pub use retriever::Retriever;
+pub use role::start;

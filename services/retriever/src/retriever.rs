@@ -2,54 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-use clew_core::{
-    Clock, CorpusName, CorpusSettings, DocumentId, Encoder, Error, ShardIndex, placement,
-};
-use clew_index::{Counts, Location, Registry};
+use async_trait::async_trait;
+use clew_core::{Clock, Corpora, Corpus, CorpusName, CorpusSettings, Encoder, Error, ShardIndex};
+use clew_index::{Location, Registry};
 use tokio::sync::Mutex;
 
 use crate::RetrieverConfig;
+use crate::claim::Claim;
 use crate::lock::DirectoryLock;
 use crate::shard::{ShardHandle, ShardLine};
 
 /// A corpus whose shards run here.
-pub struct Corpus {
-    settings: Arc<CorpusSettings>,
+struct Running {
+    corpus: Arc<Corpus>,
     shards: Vec<ShardHandle>,
 }
 
-impl Corpus {
-    /// Its settings.
-    pub fn settings(&self) -> &CorpusSettings {
-        &self.settings
-    }
-
-    /// Its shards, by index.
-    pub fn shards(&self) -> &[ShardHandle] {
-        &self.shards
-    }
-
-    /// The shard a document belongs to.
-    pub fn shard_of(&self, document: &DocumentId) -> &ShardHandle {
-        let ShardIndex(index) = placement::shard_of(document, self.settings.shards);
-        &self.shards[index as usize]
-    }
-
-    /// What it holds, over all shards.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] while a shard restarts.
-    pub async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
-        let mut total = Counts::default();
-        for shard in &self.shards {
-            total += shard.reader(deadline).await?.counts();
-        }
-        Ok(total)
-    }
-
+impl Running {
     async fn stop(&self, deadline: Instant) -> Result<(), Error> {
         let stopped = self.shards.iter().map(|shard| shard.stop(deadline));
         futures::future::join_all(stopped).await.into_iter().collect()
@@ -64,7 +36,7 @@ pub struct Retriever {
     config: RetrieverConfig,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
-    corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Corpus>>>,
+    corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Running>>>,
     _lock: DirectoryLock,
 }
 
@@ -95,75 +67,34 @@ impl Retriever {
             _lock: lock,
         };
         for settings in retriever.registry.list().await? {
-            let corpus = retriever.run(settings).await?;
-            retriever.insert(corpus);
+            retriever.run(settings).await?;
         }
         Ok(retriever)
-    }
-
-    /// Makes a corpus and starts its shards.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`]; [`clew_core::ErrorKind::AlreadyExists`]; those of the storage.
-    pub async fn create(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
-        settings.check(&clew_core::Limits::default())?;
-        let _one_at_a_time = self.changing.lock().await;
-        self.registry.create(&settings).await?;
-        let corpus = self.run(settings).await?;
-        self.insert(Arc::clone(&corpus));
-        Ok(corpus)
-    }
-
-    /// The corpus of that name.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::NotFound`].
-    pub fn corpus(&self, name: &CorpusName) -> Result<Arc<Corpus>, Error> {
-        let corpora = self.corpora.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        corpora.get(name).cloned().ok_or_else(|| Error::not_found("corpus", name))
-    }
-
-    /// Up to `limit` corpora whose names come after `after`, by name.
-    pub fn list(&self, after: &str, limit: usize) -> Vec<Arc<Corpus>> {
-        let corpora = self.corpora.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let following = corpora.iter().filter(|(name, _)| name.as_str() > after);
-        following.take(limit).map(|(_, corpus)| Arc::clone(corpus)).collect()
-    }
-
-    /// Deletes a corpus: stops its shards and removes its files.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::NotFound`]; those of the storage, after which the deletion is finished at the
-    /// next start.
-    pub async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
-        let _one_at_a_time = self.changing.lock().await;
-        let corpus = self.corpus(name)?;
-        let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
-        if let Ok(mut corpora) = self.corpora.write() {
-            corpora.remove(name);
-        }
-        // Its documents go with it, so a stop that was cut short loses nothing.
-        if let Err(error) = corpus.stop(deadline).await {
-            tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
-        }
-        self.registry.delete(name).await?;
-        Ok(documents)
     }
 
     /// Stops all shards: what was accepted is finished, the rest stays due.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is lost.
+    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is
+    /// lost.
     pub async fn stop(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
-        let corpora = self.list("", usize::MAX);
+        let corpora: Vec<_> = self.running().values().cloned().collect();
         let stopped = corpora.iter().map(|corpus| corpus.stop(deadline));
         futures::future::join_all(stopped).await.into_iter().collect()
     }
 
-    fn insert(&self, corpus: Arc<Corpus>) {
-        let mut corpora = self.corpora.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        corpora.insert(corpus.settings.name.clone(), corpus);
+    // No code that can panic runs under the lock, so a poisoned one holds a valid map.
+    fn running(&self) -> RwLockReadGuard<'_, BTreeMap<CorpusName, Arc<Running>>> {
+        self.corpora.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn running_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<CorpusName, Arc<Running>>> {
+        self.corpora.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &CorpusName) -> Result<Arc<Running>, Error> {
+        self.running().get(name).cloned().ok_or_else(|| Error::not_found("corpus", name))
     }
 
     async fn run(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
@@ -177,9 +108,56 @@ impl Retriever {
                 encoder: Arc::clone(&self.encoder),
                 clock: Arc::clone(&self.clock),
                 config: self.config.clone(),
+                claim: Claim::Directory,
             };
             shards.push(ShardHandle::start(line).await?);
         }
-        Ok(Arc::new(Corpus { settings, shards }))
+        let seams = shards.iter().map(|shard| Arc::new(shard.clone()) as Arc<dyn clew_core::Shard>);
+        let corpus = Arc::new(Corpus::new(Arc::clone(&settings), seams.collect()));
+        let running = Running { corpus: Arc::clone(&corpus), shards };
+        self.running_mut().insert(settings.name.clone(), Arc::new(running));
+        Ok(corpus)
+    }
+}
+
+#[async_trait]
+impl Corpora for Retriever {
+    async fn create(
+        &self,
+        settings: CorpusSettings,
+        _deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
+        settings.check(&clew_core::Limits::default())?;
+        let _one_at_a_time = self.changing.lock().await;
+        self.registry.create(&settings).await?;
+        self.run(settings).await
+    }
+
+    async fn get(&self, name: &CorpusName, _deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        Ok(Arc::clone(&self.find(name)?.corpus))
+    }
+
+    async fn list(
+        &self,
+        after: &str,
+        limit: usize,
+        _deadline: Instant,
+    ) -> Result<Vec<Arc<Corpus>>, Error> {
+        let corpora = self.running();
+        let following = corpora.iter().filter(|(name, _)| name.as_str() > after);
+        Ok(following.take(limit).map(|(_, running)| Arc::clone(&running.corpus)).collect())
+    }
+
+    async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
+        let _one_at_a_time = self.changing.lock().await;
+        let running = self.find(name)?;
+        let documents = running.corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
+        self.running_mut().remove(name);
+        // Its documents go with it, so a stop that was cut short loses nothing.
+        if let Err(error) = running.stop(deadline).await {
+            tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
+        }
+        self.registry.delete(name).await?;
+        Ok(documents)
     }
 }

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
+use clew_cluster::Standing;
 use clew_core::{
-    Clock, CorpusSettings, Document, DocumentId, Encoder, EncoderIdentity, Error, ShardIndex,
+    Accepted, Accepting, CandidateQuery, Candidates, Clock, CorpusSettings, Counts, Document,
+    DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error, Forgotten, ListQuery, ShardIndex,
+    StoredDocument,
 };
-use clew_index::{
-    Accepted, CandidateQuery, Candidates, Forgotten, Place, Shard, ShardReader, ShardSettings,
-    Takeover,
-};
+use clew_index::{Place, Shard, ShardReader, ShardSettings};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
-use clew_runtime::supervise::{self, Line, LineState};
-use ractor::{Actor, ActorCell, ActorRef};
-use tokio::sync::watch;
+use clew_runtime::supervise::{Line, LineState, Supervised};
+use clew_runtime::tree::TreeNode;
+use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
+use crate::claim::{Claim, not_owner};
 use crate::indexer::{self, Indexer};
 use crate::maintainer::{self, Maintainer};
 use crate::writer::{self, Writer};
@@ -29,6 +31,7 @@ pub(crate) struct ShardLine {
     pub encoder: Arc<dyn Encoder>,
     pub clock: Arc<dyn Clock>,
     pub config: RetrieverConfig,
+    pub claim: Claim,
 }
 
 /// A line that runs.
@@ -38,13 +41,6 @@ pub(crate) struct Running {
     indexer: ActorRef<indexer::Message>,
     maintainer: ActorRef<()>,
     reader: ShardReader,
-}
-
-/// What was removed of forgotten documents.
-#[derive(Clone, Debug)]
-pub struct Receipt {
-    /// One entry for each id, in the order asked.
-    pub documents: Vec<Forgotten>,
 }
 
 /// Opening reads the light columns of all rows: seconds for millions.
@@ -64,8 +60,9 @@ impl Line for ShardLine {
         let deadline = Instant::now() + OPEN_PATIENCE;
         let shard = within(deadline, "opening the shard", async {
             let settings = ShardSettings::of(&self.settings);
-            // The lock of the directory keeps every other process away.
-            Shard::open(&self.place, settings, Takeover::Uncontested).await.map_err(Error::from)
+            let takeover = self.claim.takeover()?;
+            // Boxed: the storage engine's futures are large.
+            Box::pin(Shard::open(&self.place, settings, takeover)).await.map_err(Error::from)
         })
         .await?;
         let reader = shard.reader();
@@ -105,38 +102,33 @@ impl Line for ShardLine {
 #[derive(Clone)]
 pub struct ShardHandle {
     shard: ShardIndex,
-    supervisor: ActorRef<supervise::Message>,
-    state: watch::Receiver<LineState<Running>>,
+    supervised: Supervised<Running>,
     accepting: Gate,
     searching: Gate,
+    claim: Claim,
 }
 
 impl ShardHandle {
     pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
-        let (shard, config) = (line.shard, line.config.clone());
-        let (supervisor, state) = supervise::keep_running(line).await?;
+        let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
+        let supervised = Supervised::start(line).await?;
         let retry_after = Duration::from_millis(200);
         Ok(Self {
             shard,
-            supervisor,
-            state,
+            supervised,
             accepting: Gate::new(
                 "the shard's queue of documents",
                 config.accept_queue_bytes,
                 retry_after,
             ),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
+            claim,
         })
-    }
-
-    /// Which shard this is.
-    pub fn index(&self) -> ShardIndex {
-        self.shard
     }
 
     /// The running line; waits for one that is just starting.
     async fn running(&self, deadline: Instant) -> Result<Running, Error> {
-        let mut state = self.state.clone();
+        let mut state = self.supervised.state();
         let started = |state: &LineState<Running>| !matches!(state, LineState::Starting);
         let patience = deadline.min(Instant::now() + START_PATIENCE);
         let state = tokio::time::timeout_at(patience.into(), state.wait_for(started)).await;
@@ -153,28 +145,16 @@ impl ShardHandle {
         }
     }
 
-    /// The shard's tables as they are now, for reading.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] while the shard restarts;
-    /// [`clew_core::ErrorKind::DataLoss`] if its tables cannot be read.
-    pub async fn reader(&self, deadline: Instant) -> Result<ShardReader, Error> {
-        Ok(self.running(deadline).await?.reader)
-    }
-
     /// Takes room for a document of `bytes` in the shard's queue, waiting for it until `deadline`.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`]; [`clew_core::ErrorKind::Unavailable`] at shutdown.
-    pub async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+    pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+        if self.claim.standing() == Standing::Lost {
+            return Err(not_owner());
+        }
         self.accepting.enter(bytes, deadline).await
     }
 
-    /// Accepts a document: when this returns it is committed and synced.
-    ///
-    /// # Errors
-    /// Nothing was accepted, or it is not known whether it was: sending it again is safe.
-    pub async fn accept(
+    /// Accepts a document for which there is room.
+    pub(crate) async fn accept_admitted(
         &self,
         document: Document,
         permit: Permit,
@@ -190,47 +170,49 @@ impl ShardHandle {
         .await
     }
 
-    /// Forgets documents, down to the bytes on disk.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] or [`clew_core::ErrorKind::Unavailable`]: asking
-    /// again is safe and finishes what was begun.
-    pub async fn forget(&self, ids: Vec<DocumentId>, deadline: Instant) -> Result<Receipt, Error> {
-        let writer = self.running(deadline).await?.writer;
-        let documents =
-            ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply })
-                .await?;
-        Ok(Receipt { documents })
+    async fn reader(&self, deadline: Instant) -> Result<ShardReader, Error> {
+        Ok(self.running(deadline).await?.reader)
     }
 
-    /// Does what maintenance the tables want, now.
+    /// Stops taking documents and finishes what was accepted; what was committed can be searched on.
     ///
     /// # Errors
-    /// Those of the tables; [`clew_core::ErrorKind::DeadlineExceeded`].
-    pub async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
-        let writer = self.running(deadline).await?.writer;
-        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
-            reply,
-        })
-        .await
+    /// [`clew_core::ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    pub(crate) async fn finish_writing(&self, deadline: Instant) -> Result<(), Error> {
+        self.accepting.close();
+        let running = match &*self.supervised.state().borrow() {
+            LineState::Running(running) => running.clone(),
+            LineState::Starting | LineState::Failed(_) | LineState::Stopped => return Ok(()),
+        };
+        running.indexer.stop(None);
+        running.maintainer.stop(None);
+        let drained = self.accepting.drained(deadline).await;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let ended = running.writer.get_cell().drain_and_wait(Some(patience)).await;
+        // A writer that has ended already has finished.
+        let has_ended = ended.is_ok() || running.writer.get_status() == ActorStatus::Stopped;
+        drained.and(if has_ended { Ok(()) } else { Err(Error::deadline("finishing commits")) })
     }
 
-    /// The candidates of one search.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`] when too many searches run;
-    /// [`clew_core::ErrorKind::DeadlineExceeded`]; those of the tables.
-    pub async fn candidates(
-        &self,
-        query: &CandidateQuery<'_>,
-        deadline: Instant,
-    ) -> Result<Candidates, Error> {
-        let _permit = self.searching.try_enter(1)?;
+    /// Refuses if another may have written to the shard, see [`Claim::confirm`].
+    pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), Error> {
         let reader = self.reader(deadline).await?;
-        within(deadline, "searching the shard", async {
-            reader.candidates(query).await.map_err(Error::from)
-        })
-        .await
+        within(deadline, "asking the storage", self.claim.confirm(&reader)).await
+    }
+
+    /// Whether what was read here last is still the newest.
+    pub(crate) async fn is_current(&self, deadline: Instant) -> bool {
+        let checked = async {
+            let reader = self.reader(deadline).await?;
+            within(deadline, "asking the storage", async { Ok(reader.is_current().await?) }).await
+        };
+        checked.await.unwrap_or(false)
+    }
+
+    /// How it shows in the tree.
+    pub(crate) fn node(&self) -> TreeNode {
+        let queues = vec![self.accepting.node(), self.searching.node()];
+        self.supervised.node().with_children(queues)
     }
 
     /// Stops taking documents, finishes what was accepted, and ends the actors. What is not yet
@@ -239,28 +221,86 @@ impl ShardHandle {
     /// # Errors
     /// [`clew_core::ErrorKind::DeadlineExceeded`] if it had to be cut short.
     pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
-        self.accepting.close();
-        let running = match &*self.state.borrow() {
-            LineState::Running(running) => Some(running.clone()),
-            LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
-        };
-        let mut drained = Ok(());
-        if let Some(running) = running {
-            running.indexer.stop(None);
-            running.maintainer.stop(None);
-            drained = self.accepting.drained(deadline).await;
-            let patience = deadline.saturating_duration_since(Instant::now());
-            let ended = running.writer.get_cell().drain_and_wait(Some(patience)).await;
-            drained = drained.and(ended.map_err(|_| Error::deadline("finishing commits")));
+        let drained = self.finish_writing(deadline).await;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        match self.supervised.stop(patience.max(Duration::from_millis(200))).await {
+            true => drained,
+            false => Err(Error::deadline("stopping the shard")),
         }
-        self.supervisor.stop(None);
-        let patience = deadline.max(Instant::now() + Duration::from_millis(200));
-        let mut state = self.state.clone();
-        let ended = |state: &LineState<Running>| matches!(state, LineState::Stopped);
-        match tokio::time::timeout_at(patience.into(), state.wait_for(ended)).await {
-            Ok(_) => drained,
-            Err(_elapsed) => Err(Error::deadline("stopping the shard")),
-        }
+    }
+}
+
+#[async_trait]
+impl clew_core::Shard for ShardHandle {
+    fn index(&self) -> ShardIndex {
+        self.shard
+    }
+
+    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
+        let permit = self.admit(document.text.len(), deadline).await?;
+        let handle = self.clone();
+        Ok(Box::pin(async move { handle.accept_admitted(document, permit, deadline).await }))
+    }
+
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
+        let writer = self.running(deadline).await?.writer;
+        let ids = ids.to_vec();
+        ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply }).await
+    }
+
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let reader = self.reader(deadline).await?;
+        within(deadline, "searching the shard", async {
+            let found = reader.candidates(query).await?;
+            self.claim.confirm(&reader).await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn document(
+        &self,
+        id: &DocumentId,
+        deadline: Instant,
+    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
+        let reader = self.reader(deadline).await?;
+        within(deadline, "reading the document", async {
+            let found = reader.get(id).await?.zip(reader.status(id));
+            self.claim.confirm(&reader).await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn list(
+        &self,
+        query: &ListQuery,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        let reader = self.reader(deadline).await?;
+        let listed = reader.list(query);
+        within(deadline, "listing documents", self.claim.confirm(&reader)).await?;
+        Ok(listed)
+    }
+
+    async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
+        let reader = self.reader(deadline).await?;
+        let counts = reader.counts();
+        within(deadline, "counting", self.claim.confirm(&reader)).await?;
+        Ok(counts)
+    }
+
+    async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
+        let writer = self.running(deadline).await?.writer;
+        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
+            reply,
+        })
+        .await
     }
 }
 

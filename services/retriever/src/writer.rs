@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Clock, Document, DocumentId, Error};
-use clew_index::{Accepted, Committed, DerivedDocument, Failure, Forgotten, Shard};
+use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten};
+use clew_index::{Committed, DerivedDocument, Failure, Shard};
 use clew_runtime::admission::Permit;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -48,6 +48,8 @@ pub(crate) struct State {
     group: Vec<Waiting>,
     group_ids: HashSet<DocumentId>,
     group_bytes: usize,
+    /// Whether another writer committed to the tables.
+    is_overtaken: bool,
 }
 
 struct Waiting {
@@ -55,6 +57,9 @@ struct Waiting {
     reply: RpcReplyPort<Result<Accepted, Error>>,
     _permit: Permit,
 }
+
+/// The reason of a commit that was refused since another writer had committed.
+const OVERTAKEN: &str = "SHARD_WRITTEN_BY_ANOTHER";
 
 /// How long pruning waits for running searches before it is put off.
 const PRUNE_PATIENCE: Duration = Duration::from_secs(5);
@@ -70,7 +75,8 @@ impl Actor for Writer {
         Arguments { shard, clock, commit_bytes }: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         let (group, group_ids) = (Vec::new(), HashSet::new());
-        Ok(State { shard, clock, commit_bytes, group, group_ids, group_bytes: 0 })
+        let is_overtaken = false;
+        Ok(State { shard, clock, commit_bytes, group, group_ids, group_bytes: 0, is_overtaken })
     }
 
     async fn handle(
@@ -87,24 +93,29 @@ impl Actor for Writer {
             Message::CommitAccepted => state.commit_accepted().await,
             Message::CommitDerived { documents, reply } => {
                 let committed = state.shard.commit_derived(documents).await;
-                answer(reply, committed);
+                state.answer(reply, committed);
             }
             Message::RecordFailures { failures, reply } => {
                 let recorded = state.shard.record_failures(failures).await;
-                answer(reply, recorded);
+                state.answer(reply, recorded);
             }
             Message::Forget { ids, reply } => {
                 // What was accepted before is forgotten too.
                 state.commit_accepted().await;
                 let forgotten = state.forget(&ids).await;
-                answer(reply, forgotten);
+                state.answer(reply, forgotten);
             }
             Message::Maintain { reply } => {
                 let maintained = state.maintain().await;
-                answer(reply, maintained);
+                state.answer(reply, maintained);
             }
         }
-        Ok(())
+        match state.is_overtaken {
+            // What is in memory is no longer what the tables say: whoever still has the right to
+            // write opens them anew.
+            true => Err("another writer committed to the shard".into()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -143,17 +154,30 @@ impl State {
         match self.shard.accept(documents, self.clock.now()).await {
             Ok(accepted) => {
                 for ((reply, _permit), accepted) in replies.into_iter().zip(accepted) {
-                    answer(reply, Ok::<_, Error>(accepted));
+                    self.answer(reply, Ok::<_, Error>(accepted));
                 }
             }
             Err(error) => {
                 let error = Error::from(error);
                 tracing::error!(error = error.chain(), "documents were not accepted");
                 for (reply, _permit) in replies {
-                    answer(reply, Err::<Accepted, _>(copy(&error)));
+                    self.answer(reply, Err::<Accepted, _>(copy(&error)));
                 }
             }
         }
+    }
+
+    /// Sends a result; a caller that left does not want it.
+    fn answer<T: Send + 'static, E: Into<Error>>(
+        &mut self,
+        reply: RpcReplyPort<Result<T, Error>>,
+        result: Result<T, E>,
+    ) {
+        let result = result.map_err(Into::into);
+        if let Err(error) = &result {
+            self.is_overtaken |= error.reason() == OVERTAKEN;
+        }
+        drop(reply.send(result));
     }
 
     async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>, Error> {
@@ -170,14 +194,6 @@ impl State {
         }
         Ok(())
     }
-}
-
-/// Sends a result; a caller that left does not want it.
-fn answer<T: Send + 'static, E: Into<Error>>(
-    reply: RpcReplyPort<Result<T, Error>>,
-    result: Result<T, E>,
-) {
-    drop(reply.send(result.map_err(Into::into)));
 }
 
 /// One failed commit is told to every document of its group; the cause was logged once.

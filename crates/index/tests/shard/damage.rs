@@ -26,17 +26,7 @@ async fn error_of(fixture: &Fixture) -> Error {
         Err(error) => error,
         Ok(shard) => {
             let reader = shard.reader();
-            let search = Search::new("apricot");
-            let vector = crate::fixture::embed("apricot");
-            let query = clew_index::CandidateQuery {
-                text: search.text,
-                vector: Some(&vector),
-                mode: search.mode,
-                filter: &search.filter,
-                grouping: search.grouping,
-                limit: 3,
-                exact: true,
-            };
+            let query = Search { limit: 3, exact: true, ..Search::new("apricot") }.query();
             reader.candidates(&query).await.unwrap_err()
         }
     }

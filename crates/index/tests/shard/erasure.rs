@@ -88,17 +88,7 @@ async fn a_crash_between_the_steps_of_forgetting_is_healed() {
 async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
     let mut fixture = marked().await;
     let reader = fixture.reader();
-    let search = Search::new("plain text");
-    let vector = crate::fixture::embed(search.text);
-    let query = clew_index::CandidateQuery {
-        text: search.text,
-        vector: Some(&vector),
-        mode: search.mode,
-        filter: &search.filter,
-        grouping: search.grouping,
-        limit: search.limit,
-        exact: false,
-    };
+    let query = Search::new("plain text").query();
     // A search that began and does not go on, as under a stalled task.
     let mut running = Box::pin(reader.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());

@@ -5,12 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use clew_core::{
-    Attributes, Chunk, Document, DocumentId, Filter, Grouping, MediaType, Recipe, SearchMode, Span,
-    Timestamp,
+    Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, Filter, Grouping,
+    MediaType, Recipe, SearchMode, Span, Timestamp,
 };
 use clew_index::{
-    CandidateQuery, Candidates, DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader,
-    ShardSettings, Takeover, Tuning,
+    DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader, ShardSettings, Takeover, Tuning,
 };
 
 pub const DIMENSION: usize = 16;
@@ -159,18 +158,20 @@ impl<'a> Search<'a> {
         }
     }
 
-    pub async fn run(&self, reader: &ShardReader) -> Candidates {
-        let vector = embed(self.text);
-        let query = CandidateQuery {
-            text: self.text,
-            vector: Some(&vector),
+    pub fn query(&self) -> CandidateQuery {
+        CandidateQuery {
+            text: self.text.to_owned(),
+            vector: Some(embed(self.text)),
             mode: self.mode,
-            filter: &self.filter,
+            filter: self.filter.clone(),
             grouping: self.grouping,
             limit: self.limit,
             exact: self.exact,
-        };
-        reader.candidates(&query).await.unwrap()
+        }
+    }
+
+    pub async fn run(&self, reader: &ShardReader) -> Candidates {
+        reader.candidates(&self.query()).await.unwrap()
     }
 }
 

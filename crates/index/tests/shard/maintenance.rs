@@ -49,17 +49,7 @@ async fn removing_old_versions_is_postponed_while_they_are_read() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "apricot")], 1).await;
     let reader = fixture.reader();
-    let vector = crate::fixture::embed("apricot");
-    let search = Search::new("apricot");
-    let query = clew_index::CandidateQuery {
-        text: search.text,
-        vector: Some(&vector),
-        mode: search.mode,
-        filter: &search.filter,
-        grouping: search.grouping,
-        limit: search.limit,
-        exact: false,
-    };
+    let query = Search::new("apricot").query();
     let mut running = Box::pin(reader.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());
     fixture.ingest(vec![document("a", "basalt")], 2).await;

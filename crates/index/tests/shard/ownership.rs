@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{DocumentId, ErrorKind, Timestamp, Version};
+use clew_core::{DocumentId, ErrorKind, ListQuery, Stage, Timestamp, Version};
 use clew_index::{
-    Error, Failure, MaintenancePlan, Place, Shard, Stage, Step, TableKind, Takeover, Tuning,
+    Error, Failure, MaintenancePlan, Place, Shard, Step, TableKind, Takeover, Tuning,
 };
 use futures::TryStreamExt;
 use lancedb::query::{ExecutableQuery, QueryBase};
@@ -33,7 +33,7 @@ async fn owner(folder: &Path, name: &str) -> clew_index::Result<Shard> {
 /// What a shard holds: versions of live documents, and texts of all.
 async fn contents(shard: &Shard) -> BTreeMap<DocumentId, String> {
     let reader = shard.reader();
-    let all = clew_index::ListQuery { after: None, limit: usize::MAX, state: None };
+    let all = ListQuery { after: None, limit: usize::MAX, state: None };
     let mut contents = BTreeMap::new();
     for status in reader.list(&all) {
         let stored = reader.get(&status.document_id).await.unwrap().unwrap();

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use clew_core::{AttributeName, Document, Filter, Grouping, SearchMode, TimeRange, Timestamp};
-use clew_index::{CandidateQuery, DerivedDocument, Error, Hit, Step, Tuning};
+use clew_core::{
+    AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode, TimeRange,
+    Timestamp,
+};
+use clew_index::{DerivedDocument, Error, Step, Tuning};
 use proptest::prelude::*;
 
 use crate::fixture::{DIMENSION, Fixture, Search, document, embed, id};
@@ -236,7 +239,7 @@ async fn pending_and_replaced_rows_take_no_place_of_live_ones() {
 async fn a_search_without_words_or_with_a_bad_vector() {
     let mut fixture = Fixture::new().await;
     let reader = fixture.reader();
-    assert_eq!(Search::new("anything").run(&reader).await, clew_index::Candidates::default());
+    assert_eq!(Search::new("anything").run(&reader).await, clew_core::Candidates::default());
     fixture.ingest(vec![document("a", "apricot")], 1).await;
     for nothing in ["", "the of and", "?!", "\u{0}"] {
         let search = Search { mode: SearchMode::Sparse, ..Search::new(nothing) };
@@ -244,10 +247,10 @@ async fn a_search_without_words_or_with_a_bad_vector() {
     }
     for bad in [None, Some(vec![1.0; 3]), Some(vec![f32::NAN; DIMENSION])] {
         let query = CandidateQuery {
-            text: "apricot",
-            vector: bad.as_deref(),
+            text: "apricot".to_owned(),
+            vector: bad,
             mode: SearchMode::Hybrid,
-            filter: &Filter::default(),
+            filter: Filter::default(),
             grouping: Grouping::Chunks,
             limit: 3,
             exact: false,
@@ -283,17 +286,16 @@ async fn the_vector_index_keeps_its_recall() {
     fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
 
     let reader = fixture.reader();
-    let filter = Filter::default();
     let (mut found, mut wanted) = (0, 0);
     for i in 0..40 {
         let vector = clustered(20_000 + i * 7, 0.6);
         let mut top = Vec::new();
         for exact in [true, false] {
             let query = CandidateQuery {
-                text: "",
-                vector: Some(&vector),
+                text: String::new(),
+                vector: Some(vector.clone()),
                 mode: SearchMode::Dense,
-                filter: &filter,
+                filter: Filter::default(),
                 grouping: Grouping::Chunks,
                 limit: 10,
                 exact,

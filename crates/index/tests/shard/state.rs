@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use clew_core::{ErrorKind, Recipe, Timestamp};
-use clew_index::{
-    Accepted, DocumentState, Error, Failure, ListQuery, ShardSettings, Stage, Tuning,
-};
+use clew_core::{Accepted, DocumentState, ErrorKind, ListQuery, Recipe, Stage, Timestamp};
+use clew_index::{Error, Failure, ShardSettings, Tuning};
 
 use crate::fixture::{Fixture, derive, document, id, open, settings};
 

@@ -2,7 +2,7 @@
 
 use clew_core::{Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Violations};
 
-use crate::convert::timestamp_to_wire;
+use crate::convert::{timestamp_from_wire, timestamp_to_wire};
 use crate::corpus::v1 as wire;
 
 /// What a valid CreateCorpus request asks for.
@@ -84,16 +84,39 @@ pub fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
     wire::EncoderIdentity { model, revision, dimension, max_tokens }
 }
 
-/// A corpus with what it holds, for the wire.
-pub fn corpus_to_wire(settings: CorpusSettings, counts: wire::CorpusCounts) -> wire::Corpus {
+/// A corpus with what it holds, if that is known, for the wire.
+pub fn corpus_to_wire(
+    settings: CorpusSettings,
+    counts: Option<wire::CorpusCounts>,
+) -> wire::Corpus {
     wire::Corpus {
         name: settings.name.into(),
         shards: settings.shards,
         chunking: Some(chunking_to_wire(settings.chunking)),
         encoder: Some(encoder_to_wire(settings.encoder)),
         created_at: Some(timestamp_to_wire(settings.created_at)),
-        counts: Some(counts),
+        counts,
     }
+}
+
+/// Settings of a corpus from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error> {
+    let mut violations = Violations::default();
+    let name = violations.take(corpus.name.parse::<CorpusName>());
+    let chunking = violations.take(chunking_from_wire(corpus.chunking.unwrap_or_default()));
+    let created_at = violations
+        .take(timestamp_from_wire("corpus.created_at", &corpus.created_at.unwrap_or_default()));
+    violations.into_result()?;
+    let (Some(name), Some(chunking), Some(created_at)) = (name, chunking, created_at) else {
+        return Err(Error::internal("a field was neither taken nor refused"));
+    };
+    let wire::EncoderIdentity { model, revision, dimension, max_tokens } =
+        corpus.encoder.unwrap_or_default();
+    let encoder = EncoderIdentity { model, revision, dimension, max_tokens };
+    Ok(CorpusSettings { name, shards: corpus.shards, chunking, encoder, created_at })
 }
 
 #[cfg(test)]

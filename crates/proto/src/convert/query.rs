@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
-    Outcome, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Violations,
+    Outcome, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Version, Violations,
 };
 
-use crate::convert::{corpus_name, distinct_document_ids, timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{
+    corpus_name, distinct_document_ids, document_id, timestamp_from_wire, timestamp_to_wire,
+};
 use crate::query::v1 as wire;
 
 const DEFAULT_K: u32 = 10;
@@ -22,23 +24,8 @@ pub fn search_from_wire(
 ) -> Result<(CorpusName, Query), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let mode = match wire::SearchMode::try_from(request.mode) {
-        Ok(wire::SearchMode::Unspecified | wire::SearchMode::Hybrid) => SearchMode::Hybrid,
-        Ok(wire::SearchMode::Dense) => SearchMode::Dense,
-        Ok(wire::SearchMode::Sparse) => SearchMode::Sparse,
-        Err(_) => {
-            violations.push("query.mode", "expected dense, sparse or hybrid");
-            SearchMode::Hybrid
-        }
-    };
-    let grouping = match wire::Grouping::try_from(request.grouping) {
-        Ok(wire::Grouping::Unspecified | wire::Grouping::Chunks) => Grouping::Chunks,
-        Ok(wire::Grouping::Documents) => Grouping::Documents,
-        Err(_) => {
-            violations.push("query.grouping", "expected chunks or documents");
-            Grouping::Chunks
-        }
-    };
+    let mode = search_mode_from_wire(request.mode, &mut violations);
+    let grouping = grouping_from_wire(request.grouping, &mut violations);
     let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
     let query = Query {
         text: request.query,
@@ -65,10 +52,7 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
         k: Some(u32::try_from(query.k).unwrap_or(u32::MAX)),
         mode: search_mode_to_wire(query.mode).into(),
         filter: Some(filter_to_wire(query.filter)),
-        grouping: match query.grouping {
-            Grouping::Chunks => wire::Grouping::Chunks.into(),
-            Grouping::Documents => wire::Grouping::Documents.into(),
-        },
+        grouping: grouping_to_wire(query.grouping).into(),
         exact: query.exact,
     }
 }
@@ -87,7 +71,7 @@ pub fn filter_to_wire(filter: Filter) -> wire::Filter {
     }
 }
 
-fn filter_from_wire(filter: wire::Filter, violations: &mut Violations) -> Filter {
+pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations) -> Filter {
     let documents =
         distinct_document_ids("query.filter.document_ids", &filter.document_ids, violations);
     let mut attributes = Vec::new();
@@ -148,7 +132,7 @@ pub fn question_from_wire(
     }
 }
 
-fn search_mode_to_wire(mode: SearchMode) -> wire::SearchMode {
+pub(crate) fn search_mode_to_wire(mode: SearchMode) -> wire::SearchMode {
     match mode {
         SearchMode::Dense => wire::SearchMode::Dense,
         SearchMode::Sparse => wire::SearchMode::Sparse,
@@ -156,7 +140,43 @@ fn search_mode_to_wire(mode: SearchMode) -> wire::SearchMode {
     }
 }
 
-fn span_to_wire(span: Span) -> wire::Span {
+pub(crate) fn search_mode_from_wire(mode: i32, violations: &mut Violations) -> SearchMode {
+    match wire::SearchMode::try_from(mode) {
+        Ok(wire::SearchMode::Unspecified | wire::SearchMode::Hybrid) => SearchMode::Hybrid,
+        Ok(wire::SearchMode::Dense) => SearchMode::Dense,
+        Ok(wire::SearchMode::Sparse) => SearchMode::Sparse,
+        Err(_) => {
+            violations.push("query.mode", "expected dense, sparse or hybrid");
+            SearchMode::Hybrid
+        }
+    }
+}
+
+pub(crate) fn grouping_to_wire(grouping: Grouping) -> wire::Grouping {
+    match grouping {
+        Grouping::Chunks => wire::Grouping::Chunks,
+        Grouping::Documents => wire::Grouping::Documents,
+    }
+}
+
+pub(crate) fn grouping_from_wire(grouping: i32, violations: &mut Violations) -> Grouping {
+    match wire::Grouping::try_from(grouping) {
+        Ok(wire::Grouping::Unspecified | wire::Grouping::Chunks) => Grouping::Chunks,
+        Ok(wire::Grouping::Documents) => Grouping::Documents,
+        Err(_) => {
+            violations.push("query.grouping", "expected chunks or documents");
+            Grouping::Chunks
+        }
+    }
+}
+
+/// `None` if it ends before it starts or is beyond this machine's addresses.
+pub(crate) fn span_from_wire(span: wire::Span) -> Option<Span> {
+    let (start, end) = (usize::try_from(span.start).ok()?, usize::try_from(span.end).ok()?);
+    (start <= end).then(|| Span::new(start, end))
+}
+
+pub(crate) fn span_to_wire(span: Span) -> wire::Span {
     wire::Span { start: span.start as u64, end: span.end as u64 }
 }
 
@@ -184,6 +204,47 @@ pub fn evidence_to_wire(evidence: Evidence) -> wire::Evidence {
         score: evidence.score,
         dense_score: evidence.dense_score,
         sparse_score: evidence.sparse_score,
+    }
+}
+
+/// Evidence from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn evidence_from_wire(evidence: wire::Evidence) -> Result<Evidence, Error> {
+    let chunk_id = evidence.chunk_id.parse();
+    let chunk_id =
+        chunk_id.map_err(|_| Error::invalid("evidence.chunk_id", "expected a chunk id"))?;
+    let event_time = evidence.event_time.as_ref();
+    let event_time =
+        event_time.map(|time| timestamp_from_wire("evidence.event_time", time)).transpose()?;
+    Ok(Evidence {
+        chunk_id,
+        document_id: document_id("evidence.document_id", &evidence.document_id)?,
+        version: Version(evidence.version),
+        title: evidence.title,
+        span: required_span("evidence.span", evidence.span)?,
+        text: evidence.text,
+        event_time,
+        score: evidence.score,
+        dense_score: evidence.dense_score,
+        sparse_score: evidence.sparse_score,
+    })
+}
+
+fn required_span(field: &str, span: Option<wire::Span>) -> Result<Span, Error> {
+    span.and_then(span_from_wire)
+        .ok_or_else(|| Error::invalid(field, "expected a start and an end after it"))
+}
+
+/// Cost from the wire.
+pub fn cost_from_wire(cost: wire::Cost) -> Cost {
+    Cost {
+        embedded_tokens: cost.embedded_tokens,
+        model_calls: cost.model_calls,
+        prompt_tokens: cost.prompt_tokens,
+        completion_tokens: cost.completion_tokens,
+        shards_searched: cost.shards_searched,
     }
 }
 
@@ -232,7 +293,7 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
     wire::TraceEvent { step: Some(step) }
 }
 
-fn citation_to_wire(citation: Citation) -> wire::Citation {
+pub(crate) fn citation_to_wire(citation: Citation) -> wire::Citation {
     wire::Citation {
         document_id: citation.document_id.into(),
         version: citation.version.0,
@@ -240,6 +301,16 @@ fn citation_to_wire(citation: Citation) -> wire::Citation {
         span: Some(span_to_wire(citation.span)),
         quote: citation.quote,
     }
+}
+
+pub(crate) fn citation_from_wire(citation: wire::Citation) -> Result<Citation, Error> {
+    Ok(Citation {
+        document_id: document_id("citation.document_id", &citation.document_id)?,
+        version: Version(citation.version),
+        title: citation.title,
+        span: required_span("citation.span", citation.span)?,
+        quote: citation.quote,
+    })
 }
 
 /// An answer for the wire.

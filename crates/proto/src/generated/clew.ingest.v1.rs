@@ -168,7 +168,8 @@ pub struct GetDocumentRequest {
 /// Response of GetDocument.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetDocumentResponse {
-    /// The newest accepted version, with its text from `text_offset` on, at most 1 MiB of it.
+    /// The version that searches find, so that the spans of evidence fit it, or the newest if none can
+    /// be found yet; with its text from `text_offset` on, at most 1 MiB of it.
     #[prost(message, optional, tag = "1")]
     pub document: ::core::option::Option<Document>,
     /// Its state, whose `version` is that of `document` and whose `text_bytes` is the size of the whole

@@ -110,7 +110,7 @@ async fn fill(
     wait_until_found(connection, corpus).await?;
     let node = connection.node().context("the node runs in this process")?;
     let deadline = Instant::now() + PATIENCE;
-    for shard in node.node.retriever.corpus(corpus)?.shards() {
+    for shard in node.backends.corpora.get(corpus, deadline).await?.shards() {
         shard.maintain(deadline).await?;
     }
     Ok(())

@@ -19,6 +19,9 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
         return std::io::Write::write_all(&mut std::io::stdout(), rendered.as_bytes())
             .context("standard output is closed");
     }
+    if !arguments.roles.is_empty() {
+        return Ok(crate::roles::run(config, arguments.roles.into_iter().collect()).await?);
+    }
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let listener = TcpListener::bind(&config.listen)
@@ -26,7 +29,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on `{}`", config.listen))?;
     let address = listener.local_addr()?;
     let node = RunningNode::start(&config).await?;
-    let server = clew_gateway::router(node.node.clone()).await?;
+    let server = clew_gateway::router(node.backends.clone()).await?;
 
     // Tests and scripts wait for this line.
     eprintln!("listening on http://{address}");

@@ -6,7 +6,7 @@ use clew_core::{Attributes, Document, Encoder, Error, MediaType};
 use clew_proto::ingest::v1 as wire;
 use tonic::Request;
 
-use crate::Node;
+use crate::Backends;
 
 /// Bytes of English text per WordPiece token, where nothing better is known.
 const BYTES_PER_TOKEN: f64 = 4.4;
@@ -21,15 +21,15 @@ struct Rates {
 }
 
 pub(super) async fn estimate(
-    node: &Node,
+    backends: &Backends,
     request: Request<wire::EstimateIngestionRequest>,
 ) -> Result<wire::EstimateIngestionResponse, Error> {
-    let deadline = node.config.deadline(&request);
+    let deadline = backends.config.deadline(&request);
     let request = request.into_inner();
-    let corpus = node.corpus(&request.corpus.parse()?)?;
+    let corpus = backends.corpora.get(&request.corpus.parse()?, deadline).await?;
     let samples = samples(request.samples)?;
     let chunking = corpus.settings().chunking;
-    let encoder = Arc::clone(&node.encoder);
+    let encoder = Arc::clone(&backends.encoder);
     let dimension = u64::from(encoder.identity().dimension);
     let rates = if samples.is_empty() {
         let counts = corpus.counts(deadline).await?;

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, CorpusName, Encoder, Error, Limits, Reasoner};
-use clew_retriever::{Corpus, Retriever};
+use clew_core::{Clock, Corpora, Encoder, Limits, Reasoner};
 
 use crate::GatewayConfig;
 
-/// One node with its roles wired in process.
-pub struct Node {
-    /// The corpora and their shards.
-    pub retriever: Arc<Retriever>,
+/// What stands behind the services.
+pub struct Backends {
+    /// The corpora and their shards, wherever they are.
+    pub corpora: Arc<dyn Corpora>,
     /// Embeds questions and documents.
     pub encoder: Arc<dyn Encoder>,
     /// Judges and composes answers.
@@ -21,11 +20,4 @@ pub struct Node {
     pub limits: Limits,
     /// Section `gateway`.
     pub config: GatewayConfig,
-}
-
-impl Node {
-    /// The corpus of that name.
-    pub(crate) fn corpus(&self, name: &CorpusName) -> Result<Arc<Corpus>, Error> {
-        self.retriever.corpus(name)
-    }
 }

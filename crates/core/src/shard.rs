@@ -1,0 +1,245 @@
+//! What a shard is asked and what it tells: the nouns of the seam [`crate::Shard`].
+
+use crate::{
+    ChunkId, Document, DocumentId, ErrorKind, Filter, Grouping, SearchMode, Span, Timestamp,
+    Version,
+};
+
+/// A search of one shard.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CandidateQuery {
+    /// The words.
+    pub text: String,
+    /// Their embedding, `[dimension]`; needed where the mode uses embeddings.
+    pub vector: Option<Vec<f32>>,
+    /// Which rankings are wanted.
+    pub mode: SearchMode,
+    /// What may be found.
+    pub filter: Filter,
+    /// Whether chunks or documents are ranked.
+    pub grouping: Grouping,
+    /// Most candidates wanted of each ranking.
+    pub limit: usize,
+    /// Whether to compare every vector instead of asking the vector index.
+    pub exact: bool,
+}
+
+/// The rankings of one shard, best first. A ranking that was not asked for is empty.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Candidates {
+    /// By cosine similarity.
+    pub dense: Vec<Hit>,
+    /// By BM25 (k1 = 1.2, b = 0.75). Where documents are ranked by words alone, the score is that of
+    /// the whole document, title and text; otherwise that of its best chunk.
+    pub sparse: Vec<Hit>,
+    /// The BM25 score that no row can reach, if the text index knows words of the query; the share
+    /// of it that a score is can be compared across queries and shards.
+    pub attainable: Option<f32>,
+}
+
+/// A chunk that was found. Where documents are ranked it stands for its document, which comes once
+/// in a ranking.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hit {
+    /// The chunk.
+    pub chunk_id: ChunkId,
+    /// Its document.
+    pub document_id: DocumentId,
+    /// The live version of the document.
+    pub version: Version,
+    /// Position among the document's chunks, from 0.
+    pub ordinal: u32,
+    /// Where it lies in the document's text.
+    pub span: Span,
+    /// The passage.
+    pub text: String,
+    /// The document's title; may be empty.
+    pub title: String,
+    /// When what it tells of happened.
+    pub event_time: Option<Timestamp>,
+    /// Score of its ranking.
+    pub score: f32,
+}
+
+/// What became of a document that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its version.
+    pub version: Version,
+    /// Whether that version was there already, with the same content.
+    pub unchanged: bool,
+}
+
+/// What forgetting a document removed. All zero: there was nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Accepted versions.
+    pub versions: u64,
+    /// Chunks.
+    pub chunks: u64,
+    /// Recorded failures.
+    pub failures: u64,
+    /// Bytes of the versions' texts.
+    pub bytes: u64,
+}
+
+/// A step on the way from an accepted document to chunks that can be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Cutting the text into chunks.
+    Chunking,
+    /// Embedding the chunks.
+    Embedding,
+    /// Writing the chunks.
+    Storing,
+}
+
+impl Stage {
+    /// Every stage, in order.
+    pub const ALL: [Self; 3] = [Self::Chunking, Self::Embedding, Self::Storing];
+
+    /// Its name in the tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chunking => "chunking",
+            Self::Embedding => "embedding",
+            Self::Storing => "storing",
+        }
+    }
+}
+
+/// Where a document stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentState {
+    /// Its newest version can be found.
+    Indexed,
+    /// Its newest version waits to be indexed; an older one may be found meanwhile.
+    Pending,
+    /// Indexing its newest version failed and is tried again later.
+    Retrying,
+    /// Indexing its newest version failed and is not tried again by itself.
+    SetAside,
+}
+
+/// Why indexing a document failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailureStatus {
+    /// Where.
+    pub stage: Stage,
+    /// How many times.
+    pub attempts: u32,
+    /// What kind of failure.
+    pub kind: ErrorKind,
+    /// The outward message.
+    pub message: String,
+    /// When it is tried again; `None`: it is set aside.
+    pub next_try: Option<Timestamp>,
+}
+
+/// What is told of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentStatus {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Where it stands.
+    pub state: DocumentState,
+    /// Its newest accepted version.
+    pub version: Version,
+    /// The version that searches find, if any is.
+    pub live_version: Option<Version>,
+    /// When the newest version was accepted.
+    pub accepted_at: Timestamp,
+    /// Bytes of the newest version's text.
+    pub bytes: u64,
+    /// Chunks of the live version.
+    pub chunks: u64,
+    /// Tokens of the live version's chunks.
+    pub tokens: u64,
+    /// Why its newest version is not indexed, if that failed.
+    pub failure: Option<FailureStatus>,
+}
+
+/// A page of documents to be listed.
+#[derive(Clone, Debug)]
+pub struct ListQuery {
+    /// Begin after this document; `None`: at the first.
+    pub after: Option<DocumentId>,
+    /// Most documents wanted.
+    pub limit: usize,
+    /// Only documents that stand here; `None`: all.
+    pub state: Option<DocumentState>,
+}
+
+/// A document as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredDocument {
+    /// The document.
+    pub document: Document,
+    /// Its version.
+    pub version: Version,
+    /// When that version was accepted.
+    pub accepted_at: Timestamp,
+}
+
+/// Totals of a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Documents that are accepted and not forgotten.
+    pub accepted: u64,
+    /// Documents of which a version can be found.
+    pub documents: u64,
+    /// Documents whose newest version waits to be indexed, failed ones left out.
+    pub pending: u64,
+    /// Documents whose newest version failed and is tried again.
+    pub retrying: u64,
+    /// Documents whose newest version is set aside.
+    pub set_aside: u64,
+    /// Chunks that can be found.
+    pub chunks: u64,
+    /// Tokens of those chunks.
+    pub tokens: u64,
+    /// Bytes of the newest versions' texts.
+    pub bytes: u64,
+}
+
+impl Counts {
+    /// Adds what `status` counts for.
+    pub fn add(&mut self, status: &DocumentStatus) {
+        self.apply(status, u64::checked_add);
+    }
+
+    /// Takes away what `status` counted for.
+    pub fn subtract(&mut self, status: &DocumentStatus) {
+        self.apply(status, u64::checked_sub);
+    }
+
+    fn apply(&mut self, status: &DocumentStatus, change: fn(u64, u64) -> Option<u64>) {
+        let change = |total: &mut u64, by| *total = change(*total, by).unwrap_or(*total);
+        change(&mut self.accepted, 1);
+        change(&mut self.documents, u64::from(status.live_version.is_some()));
+        change(&mut self.chunks, status.chunks);
+        change(&mut self.tokens, status.tokens);
+        change(&mut self.bytes, status.bytes);
+        match status.state {
+            DocumentState::Indexed => {}
+            DocumentState::Pending => change(&mut self.pending, 1),
+            DocumentState::Retrying => change(&mut self.retrying, 1),
+            DocumentState::SetAside => change(&mut self.set_aside, 1),
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.documents += other.documents;
+        self.pending += other.pending;
+        self.retrying += other.retrying;
+        self.set_aside += other.set_aside;
+        self.chunks += other.chunks;
+        self.tokens += other.tokens;
+        self.bytes += other.bytes;
+    }
+}

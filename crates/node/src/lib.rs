@@ -1,0 +1,22 @@
+//! What every node of a cluster runs beside its roles: membership, connections to the others, its server.
+//!
+//! ```text
+//! NodeConfig ─► Node::join ─┬─► pools of peers, one for each role that is needed, in step with the members
+//!                           └─► Server: the roles' services, NodeService, health, reflection
+//! ```
+//!
+//! A role is added by its own crate: it takes what it needs of a [`Node`] and hands its services to the
+//! [`Server`]. So one process runs any set of roles.
+
+mod config;
+mod encoders;
+mod node;
+mod node_service;
+mod peers;
+mod run;
+mod server;
+
+pub use config::NodeConfig;
+pub use node::{Node, Parts};
+pub use run::{Stop, run, service_main};
+pub use server::Server;

@@ -1,0 +1,161 @@
+//! A node among others.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use clew_cluster::{Cluster, Leases, Member, Members, NodeId, Role};
+use clew_core::Error;
+use clew_runtime::peer::PeerOptions;
+use clew_runtime::pool::Pool;
+use clew_runtime::tree::TreeNode;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::{NodeConfig, peers};
+
+/// Tells what a part of the node looks like now.
+pub type Part = Box<dyn Fn() -> TreeNode + Send + Sync>;
+
+/// The parts of a node, for the tree.
+#[derive(Clone, Default)]
+pub struct Parts(Arc<Mutex<Vec<Part>>>);
+
+impl Parts {
+    /// Adds a part; `part` is asked each time the tree is drawn.
+    pub fn add(&self, part: impl Fn() -> TreeNode + Send + Sync + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(part));
+    }
+
+    fn nodes(&self) -> Vec<TreeNode> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|part| part()).collect()
+    }
+}
+
+/// This process as a member of a cluster.
+pub struct Node {
+    cluster: Cluster,
+    config: NodeConfig,
+    parts: Parts,
+    draining: watch::Sender<bool>,
+    followers: Mutex<JoinSet<()>>,
+}
+
+impl Node {
+    /// Joins the cluster with `roles`; the others reach this node at the configured address or else
+    /// at `listening`.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration. That the coordination service
+    /// is away is no error: the node joins when it comes.
+    pub async fn join(
+        config: NodeConfig,
+        roles: impl IntoIterator<Item = Role>,
+        listening: SocketAddr,
+    ) -> Result<Self, Error> {
+        config.validate()?;
+        let id = config.cluster.node_id.clone().unwrap_or_else(NodeId::generate);
+        let address = match &config.cluster.advertise {
+            Some(address) => address.clone(),
+            None => format!("http://{listening}").parse()?,
+        };
+        let me = Member::starting(id, address, roles);
+        let cluster = Cluster::join(&config.cluster, me).await?;
+        Ok(Self {
+            cluster,
+            config,
+            parts: Parts::default(),
+            draining: watch::Sender::new(false),
+            followers: Mutex::default(),
+        })
+    }
+
+    /// This node's name.
+    pub fn me(&self) -> &NodeId {
+        self.cluster.membership.me()
+    }
+
+    /// The members as this node sees them.
+    pub fn members(&self) -> watch::Receiver<Arc<Members>> {
+        self.cluster.membership.members()
+    }
+
+    /// Leases of shards.
+    pub fn leases(&self) -> &Leases {
+        &self.cluster.leases
+    }
+
+    /// What the tree is drawn from.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// The node's configuration.
+    pub(crate) fn config(&self) -> &NodeConfig {
+        &self.config
+    }
+
+    /// Runs a task for as long as the node is there.
+    pub(crate) fn keep(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner).spawn(task);
+    }
+
+    /// A pool of the members that have `role`, or of all, called `name`, in step with the list of members.
+    /// `service` is the full name of the gRPC service whose health decides, `credits` the units of
+    /// work that may be under way on each.
+    pub async fn pool(
+        &self,
+        role: Option<Role>,
+        name: &'static str,
+        service: &str,
+        credits: u32,
+    ) -> Result<Pool, Error> {
+        let options =
+            PeerOptions { service: service.to_owned(), credits, config: self.config.peers.clone() };
+        let pool = Pool::new(name, options);
+        let members = self.members();
+        let now = Arc::clone(&members.borrow());
+        peers::update(&pool, role, &now).await?;
+        self.keep(peers::follow(pool.clone(), role, members));
+        let drawn = pool.clone();
+        self.parts.add(move || drawn.node());
+        Ok(pool)
+    }
+
+    /// Whether this node is about to leave.
+    pub fn draining(&self) -> watch::Receiver<bool> {
+        self.draining.subscribe()
+    }
+
+    /// Tells the others that this node is about to leave, and its own roles to hand over.
+    pub async fn drain(&self) {
+        if let Err(error) = self.cluster.membership.drain().await {
+            tracing::warn!(
+                error = error.chain(),
+                "the others will notice later that this node drains"
+            );
+        }
+        self.draining.send_replace(true);
+    }
+
+    /// Leaves the cluster.
+    pub async fn leave(&self) {
+        if let Err(error) = self.cluster.membership.leave().await {
+            tracing::warn!(
+                error = error.chain(),
+                "the others will notice later that this node left"
+            );
+        }
+    }
+
+    /// What runs here.
+    pub fn tree(&self) -> TreeNode {
+        let state = if *self.draining.borrow() { "draining" } else { "serving" };
+        let me = self.me();
+        let members = self.members();
+        let members = Arc::clone(&members.borrow());
+        let roles = members.get(me).map(|member| &member.roles);
+        let roles: Vec<_> = roles.into_iter().flatten().map(|role| role.as_str()).collect();
+        TreeNode::new(format!("{me} [{}]", roles.join(", ")), "node", state)
+            .with_children(self.parts.nodes())
+    }
+}

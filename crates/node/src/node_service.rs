@@ -1,0 +1,47 @@
+//! `NodeService`: what this node tells about itself.
+
+use std::sync::Arc;
+
+use clew_proto::cluster::v1 as wire;
+use clew_proto::cluster::v1::node_service_server::NodeService;
+use clew_runtime::tree::TreeNode;
+use tonic::{Request, Response, Status};
+
+use crate::Node;
+
+/// The handler.
+pub(crate) struct NodeRpc {
+    pub node: Arc<Node>,
+}
+
+/// A tree for the wire.
+fn tree_to_wire(tree: TreeNode) -> wire::TreeNode {
+    wire::TreeNode {
+        name: tree.name,
+        kind: tree.kind.into_owned(),
+        state: tree.state.into_owned(),
+        restarts: tree.restarts,
+        queued: tree.queued,
+        capacity: tree.capacity,
+        children: tree.children.into_iter().map(tree_to_wire).collect(),
+    }
+}
+
+#[tonic::async_trait]
+impl NodeService for NodeRpc {
+    async fn describe_node(
+        &self,
+        _request: Request<wire::DescribeNodeRequest>,
+    ) -> Result<Response<wire::DescribeNodeResponse>, Status> {
+        let tree = Some(tree_to_wire(self.node.tree()));
+        Ok(Response::new(wire::DescribeNodeResponse { tree }))
+    }
+
+    async fn drain(
+        &self,
+        _request: Request<wire::DrainRequest>,
+    ) -> Result<Response<wire::DrainResponse>, Status> {
+        self.node.drain().await;
+        Ok(Response::new(wire::DrainResponse {}))
+    }
+}

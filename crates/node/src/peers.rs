@@ -1,0 +1,41 @@
+//! Pools of peers that follow the list of members.
+
+use std::sync::Arc;
+
+use clew_cluster::{Member, Members, Role};
+use clew_core::Error;
+use clew_runtime::pool::Pool;
+use tokio::sync::watch;
+
+/// Keeps `pool` in step with the members that have `role`, or with all, for as long as the list is kept.
+pub(crate) async fn follow(
+    pool: Pool,
+    role: Option<Role>,
+    mut members: watch::Receiver<Arc<Members>>,
+) {
+    loop {
+        let now = Arc::clone(&members.borrow_and_update());
+        if let Err(error) = update(&pool, role, &now).await {
+            tracing::warn!(error = error.chain(), "the list of peers was not taken over");
+        }
+        if members.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Names and addresses of the members that have `role`, or of all.
+pub(crate) fn addresses(role: Option<Role>, members: &Members) -> Vec<(String, String)> {
+    let has_role = |member: &&Member| role.is_none_or(|role| member.roles.contains(&role));
+    let meant = members.as_slice().iter().filter(has_role);
+    meant.map(|member| (member.id.to_string(), member.address.to_string())).collect()
+}
+
+/// Makes the members that have `role` those of the pool.
+pub(crate) async fn update(
+    pool: &Pool,
+    role: Option<Role>,
+    members: &Members,
+) -> Result<(), Error> {
+    pool.update(addresses(role, members)).await
+}

@@ -1,0 +1,151 @@
+//! Runs a node from its configuration to its end.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use clew_cluster::Role;
+use clew_core::{Error, ErrorKind};
+use clew_runtime::logging::{self, LogFormat};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::{Node, NodeConfig, Server};
+
+/// Ends a role: hands over what it owns and finishes what it was given, until the deadline.
+pub type Stop =
+    Box<dyn FnOnce(Instant) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send>;
+
+/// Runs a node with `roles` until it is told to end (SIGINT, SIGTERM). `start` starts the roles: it
+/// adds their services to the server and returns how to end them, in the order in which to do so.
+///
+/// # Errors
+/// Those of starting; [`ErrorKind::Unavailable`] if the listener fails.
+pub async fn run<F>(
+    config: NodeConfig,
+    roles: BTreeSet<Role>,
+    start: impl FnOnce(Arc<Node>, Server) -> F,
+) -> Result<(), Error>
+where
+    F: Future<Output = Result<(Server, Vec<Stop>), Error>>,
+{
+    let failed = |error| Error::internal("no signal handler could be set").with_source(error);
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let listener = TcpListener::bind(&config.listen).await.map_err(|error| {
+        let problem = format!("cannot listen on `{}`; choose another address", config.listen);
+        Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
+    })?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
+    let patience = config.shutdown();
+    let node = Arc::new(Node::join(config, roles, address).await?);
+    let server = Server::new(&node)?;
+    let (server, stops) = start(Arc::clone(&node), server).await?;
+    let (stop, stopped) = watch::channel(false);
+    let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
+    // Tests and scripts wait for this line.
+    eprintln!("listening on http://{address}");
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        ended = &mut serving => {
+            return ended.unwrap_or_else(|panic| {
+                Err(Error::internal("the server panicked").with_source(panic))
+            });
+        }
+    }
+    eprintln!("shutting down: handing over and finishing what was accepted");
+    let deadline = Instant::now() + patience;
+    node.drain().await;
+    let mut gracefully = true;
+    for end in stops {
+        if let Err(error) = end(deadline).await {
+            gracefully = false;
+            tracing::warn!(error = error.chain(), "a role was cut short");
+        }
+    }
+    stop.send_replace(true);
+    let rest = deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1));
+    gracefully &= tokio::time::timeout(rest, &mut serving).await.is_ok();
+    serving.abort();
+    node.leave().await;
+    eprintln!("{}", if gracefully { "ended gracefully" } else { "ended; some work was cut off" });
+    Ok(())
+}
+
+/// Command line of a service.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Arguments {
+    /// Configuration file (TOML); other services' sections in it are passed over.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address to listen on; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Which log lines to show: a level, or directives such as `info,clew_retriever=debug`.
+    #[arg(long, env = "CLEW_LOG", default_value = "info", value_name = "FILTER")]
+    log: String,
+    /// Log lines as JSON.
+    #[arg(long)]
+    log_json: bool,
+    /// Print the effective configuration and end.
+    #[arg(long)]
+    print_config: bool,
+}
+
+/// What the command line sets.
+#[derive(Serialize)]
+struct Flags {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<String>,
+}
+
+/// The `main` of a service: reads command line and configuration, then runs `serve`.
+pub fn service_main<C, F>(serve: impl FnOnce(C) -> F) -> ExitCode
+where
+    C: Default + Serialize + DeserializeOwned,
+    F: Future<Output = Result<(), Error>>,
+{
+    let arguments = Arguments::parse();
+    let format = if arguments.log_json { LogFormat::Json } else { LogFormat::Text };
+    logging::start(&arguments.log, format);
+    let flags = Flags { listen: arguments.listen };
+    let served =
+        clew_runtime::config::load::<C>(arguments.config.as_deref(), flags).and_then(|config| {
+            match arguments.print_config {
+                true => print(&clew_runtime::config::render(&config)?),
+                false => tokio::runtime::Builder::new_multi_thread()
+                    .enable_all()
+                    .build()
+                    .map_err(|error| {
+                        Error::internal("the asynchronous runtime did not start").with_source(error)
+                    })?
+                    .block_on(serve(config)),
+            }
+        });
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {}", error.chain());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> Result<(), Error> {
+    std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes()).map_err(|error| {
+        Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "standard output is closed")
+            .with_source(error)
+    })
+}

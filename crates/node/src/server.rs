@@ -1,0 +1,112 @@
+//! The gRPC server of a node: the services of its roles, health and reflection.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clew_core::{Error, ErrorKind};
+use clew_proto::FILE_DESCRIPTOR_SET;
+use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::body::Body;
+use tonic::codegen::Service;
+use tonic::codegen::http::{Request, Response};
+use tonic::server::NamedService;
+use tonic::service::RoutesBuilder;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+use crate::Node;
+use crate::node_service::NodeRpc;
+
+/// Requests that one connection may have in flight; beyond it they wait on the connection.
+const REQUESTS_PER_CONNECTION: usize = 256;
+/// How long after saying so a node goes on taking requests, so that callers have heard it.
+const NOTICE: Duration = Duration::from_millis(500);
+
+/// The services that a node offers.
+pub struct Server {
+    routes: RoutesBuilder,
+    health: HealthReporter,
+    names: Vec<&'static str>,
+}
+
+impl Server {
+    /// A server with the services that every node has.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
+    pub fn new(node: &Arc<Node>) -> Result<Self, Error> {
+        let (health, health_service) = tonic_health::server::health_reporter();
+        let reflection = tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+            .build_v1()
+            .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
+        let mut routes = RoutesBuilder::default();
+        routes.add_service(health_service).add_service(reflection);
+        let mut server = Self { routes, health, names: Vec::new() };
+        server.add(NodeServiceServer::new(NodeRpc { node: Arc::clone(node) }));
+        Ok(server)
+    }
+
+    /// Adds a service of a role.
+    pub fn add<S>(&mut self, service: S)
+    where
+        S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+            + NamedService
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send + 'static,
+    {
+        self.names.push(S::NAME);
+        self.routes.add_service(service);
+    }
+
+    /// Serves until the node drains and `stop` says so: then health checks say NOT_SERVING, which
+    /// callers are given a moment to hear, no new requests are taken, and those in flight are finished.
+    /// The caller bounds that wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if the listener fails.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        mut draining: watch::Receiver<bool>,
+        mut stop: watch::Receiver<bool>,
+    ) -> Result<(), Error> {
+        let Self { routes, mut health, names } = self;
+        for name in &names {
+            health.set_service_status(name, ServingStatus::Serving).await;
+        }
+        let shutdown = async move {
+            // Whoever may tell us to is gone only at the end of the process.
+            drop(draining.wait_for(|draining| *draining).await);
+            for name in &names {
+                health.set_service_status(name, ServingStatus::NotServing).await;
+            }
+            drop(stop.wait_for(|stop| *stop).await);
+            tokio::time::sleep(NOTICE).await;
+            // Ends the streams of those that watch: they would hold up the end.
+            for name in names {
+                health.clear_service_status(name).await;
+            }
+        };
+        tonic::transport::Server::builder()
+            .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
+            .tcp_nodelay(true)
+            .http2_keepalive_interval(Some(Duration::from_secs(10)))
+            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+            .add_routes(routes.routes())
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
+            .await
+            .map_err(|error| {
+                Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
+                    .with_source(error)
+            })
+    }
+}

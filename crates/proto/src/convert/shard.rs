@@ -1,0 +1,515 @@
+//! `clew.shard.v1` and domain values.
+//!
+//! Both ends are ours, but a peer may be of another release, so nothing that arrives is trusted to
+//! be well-formed.
+
+use clew_core::{
+    CandidateQuery, Candidates, CorpusName, Counts, DocumentId, DocumentState, DocumentStatus,
+    Error, FailureStatus, Forgotten, Hit, Limits, ListQuery, ShardIndex, Stage, StoredDocument,
+    Timestamp, Version, Violations,
+};
+
+use crate::convert::{
+    corpus_name, distinct_document_ids, document_id, ingest, query, timestamp_from_wire,
+    timestamp_to_wire,
+};
+use crate::ingest::v1 as ingest_wire;
+use crate::shard::v1 as wire;
+use crate::status::{code_of, kind_of};
+
+/// A shard, with the time its corpus was made.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShardRef {
+    /// Its corpus.
+    pub corpus: CorpusName,
+    /// When that corpus was made: tells it from an earlier one of the same name.
+    pub corpus_created_at: Timestamp,
+    /// Which of the corpus' shards.
+    pub shard: ShardIndex,
+}
+
+impl From<&ShardRef> for wire::ShardRef {
+    fn from(shard: &ShardRef) -> Self {
+        Self {
+            corpus: shard.corpus.to_string(),
+            corpus_created_at: Some(timestamp_to_wire(shard.corpus_created_at)),
+            shard: shard.shard.0,
+        }
+    }
+}
+
+/// A shard from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<ShardRef, Error> {
+    let shard = shard.ok_or_else(|| missing("shard"))?;
+    Ok(ShardRef {
+        corpus: corpus_name(&shard.corpus)?,
+        corpus_created_at: required_time("shard.corpus_created_at", shard.corpus_created_at)?,
+        shard: ShardIndex(shard.shard),
+    })
+}
+
+/// A search for the wire.
+pub fn candidates_to_wire(shard: &ShardRef, asked: &CandidateQuery) -> wire::FindCandidatesRequest {
+    wire::FindCandidatesRequest {
+        shard: Some(shard.into()),
+        text: asked.text.clone(),
+        vector: asked.vector.clone().unwrap_or_default(),
+        mode: query::search_mode_to_wire(asked.mode).into(),
+        filter: Some(query::filter_to_wire(asked.filter.clone())),
+        grouping: query::grouping_to_wire(asked.grouping).into(),
+        limit: u32::try_from(asked.limit).unwrap_or(u32::MAX),
+        exact: asked.exact,
+    }
+}
+
+/// A search from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn candidates_from_wire(
+    request: wire::FindCandidatesRequest,
+) -> Result<(ShardRef, CandidateQuery), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let mode = query::search_mode_from_wire(request.mode, &mut violations);
+    let grouping = query::grouping_from_wire(request.grouping, &mut violations);
+    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    violations.into_result()?;
+    let shard = shard.ok_or_else(|| missing("shard"))?;
+    let asked = CandidateQuery {
+        text: request.text,
+        vector: Some(request.vector).filter(|vector| !vector.is_empty()),
+        mode,
+        filter,
+        grouping,
+        limit: request.limit as usize,
+        exact: request.exact,
+    };
+    Ok((shard, asked))
+}
+
+/// Candidates for the wire: messages of about `message_bytes` each.
+pub fn found_to_wire(found: Candidates, message_bytes: usize) -> Vec<wire::FindCandidatesResponse> {
+    let mut numbers = std::collections::HashMap::new();
+    let mut chunks = Vec::new();
+    let mut ranked = |hits: Vec<Hit>| {
+        hits.into_iter()
+            .map(|hit| {
+                let score = hit.score;
+                let chunk = *numbers.entry(hit.chunk_id).or_insert_with(|| {
+                    chunks.push(chunk_to_wire(hit));
+                    u32::try_from(chunks.len() - 1).unwrap_or(u32::MAX)
+                });
+                wire::Ranked { chunk, score }
+            })
+            .collect()
+    };
+    let rankings = wire::Rankings {
+        dense: ranked(found.dense),
+        sparse: ranked(found.sparse),
+        attainable: found.attainable,
+    };
+    let mut messages =
+        vec![wire::FindCandidatesResponse { rankings: Some(rankings), chunks: Vec::new() }];
+    let mut bytes = 0;
+    for chunk in chunks {
+        bytes += prost::Message::encoded_len(&chunk);
+        if bytes > message_bytes {
+            messages.push(wire::FindCandidatesResponse::default());
+            bytes = 0;
+        }
+        if let Some(last) = messages.last_mut() {
+            last.chunks.push(chunk);
+        }
+    }
+    messages
+}
+
+/// Candidates from the messages of a response.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] if they do not fit together.
+pub fn found_from_wire(
+    messages: impl IntoIterator<Item = wire::FindCandidatesResponse>,
+) -> Result<Candidates, Error> {
+    let mut rankings = None;
+    let mut chunks = Vec::new();
+    for message in messages {
+        rankings = rankings.or(message.rankings);
+        for chunk in message.chunks {
+            chunks.push(hit_from_wire(chunk)?);
+        }
+    }
+    let rankings = rankings.ok_or_else(|| malformed("no rankings"))?;
+    let hits = |ranked: Vec<wire::Ranked>| {
+        let hit = |ranked: wire::Ranked| {
+            let chunk = chunks.get(ranked.chunk as usize);
+            let chunk: &Hit = chunk.ok_or_else(|| malformed("a chunk that is not there"))?;
+            Ok(Hit { score: ranked.score, ..chunk.clone() })
+        };
+        ranked.into_iter().map(hit).collect::<Result<Vec<_>, Error>>()
+    };
+    Ok(Candidates {
+        dense: hits(rankings.dense)?,
+        sparse: hits(rankings.sparse)?,
+        attainable: rankings.attainable,
+    })
+}
+
+fn chunk_to_wire(hit: Hit) -> wire::Chunk {
+    wire::Chunk {
+        chunk_id: hit.chunk_id.to_string(),
+        document_id: hit.document_id.into(),
+        version: hit.version.0,
+        ordinal: hit.ordinal,
+        span: Some(query::span_to_wire(hit.span)),
+        text: hit.text,
+        title: hit.title,
+        event_time: hit.event_time.map(timestamp_to_wire),
+    }
+}
+
+fn hit_from_wire(chunk: wire::Chunk) -> Result<Hit, Error> {
+    let chunk_id = chunk.chunk_id.parse().map_err(|_| malformed("a chunk id"))?;
+    let document_id: DocumentId = chunk.document_id.parse()?;
+    let span = chunk.span.ok_or_else(|| malformed("a chunk without span"))?;
+    Ok(Hit {
+        chunk_id,
+        document_id,
+        version: Version(chunk.version),
+        ordinal: chunk.ordinal,
+        span: query::span_from_wire(span).ok_or_else(|| malformed("a span"))?,
+        text: chunk.text,
+        title: chunk.title,
+        event_time: optional_time("event_time", chunk.event_time)?,
+        score: 0.0,
+    })
+}
+
+/// A document as it is stored and its state, for the wire; its text is left to the caller.
+pub fn stored_to_wire(
+    stored: &StoredDocument,
+    document: ingest_wire::Document,
+    status: &DocumentStatus,
+) -> wire::StoredDocument {
+    wire::StoredDocument {
+        document: Some(document),
+        version: stored.version.0,
+        accepted_at: Some(timestamp_to_wire(stored.accepted_at)),
+        status: Some(status_to_wire(status)),
+    }
+}
+
+/// A document as it is stored and its state, its text whole.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] or [`clew_core::ErrorKind::Internal`] if it is malformed.
+pub fn stored_from_wire(
+    stored: wire::StoredDocument,
+    limits: &Limits,
+) -> Result<(StoredDocument, DocumentStatus), Error> {
+    let document = stored.document.ok_or_else(|| malformed("no document"))?;
+    let status = stored.status.ok_or_else(|| malformed("no status"))?;
+    let document = ingest::document_from_wire(document, limits)?;
+    let accepted_at = required_time("accepted_at", stored.accepted_at)?;
+    let version = Version(stored.version);
+    Ok((StoredDocument { document, version, accepted_at }, status_from_wire(status)?))
+}
+
+/// A document's status for the wire.
+pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
+    wire::DocumentStatus {
+        document_id: status.document_id.to_string(),
+        state: state_to_wire(Some(status.state)).into(),
+        version: status.version.0,
+        live_version: status.live_version.map_or(0, |version| version.0),
+        accepted_at: Some(timestamp_to_wire(status.accepted_at)),
+        bytes: status.bytes,
+        chunks: status.chunks,
+        tokens: status.tokens,
+        failure: status.failure.as_ref().map(|failure| wire::FailureStatus {
+            stage: match failure.stage {
+                Stage::Chunking => wire::Stage::Chunking.into(),
+                Stage::Embedding => wire::Stage::Embedding.into(),
+                Stage::Storing => wire::Stage::Storing.into(),
+            },
+            attempts: failure.attempts,
+            code: code_of(failure.kind).into(),
+            message: failure.message.clone(),
+            next_try: failure.next_try.map(timestamp_to_wire),
+        }),
+    }
+}
+
+/// A document's status from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] if it is malformed.
+pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, Error> {
+    let state = state_from_wire(status.state)?.ok_or_else(|| malformed("no state"))?;
+    let failure = match status.failure {
+        None => None,
+        Some(failure) => Some(FailureStatus {
+            stage: match wire::Stage::try_from(failure.stage) {
+                Ok(wire::Stage::Chunking) => Stage::Chunking,
+                Ok(wire::Stage::Embedding) => Stage::Embedding,
+                Ok(wire::Stage::Storing) => Stage::Storing,
+                Ok(wire::Stage::Unspecified) | Err(_) => return Err(malformed("a stage")),
+            },
+            attempts: failure.attempts,
+            kind: kind_of(tonic::Code::from(failure.code)),
+            message: failure.message,
+            next_try: optional_time("next_try", failure.next_try)?,
+        }),
+    };
+    Ok(DocumentStatus {
+        document_id: document_id("document_id", &status.document_id)?,
+        state,
+        version: Version(status.version),
+        live_version: Some(Version(status.live_version)).filter(|version| version.0 != 0),
+        accepted_at: required_time("accepted_at", status.accepted_at)?,
+        bytes: status.bytes,
+        chunks: status.chunks,
+        tokens: status.tokens,
+        failure,
+    })
+}
+
+/// A page of documents to be listed, for the wire.
+pub fn list_to_wire(shard: &ShardRef, asked: &ListQuery) -> wire::ListDocumentsRequest {
+    wire::ListDocumentsRequest {
+        shard: Some(shard.into()),
+        after: asked.after.as_ref().map(ToString::to_string).unwrap_or_default(),
+        limit: u32::try_from(asked.limit).unwrap_or(u32::MAX),
+        state: state_to_wire(asked.state).into(),
+    }
+}
+
+/// A page of documents to be listed, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn list_from_wire(request: wire::ListDocumentsRequest) -> Result<(ShardRef, ListQuery), Error> {
+    let after = match request.after.as_str() {
+        "" => None,
+        after => Some(document_id("after", after)?),
+    };
+    let state = state_from_wire(request.state)?;
+    let asked = ListQuery { after, limit: request.limit as usize, state };
+    Ok((shard_from_wire(request.shard)?, asked))
+}
+
+/// Documents to be forgotten, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn forget_from_wire(
+    request: wire::ForgetRequest,
+) -> Result<(ShardRef, Vec<DocumentId>), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let ids = distinct_document_ids("document_ids", &request.document_ids, &mut violations);
+    violations.into_result()?;
+    Ok((shard.ok_or_else(|| missing("shard"))?, ids))
+}
+
+/// What was removed, for the wire.
+pub fn forgotten_to_wire(forgotten: &Forgotten) -> ingest_wire::ForgottenDocument {
+    let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    ingest_wire::ForgottenDocument {
+        document_id: forgotten.document_id.to_string(),
+        found: forgotten.versions > 0,
+        versions: count(forgotten.versions),
+        chunks: count(forgotten.chunks),
+        failures: count(forgotten.failures),
+        text_bytes: forgotten.bytes,
+    }
+}
+
+/// What was removed, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<Forgotten, Error> {
+    Ok(Forgotten {
+        document_id: document_id("document_id", &forgotten.document_id)?,
+        versions: forgotten.versions.into(),
+        chunks: forgotten.chunks.into(),
+        failures: forgotten.failures.into(),
+        bytes: forgotten.text_bytes,
+    })
+}
+
+/// Totals for the wire.
+pub fn counts_to_wire(counts: Counts) -> wire::CountResponse {
+    let Counts { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes } =
+        counts;
+    wire::CountResponse { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes }
+}
+
+/// Totals from the wire.
+pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
+    let wire::CountResponse {
+        accepted,
+        documents,
+        pending,
+        retrying,
+        set_aside,
+        chunks,
+        tokens,
+        bytes,
+    } = counts;
+    Counts { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes }
+}
+
+fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
+    match state {
+        None => wire::DocumentState::Unspecified,
+        Some(DocumentState::Indexed) => wire::DocumentState::Indexed,
+        Some(DocumentState::Pending) => wire::DocumentState::Pending,
+        Some(DocumentState::Retrying) => wire::DocumentState::Retrying,
+        Some(DocumentState::SetAside) => wire::DocumentState::SetAside,
+    }
+}
+
+fn state_from_wire(state: i32) -> Result<Option<DocumentState>, Error> {
+    match wire::DocumentState::try_from(state) {
+        Ok(wire::DocumentState::Unspecified) => Ok(None),
+        Ok(wire::DocumentState::Indexed) => Ok(Some(DocumentState::Indexed)),
+        Ok(wire::DocumentState::Pending) => Ok(Some(DocumentState::Pending)),
+        Ok(wire::DocumentState::Retrying) => Ok(Some(DocumentState::Retrying)),
+        Ok(wire::DocumentState::SetAside) => Ok(Some(DocumentState::SetAside)),
+        Err(_) => Err(Error::invalid("state", "expected a known state")),
+    }
+}
+
+fn required_time(field: &str, time: Option<prost_types::Timestamp>) -> Result<Timestamp, Error> {
+    timestamp_from_wire(field, &time.ok_or_else(|| missing(field))?)
+}
+
+fn optional_time(
+    field: &str,
+    time: Option<prost_types::Timestamp>,
+) -> Result<Option<Timestamp>, Error> {
+    time.map(|time| timestamp_from_wire(field, &time)).transpose()
+}
+
+fn missing(field: &str) -> Error {
+    Error::invalid(field, "expected a value")
+}
+
+fn malformed(what: &str) -> Error {
+    Error::internal(format!("a shard's response is malformed: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Attributes, ChunkId, Document, ErrorKind, Filter, Grouping, MediaType};
+    use clew_core::{SearchMode, Span};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn shard() -> ShardRef {
+        ShardRef {
+            corpus: "notes".parse().unwrap(),
+            corpus_created_at: Timestamp::from_micros(7),
+            shard: ShardIndex(3),
+        }
+    }
+
+    fn hit(number: u32, score: f32) -> Hit {
+        let document_id: DocumentId = format!("d{number}").parse().unwrap();
+        let corpus = "notes".parse().unwrap();
+        Hit {
+            chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), number),
+            document_id,
+            version: Version(1),
+            ordinal: number,
+            span: Span::new(1, 9),
+            text: "x".repeat(number as usize),
+            title: "t".to_owned(),
+            event_time: Some(Timestamp::from_micros(5)),
+            score,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn candidates_survive_the_wire_in_messages_of_any_size(
+            dense in proptest::collection::btree_map(0u32..60, -1f32..1.0, 0..40),
+            sparse in proptest::collection::btree_map(0u32..60, 0f32..30.0, 0..40),
+            message_bytes in 1usize..2000,
+        ) {
+            let hits = |scores: std::collections::BTreeMap<u32, f32>| {
+                scores.into_iter().map(|(number, score)| hit(number, score)).collect::<Vec<_>>()
+            };
+            let found =
+                Candidates { dense: hits(dense), sparse: hits(sparse), attainable: Some(3.0) };
+            let messages = found_to_wire(found.clone(), message_bytes);
+            prop_assert_eq!(found_from_wire(messages).unwrap(), found);
+        }
+    }
+
+    #[test]
+    fn searches_survive_the_wire() {
+        let asked = CandidateQuery {
+            text: "who?".to_owned(),
+            vector: Some(vec![0.5, -0.5]),
+            mode: SearchMode::Dense,
+            filter: Filter { documents: vec!["a".parse().unwrap()], ..Filter::default() },
+            grouping: Grouping::Documents,
+            limit: 200,
+            exact: true,
+        };
+        let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
+        assert_eq!(back, (shard(), asked));
+    }
+
+    #[test]
+    fn documents_and_their_states_survive_the_wire() {
+        let document = Document {
+            id: "a".parse().unwrap(),
+            text: "text".to_owned(),
+            media_type: MediaType::Markdown,
+            title: "title".to_owned(),
+            attributes: Attributes::new(),
+            event_time: None,
+        };
+        let accepted_at = Timestamp::from_micros(11);
+        let stored =
+            StoredDocument { document: document.clone(), version: Version(4), accepted_at };
+        let status = DocumentStatus {
+            document_id: document.id.clone(),
+            state: DocumentState::Retrying,
+            version: Version(5),
+            live_version: Some(Version(4)),
+            accepted_at: Timestamp::from_micros(12),
+            bytes: 4,
+            chunks: 1,
+            tokens: 3,
+            failure: Some(FailureStatus {
+                stage: Stage::Embedding,
+                attempts: 2,
+                kind: ErrorKind::Unavailable,
+                message: "no encoder".to_owned(),
+                next_try: Some(Timestamp::from_micros(99)),
+            }),
+        };
+        let wire = stored_to_wire(&stored, ingest::document_to_wire(document), &status);
+        assert_eq!(stored_from_wire(wire, &Limits::default()).unwrap(), (stored, status));
+    }
+
+    #[test]
+    fn malformed_responses_are_errors_and_not_panics() {
+        let ranked = vec![wire::Ranked { chunk: 0, score: 1.0 }];
+        let rankings = Some(wire::Rankings { dense: ranked, ..Default::default() });
+        let message = wire::FindCandidatesResponse { rankings, chunks: Vec::new() };
+        assert_eq!(found_from_wire([message]).unwrap_err().kind(), ErrorKind::Internal);
+        assert!(found_from_wire([]).is_err());
+        assert!(status_from_wire(wire::DocumentStatus::default()).is_err());
+    }
+}

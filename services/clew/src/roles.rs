@@ -1,0 +1,95 @@
+//! A node of a cluster with any set of roles.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use clew_cluster::Role;
+use clew_core::{Clock, Encoder, Error, SystemClock};
+use clew_generator::RemoteReasoner;
+use clew_node::{Node, Server, Stop};
+use clew_reason::Extractive;
+
+use crate::config::NodeConfig;
+use crate::node::start_encoder;
+
+/// Readings that may be in progress on one generator.
+const GENERATOR_CREDITS: u32 = 64;
+
+/// Runs a node with `roles` until it is told to end.
+///
+/// # Errors
+/// Those of the configuration and of starting.
+pub async fn run(config: NodeConfig, roles: BTreeSet<Role>) -> Result<(), Error> {
+    if !config.cluster.is_cluster() {
+        return Err(Error::invalid(
+            "cluster",
+            "expected `cluster.redis` or `cluster.members` for a node with --roles; without \
+             --roles all roles run in one process",
+        ));
+    }
+    let node_config = clew_node::NodeConfig {
+        listen: config.listen.clone(),
+        shutdown_secs: config.shutdown_secs,
+        cluster: config.cluster.clone(),
+        peers: config.peers.clone(),
+    };
+    let started = roles.clone();
+    clew_node::run(node_config, roles, async move |node, server| {
+        start(&config, &started, node, server).await
+    })
+    .await
+}
+
+async fn start(
+    config: &NodeConfig,
+    roles: &BTreeSet<Role>,
+    node: Arc<Node>,
+    mut server: Server,
+) -> Result<(Server, Vec<Stop>), Error> {
+    let mut stops: Vec<Stop> = Vec::new();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let local = match roles.contains(&Role::Encoder) {
+        true => {
+            let pool = start_encoder(config).await?;
+            let (of_pool, encoder) = (Arc::clone(&pool), &config.encoder);
+            let stop = clew_memory_encoder::start(&node, &mut server, of_pool, encoder);
+            Some((pool, stop))
+        }
+        false => None,
+    };
+    let others = [Role::Gateway, Role::Retriever, Role::Generator];
+    if others.iter().any(|role| roles.contains(role)) {
+        // An encoder of this process embeds without a way over the network; beside it, others help
+        // once the node listens.
+        let encoder: Arc<dyn Encoder> = match &local {
+            Some((pool, _)) => Arc::clone(pool) as Arc<dyn Encoder>,
+            None => node.encoders(config.remote_encoder.clone()).await?,
+        };
+        if roles.contains(&Role::Generator) {
+            let reasoner = Arc::new(Extractive::new(Arc::clone(&encoder)));
+            clew_generator::start(&node, &mut server, reasoner, config.generator.clone())?;
+        }
+        if roles.contains(&Role::Retriever) {
+            let storage = config.data_dir.to_string_lossy();
+            let (encoder, clock) = (Arc::clone(&encoder), Arc::clone(&clock));
+            let retriever = config.retriever.clone();
+            let stop =
+                clew_retriever::start(&node, &mut server, &storage, encoder, clock, retriever);
+            stops.push(stop.await?);
+        }
+        if roles.contains(&Role::Gateway) {
+            let service = "clew.generator.v1.GeneratorService";
+            let generators = Some(Role::Generator);
+            let generators =
+                node.pool(generators, "generators", service, GENERATOR_CREDITS).await?;
+            let reasoner = Arc::new(RemoteReasoner::new(generators));
+            let gateway = config.gateway.clone();
+            clew_gateway::start(&node, &mut server, encoder, reasoner, clock, gateway).await?;
+        }
+    }
+    if let Some((_, stop)) = local {
+        // Last, since the others embed until they have ended.
+        stops.push(stop);
+    }
+    Ok((server, stops))
+}

@@ -1,0 +1,41 @@
+//! `clew-gateway`: the front of a cluster.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clew_cluster::Role;
+use clew_core::SystemClock;
+use clew_gateway::GatewayConfig;
+use clew_generator::RemoteReasoner;
+use clew_node::NodeConfig;
+use clew_remote_encoder::RemoteEncoderConfig;
+use serde::{Deserialize, Serialize};
+
+/// Readings that may be in progress on one generator.
+const GENERATOR_CREDITS: u32 = 64;
+
+/// What can be configured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Config {
+    #[serde(flatten)]
+    node: NodeConfig,
+    gateway: GatewayConfig,
+    remote_encoder: RemoteEncoderConfig,
+}
+
+fn main() -> ExitCode {
+    clew_node::service_main(|config: Config| {
+        clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
+            let encoder = node.encoders(config.remote_encoder).await?;
+            let service = "clew.generator.v1.GeneratorService";
+            let generators =
+                node.pool(Some(Role::Generator), "generators", service, GENERATOR_CREDITS).await?;
+            let reasoner = Arc::new(RemoteReasoner::new(generators));
+            let clock = Arc::new(SystemClock);
+            clew_gateway::start(&node, &mut server, encoder, reasoner, clock, config.gateway)
+                .await?;
+            Ok((server, Vec::new()))
+        })
+    })
+}

@@ -1,0 +1,192 @@
+//! The seam `Corpora` over `CatalogueService`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_cluster::Members;
+use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Shard, ShardIndex};
+use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
+use clew_proto::convert::shard::ShardRef;
+use clew_proto::from_status;
+use clew_proto::shard::v1 as wire;
+use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
+use clew_runtime::admission::Gate;
+use clew_runtime::pool::Pool;
+use tokio::sync::watch;
+use tonic::transport::Channel;
+
+use super::routes::Routes;
+use super::shard::{RemoteShard, request};
+
+/// How long a corpus' settings are used before they are looked up again. They never change while
+/// the corpus exists; what is noticed late is that it was deleted, and its shards say so themselves.
+const KNOWN_FOR: Duration = Duration::from_secs(2);
+
+/// The corpora of a cluster.
+pub struct RemoteCorpora {
+    routes: Arc<Routes>,
+    accepting: Gate,
+    limits: Limits,
+    known: Mutex<HashMap<CorpusName, (Instant, Arc<Corpus>)>>,
+}
+
+impl RemoteCorpora {
+    /// The corpora of the cluster's retrievers, which are the pool's members. `accept_bytes` bounds
+    /// the bytes of documents that this gateway holds while they wait for their shards.
+    pub fn new(
+        retrievers: Pool,
+        members: watch::Receiver<Arc<Members>>,
+        accept_bytes: u32,
+        limits: Limits,
+    ) -> Self {
+        let retry_after = Duration::from_millis(200);
+        let accepting = Gate::new("the gateway's queue of documents", accept_bytes, retry_after);
+        let routes = Arc::new(Routes::new(retrievers, members));
+        Self { routes, accepting, limits, known: Mutex::default() }
+    }
+
+    /// Where documents wait for their shards.
+    pub fn gate(&self) -> &Gate {
+        &self.accepting
+    }
+
+    async fn ask<T, F: Future<Output = Result<T, tonic::Status>>>(
+        &self,
+        deadline: Instant,
+        doing: &str,
+        call: impl Fn(CatalogueServiceClient<Channel>) -> F,
+    ) -> Result<T, Error> {
+        let on_channel = |channel| {
+            // Boxed, since a client's futures are large and several lie in one another.
+            let answer = Box::pin(call(CatalogueServiceClient::new(channel)));
+            async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
+        };
+        self.routes.on_any(deadline, doing, on_channel).await
+    }
+
+    /// Up to `limit` corpora whose names come after `after`.
+    async fn look_up(
+        &self,
+        after: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<Corpus>>, Error> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let message = wire::ListCorporaRequest { after: after.to_owned(), limit };
+        let listed = self
+            .ask(deadline, "listing corpora", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.list_corpora(request).await?.into_inner()) }
+            })
+            .await?;
+        let settings = listed.corpora.into_iter().map(settings_from_wire);
+        settings.map(|settings| self.reach(settings?)).collect()
+    }
+
+    fn reach(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
+        settings.check(&self.limits)?;
+        let shard = |index| {
+            let shard = ShardRef {
+                corpus: settings.name.clone(),
+                corpus_created_at: settings.created_at,
+                shard: ShardIndex(index),
+            };
+            Arc::new(RemoteShard {
+                shard,
+                routes: Arc::clone(&self.routes),
+                accepting: self.accepting.clone(),
+                limits: self.limits,
+            }) as Arc<dyn Shard>
+        };
+        let shards = (0..settings.shards).map(shard).collect();
+        Ok(Arc::new(Corpus::new(Arc::new(settings), shards)))
+    }
+
+    fn known(&self, name: &CorpusName) -> Option<Arc<Corpus>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, corpus) = known.get(name)?;
+        (since.elapsed() < KNOWN_FOR).then(|| Arc::clone(corpus))
+    }
+
+    fn remember(&self, name: &CorpusName, corpus: Option<&Arc<Corpus>>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match corpus {
+            Some(corpus) => {
+                known.insert(name.clone(), (Instant::now(), Arc::clone(corpus)));
+            }
+            None => {
+                known.remove(name);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Corpora for RemoteCorpora {
+    async fn create(
+        &self,
+        settings: CorpusSettings,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
+        settings.check(&self.limits)?;
+        let corpus = corpus_to_wire(settings.clone(), None);
+        self.ask(deadline, "making the corpus", |mut client| {
+            let message = wire::CreateCorpusRequest { corpus: Some(corpus.clone()) };
+            async move { client.create_corpus(request(message, deadline)).await.map(drop) }
+        })
+        .await?;
+        let name = settings.name.clone();
+        let corpus = self.reach(settings)?;
+        self.remember(&name, Some(&corpus));
+        Ok(corpus)
+    }
+
+    async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        if let Some(known) = self.known(name) {
+            return Ok(known);
+        }
+        let message = wire::GetCorpusRequest { name: name.to_string() };
+        let found = self
+            .ask(deadline, "looking up the corpus", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.get_corpus(request).await?.into_inner()) }
+            })
+            .await;
+        let found = match found {
+            Ok(found) => found.corpus,
+            Err(error) => {
+                self.remember(name, None);
+                return Err(error);
+            }
+        };
+        let found =
+            found.ok_or_else(|| Error::internal("a retriever's response has no `corpus`"))?;
+        let corpus = self.reach(settings_from_wire(found)?)?;
+        self.remember(name, Some(&corpus));
+        Ok(corpus)
+    }
+
+    async fn list(
+        &self,
+        after: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<Corpus>>, Error> {
+        self.look_up(after, limit, deadline).await
+    }
+
+    async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
+        let corpus = self.get(name, deadline).await?;
+        let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
+        let message = wire::DeleteCorpusRequest { name: name.to_string() };
+        self.ask(deadline, "deleting the corpus", |mut client| {
+            let request = request(message.clone(), deadline);
+            async move { client.delete_corpus(request).await.map(drop) }
+        })
+        .await?;
+        self.remember(name, None);
+        Ok(documents)
+    }
+}

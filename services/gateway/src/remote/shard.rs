@@ -1,0 +1,250 @@
+//! The seam `Shard` over `ShardService`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use clew_core::{
+    Accepted, Accepting, CandidateQuery, Candidates, Counts, Document, DocumentId, DocumentStatus,
+    Error, Forgotten, Limits, ListQuery, Shard, ShardIndex, StoredDocument, Version,
+};
+use clew_proto::convert::ingest;
+use clew_proto::convert::shard::{self as convert, ShardRef};
+use clew_proto::from_status;
+use clew_proto::shard::v1 as wire;
+use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
+use clew_runtime::admission::Gate;
+use futures::TryStreamExt;
+use tonic::Request;
+use tonic::transport::Channel;
+
+use super::routes::Routes;
+
+/// Text of one message.
+const TEXT_PART_BYTES: usize = 1 << 20;
+
+/// One shard, wherever it is.
+#[derive(Clone)]
+pub(super) struct RemoteShard {
+    pub shard: ShardRef,
+    pub routes: Arc<Routes>,
+    /// Bytes of documents that this gateway holds for all shards.
+    pub accepting: Gate,
+    pub limits: Limits,
+}
+
+impl RemoteShard {
+    /// Asks the owner with a message that is made anew for each try.
+    async fn ask<T, F: Future<Output = Result<T, tonic::Status>>>(
+        &self,
+        deadline: Instant,
+        doing: &str,
+        call: impl Fn(ShardServiceClient<Channel>, Instant) -> F,
+    ) -> Result<T, Error> {
+        let on_channel = |channel| {
+            // Boxed, since a client's futures are large and several lie in one another.
+            let answer = Box::pin(call(ShardServiceClient::new(channel), deadline));
+            async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
+        };
+        self.routes.on_owner(&self.shard, deadline, doing, on_channel).await
+    }
+
+    fn shard_ref(&self) -> Option<wire::ShardRef> {
+        Some((&self.shard).into())
+    }
+}
+
+/// A request that tells its deadline.
+pub(super) fn request<T>(message: T, deadline: Instant) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+    request
+}
+
+#[async_trait]
+impl Shard for RemoteShard {
+    fn index(&self) -> ShardIndex {
+        self.shard.shard
+    }
+
+    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
+        let permit = self.accepting.enter(document.text.len(), deadline).await?;
+        let shard = self.clone();
+        Ok(Box::pin(async move {
+            let messages = in_messages(shard.shard_ref(), document);
+            let accepted = shard
+                .ask(deadline, "accepting the document", |mut client, deadline| {
+                    let messages = futures::stream::iter(messages.clone());
+                    async move { Ok(client.accept(request(messages, deadline)).await?.into_inner()) }
+                })
+                .await?;
+            drop(permit);
+            let accepted = accepted.accepted.ok_or_else(|| incomplete("accepted"))?;
+            Ok(Accepted { version: Version(accepted.version), unchanged: accepted.unchanged })
+        }))
+    }
+
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
+        let message = wire::ForgetRequest {
+            shard: self.shard_ref(),
+            document_ids: ids.iter().map(ToString::to_string).collect(),
+        };
+        let forgotten = self
+            .ask(deadline, "forgetting", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.forget(request).await?.into_inner()) }
+            })
+            .await?;
+        if forgotten.documents.len() != ids.len() {
+            return Err(incomplete("documents"));
+        }
+        forgotten.documents.into_iter().map(convert::forgotten_from_wire).collect()
+    }
+
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let message = convert::candidates_to_wire(&self.shard, query);
+        let found: Vec<_> = self
+            .ask(deadline, "searching the shard", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { client.find_candidates(request).await?.into_inner().try_collect().await }
+            })
+            .await?;
+        convert::found_from_wire(found)
+    }
+
+    async fn document(
+        &self,
+        id: &DocumentId,
+        deadline: Instant,
+    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
+        let message =
+            wire::GetDocumentRequest { shard: self.shard_ref(), document_id: id.to_string() };
+        let parts: Vec<_> = self
+            .ask(deadline, "reading the document", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { client.get_document(request).await?.into_inner().try_collect().await }
+            })
+            .await?;
+        from_messages(parts, &self.limits)
+    }
+
+    async fn list(
+        &self,
+        query: &ListQuery,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        let message = convert::list_to_wire(&self.shard, query);
+        let listed = self
+            .ask(deadline, "listing documents", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.list_documents(request).await?.into_inner()) }
+            })
+            .await?;
+        listed.documents.into_iter().map(convert::status_from_wire).collect()
+    }
+
+    async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
+        let message = wire::CountRequest { shard: self.shard_ref() };
+        let counts = self
+            .ask(deadline, "counting", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.count(request).await?.into_inner()) }
+            })
+            .await?;
+        Ok(convert::counts_from_wire(counts))
+    }
+
+    async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
+        let message = wire::MaintainRequest { shard: self.shard_ref() };
+        self.ask(deadline, "maintaining the tables", |mut client, deadline| {
+            let request = request(message.clone(), deadline);
+            async move { client.maintain(request).await.map(drop) }
+        })
+        .await
+    }
+}
+
+/// The messages that carry one document.
+fn in_messages(shard: Option<wire::ShardRef>, document: Document) -> Vec<wire::AcceptRequest> {
+    use wire::accept_request::Payload;
+    let text_bytes = document.text.len() as u64;
+    let mut document = ingest::document_to_wire(document);
+    let mut rest = std::mem::take(&mut document.text);
+    document.text = next_part(&mut rest);
+    let first = wire::NewDocument { shard, document: Some(document), text_bytes };
+    let mut payloads = vec![Payload::Document(first)];
+    while !rest.is_empty() {
+        payloads.push(Payload::TextPart(next_part(&mut rest)));
+    }
+    payloads.into_iter().map(|payload| wire::AcceptRequest { payload: Some(payload) }).collect()
+}
+
+fn next_part(rest: &mut Bytes) -> Bytes {
+    rest.split_to(rest.len().min(TEXT_PART_BYTES))
+}
+
+/// The document that messages carry; `None` if there are none.
+fn from_messages(
+    messages: Vec<wire::GetDocumentResponse>,
+    limits: &Limits,
+) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
+    use wire::get_document_response::Payload;
+    let mut payloads = messages.into_iter().filter_map(|message| message.payload);
+    let mut stored = match payloads.next() {
+        None => return Ok(None),
+        Some(Payload::Document(stored)) => stored,
+        Some(Payload::TextPart(_)) => return Err(incomplete("document")),
+    };
+    let document = stored.document.as_mut().ok_or_else(|| incomplete("document"))?;
+    let mut text = Vec::from(std::mem::take(&mut document.text));
+    for payload in payloads {
+        match payload {
+            Payload::TextPart(part) => text.extend_from_slice(&part),
+            Payload::Document(_) => return Err(incomplete("text_part")),
+        }
+    }
+    document.text = text.into();
+    convert::stored_from_wire(stored, limits).map(Some)
+}
+
+fn incomplete(field: &str) -> Error {
+    Error::internal(format!("a retriever's response has no `{field}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Attributes, MediaType};
+
+    use super::*;
+
+    #[test]
+    fn a_long_document_is_carried_whole_in_small_messages() {
+        let text = "é".repeat(TEXT_PART_BYTES + 3);
+        let document = Document {
+            id: "a".parse().unwrap(),
+            text: text.clone(),
+            media_type: MediaType::Plain,
+            title: "t".to_owned(),
+            attributes: Attributes::new(),
+            event_time: None,
+        };
+        let messages = in_messages(None, document);
+        assert_eq!(messages.len(), 3);
+        let mut sent = Vec::new();
+        for message in messages {
+            match message.payload.unwrap() {
+                wire::accept_request::Payload::Document(new) => {
+                    assert_eq!(new.text_bytes, text.len() as u64);
+                    sent.extend(new.document.unwrap().text);
+                }
+                wire::accept_request::Payload::TextPart(part) => sent.extend(part),
+            }
+        }
+        assert_eq!(sent, text.as_bytes());
+    }
+}

@@ -1,0 +1,32 @@
+//! `clew-generator`: reads evidence and composes answers for a cluster.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clew_cluster::Role;
+use clew_generator::GeneratorConfig;
+use clew_node::NodeConfig;
+use clew_reason::Extractive;
+use clew_remote_encoder::RemoteEncoderConfig;
+use serde::{Deserialize, Serialize};
+
+/// What can be configured.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Config {
+    #[serde(flatten)]
+    node: NodeConfig,
+    generator: GeneratorConfig,
+    remote_encoder: RemoteEncoderConfig,
+}
+
+fn main() -> ExitCode {
+    clew_node::service_main(|config: Config| {
+        clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
+            let encoder = node.encoders(config.remote_encoder).await?;
+            let reasoner = Arc::new(Extractive::new(encoder));
+            clew_generator::start(&node, &mut server, reasoner, config.generator)?;
+            Ok((server, Vec::new()))
+        })
+    })
+}

@@ -1,0 +1,53 @@
+//! `clew-retriever`: owns shards of a cluster, out of storage that all retrievers share.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clew_cluster::Role;
+use clew_core::SystemClock;
+use clew_node::NodeConfig;
+use clew_remote_encoder::RemoteEncoderConfig;
+use clew_retriever::RetrieverConfig;
+use serde::{Deserialize, Serialize};
+
+/// What can be configured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
+struct Config {
+    #[serde(flatten)]
+    node: NodeConfig,
+    /// Folder that all retrievers share.
+    data_dir: String,
+    retriever: RetrieverConfig,
+    remote_encoder: RemoteEncoderConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            node: NodeConfig::default(),
+            data_dir: ".clew".to_owned(),
+            retriever: RetrieverConfig::default(),
+            remote_encoder: RemoteEncoderConfig::default(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    clew_node::service_main(|config: Config| {
+        clew_node::run(config.node, [Role::Retriever].into(), async move |node, mut server| {
+            let encoder = node.encoders(config.remote_encoder).await?;
+            let (storage, clock) = (&config.data_dir, Arc::new(SystemClock));
+            let stop = clew_retriever::start(
+                &node,
+                &mut server,
+                storage,
+                encoder,
+                clock,
+                config.retriever,
+            )
+            .await?;
+            Ok((server, vec![stop]))
+        })
+    })
+}

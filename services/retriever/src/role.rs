@@ -1,0 +1,41 @@
+//! The retriever as a role of a node.
+
+use std::sync::Arc;
+
+use clew_core::{Clock, Encoder, Error};
+use clew_index::Location;
+use clew_node::{Node, Server, Stop};
+
+use crate::RetrieverConfig;
+use crate::shared::{SharedRetriever, Sharing};
+
+/// Starts the retriever of a cluster over the storage that all retrievers share: adds its services and
+/// begins to take the shards that belong to this node.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] from the configuration; those of the storage.
+pub async fn start(
+    node: &Arc<Node>,
+    server: &mut Server,
+    storage: &str,
+    encoder: Arc<dyn Encoder>,
+    clock: Arc<dyn Clock>,
+    config: RetrieverConfig,
+) -> Result<Stop, Error> {
+    let sharing = Sharing {
+        location: Location::try_new(storage)?,
+        encoder,
+        clock,
+        me: node.me().clone(),
+        members: node.members(),
+        leases: node.leases().clone(),
+        config,
+    };
+    let retriever = SharedRetriever::start(sharing).await?;
+    let (shards, catalogue) = retriever.services();
+    server.add(shards);
+    server.add(catalogue);
+    let shown = retriever.clone();
+    node.parts().add(move || shown.node());
+    Ok(Box::new(move |deadline| Box::pin(async move { retriever.stop(deadline).await })))
+}

@@ -1,0 +1,239 @@
+//! `ShardService`: the shards of this node for gateways elsewhere.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clew_core::{Error, Limits, Shard};
+use clew_proto::convert::shard::{self as convert, ShardRef};
+use clew_proto::convert::{document_id, ingest};
+use clew_proto::ingest::v1::Accepted;
+use clew_proto::shard::v1 as wire;
+use clew_proto::shard::v1::shard_service_server::ShardService;
+use clew_proto::to_status;
+use clew_runtime::deadline::{of_request, within};
+use futures::{Stream, StreamExt, stream};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::shard::ShardHandle;
+
+/// Finds the shards that run here.
+pub(crate) trait Shards: Send + Sync + 'static {
+    /// The shard, if this node owns it.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Unavailable`] with the reason `NOT_OWNER` or `SHARD_OPENING`;
+    /// [`clew_core::ErrorKind::LostRace`] with `CORPUS_CHANGED` if the corpus is not the one meant.
+    fn shard(&self, shard: &ShardRef) -> Result<ShardHandle, Error>;
+}
+
+/// Time of a call that names no deadline.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
+/// Text of one message.
+const TEXT_PART_BYTES: usize = 1 << 20;
+/// About how large one message of a search's result is.
+const FOUND_BYTES: usize = 1 << 20;
+
+/// The handler.
+pub(crate) struct ShardRpc<S> {
+    pub shards: Arc<S>,
+    pub limits: Limits,
+}
+
+type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+impl<S: Shards> ShardRpc<S> {
+    async fn accept(
+        &self,
+        request: Request<Streaming<wire::AcceptRequest>>,
+    ) -> Result<wire::AcceptResponse, Error> {
+        use wire::accept_request::Payload;
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let mut messages = request.into_inner();
+        let Some(Payload::Document(new)) = next(&mut messages, deadline).await? else {
+            return Err(Error::invalid("payload", "expected a document first"));
+        };
+        let shard = self.shards.shard(&convert::shard_from_wire(new.shard)?)?;
+        let mut document =
+            new.document.ok_or_else(|| Error::invalid("document", "expected a value"))?;
+        let text_bytes = usize::try_from(new.text_bytes).unwrap_or(usize::MAX);
+        if text_bytes > self.limits.document_bytes {
+            let limit = self.limits.document_bytes;
+            let problem = format!("expected at most {limit} bytes, got {text_bytes}");
+            return Err(Error::invalid("document.text", problem));
+        }
+        // Room is made before the rest of the text is read off the connection.
+        let permit = shard.admit(text_bytes, deadline).await?;
+        let mut text = Vec::with_capacity(text_bytes);
+        text.extend_from_slice(&document.text);
+        while text.len() < text_bytes {
+            let Some(Payload::TextPart(part)) = next(&mut messages, deadline).await? else {
+                return Err(Error::invalid("payload", "expected the text that was announced"));
+            };
+            text.extend_from_slice(&part);
+        }
+        if text.len() > text_bytes {
+            return Err(Error::invalid("text_bytes", "expected the length of the text"));
+        }
+        document.text = text.into();
+        let document = ingest::document_from_wire(document, &self.limits)?;
+        let accepted = shard.accept_admitted(document, permit, deadline).await?;
+        let accepted = Accepted { version: accepted.version.0, unchanged: accepted.unchanged };
+        Ok(wire::AcceptResponse { accepted: Some(accepted) })
+    }
+
+    async fn forget(
+        &self,
+        request: Request<wire::ForgetRequest>,
+    ) -> Result<wire::ForgetResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, ids) = convert::forget_from_wire(request.into_inner())?;
+        let forgotten = self.shards.shard(&shard)?.forget(&ids, deadline).await?;
+        let documents = forgotten.iter().map(convert::forgotten_to_wire).collect();
+        Ok(wire::ForgetResponse { documents })
+    }
+
+    async fn find_candidates(
+        &self,
+        request: Request<wire::FindCandidatesRequest>,
+    ) -> Result<Vec<wire::FindCandidatesResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::candidates_from_wire(request.into_inner())?;
+        let found = self.shards.shard(&shard)?.candidates(&asked, deadline).await?;
+        Ok(convert::found_to_wire(found, FOUND_BYTES))
+    }
+
+    async fn get_document(
+        &self,
+        request: Request<wire::GetDocumentRequest>,
+    ) -> Result<Vec<wire::GetDocumentResponse>, Error> {
+        use wire::get_document_response::Payload;
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let request = request.into_inner();
+        let shard = self.shards.shard(&convert::shard_from_wire(request.shard)?)?;
+        let id = document_id("document_id", &request.document_id)?;
+        let Some((stored, status)) = shard.document(&id, deadline).await? else {
+            return Ok(Vec::new());
+        };
+        let mut document = ingest::document_to_wire(stored.document.clone());
+        let mut parts = text_parts(std::mem::take(&mut document.text));
+        document.text = parts.next().unwrap_or_default();
+        let first = Payload::Document(convert::stored_to_wire(&stored, document, &status));
+        let payloads = std::iter::once(first).chain(parts.map(Payload::TextPart));
+        Ok(payloads.map(|payload| wire::GetDocumentResponse { payload: Some(payload) }).collect())
+    }
+
+    async fn list_documents(
+        &self,
+        request: Request<wire::ListDocumentsRequest>,
+    ) -> Result<wire::ListDocumentsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::list_from_wire(request.into_inner())?;
+        let listed = self.shards.shard(&shard)?.list(&asked, deadline).await?;
+        let documents = listed.iter().map(convert::status_to_wire).collect();
+        Ok(wire::ListDocumentsResponse { documents })
+    }
+
+    async fn count(
+        &self,
+        request: Request<wire::CountRequest>,
+    ) -> Result<wire::CountResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let shard = convert::shard_from_wire(request.into_inner().shard)?;
+        let counts = self.shards.shard(&shard)?.counts(deadline).await?;
+        Ok(convert::counts_to_wire(counts))
+    }
+
+    async fn maintain(
+        &self,
+        request: Request<wire::MaintainRequest>,
+    ) -> Result<wire::MaintainResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let shard = convert::shard_from_wire(request.into_inner().shard)?;
+        self.shards.shard(&shard)?.maintain(deadline).await?;
+        Ok(wire::MaintainResponse {})
+    }
+}
+
+/// What the next message carries; `None` at the end.
+async fn next(
+    messages: &mut Streaming<wire::AcceptRequest>,
+    deadline: Instant,
+) -> Result<Option<wire::accept_request::Payload>, Error> {
+    within(deadline, "reading the document", async {
+        let message =
+            messages.message().await.map_err(|status| clew_proto::from_status(&status))?;
+        Ok(message.and_then(|message| message.payload))
+    })
+    .await
+}
+
+/// `text` in parts of at most [`TEXT_PART_BYTES`].
+fn text_parts(mut text: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        (!text.is_empty()).then(|| text.split_to(text.len().min(TEXT_PART_BYTES)))
+    })
+}
+
+fn answers<T: Send + 'static>(messages: Vec<T>) -> Answers<T> {
+    stream::iter(messages).map(Ok).boxed()
+}
+
+#[tonic::async_trait]
+impl<S: Shards> ShardService for ShardRpc<S> {
+    async fn accept(
+        &self,
+        request: Request<Streaming<wire::AcceptRequest>>,
+    ) -> Result<Response<wire::AcceptResponse>, Status> {
+        self.accept(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn forget(
+        &self,
+        request: Request<wire::ForgetRequest>,
+    ) -> Result<Response<wire::ForgetResponse>, Status> {
+        self.forget(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type FindCandidatesStream = Answers<wire::FindCandidatesResponse>;
+
+    async fn find_candidates(
+        &self,
+        request: Request<wire::FindCandidatesRequest>,
+    ) -> Result<Response<Self::FindCandidatesStream>, Status> {
+        let found = self.find_candidates(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(answers(found)))
+    }
+
+    type GetDocumentStream = Answers<wire::GetDocumentResponse>;
+
+    async fn get_document(
+        &self,
+        request: Request<wire::GetDocumentRequest>,
+    ) -> Result<Response<Self::GetDocumentStream>, Status> {
+        let found = self.get_document(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(answers(found)))
+    }
+
+    async fn list_documents(
+        &self,
+        request: Request<wire::ListDocumentsRequest>,
+    ) -> Result<Response<wire::ListDocumentsResponse>, Status> {
+        self.list_documents(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn count(
+        &self,
+        request: Request<wire::CountRequest>,
+    ) -> Result<Response<wire::CountResponse>, Status> {
+        self.count(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn maintain(
+        &self,
+        request: Request<wire::MaintainRequest>,
+    ) -> Result<Response<wire::MaintainResponse>, Status> {
+        self.maintain(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+}

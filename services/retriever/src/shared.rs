@@ -1,0 +1,527 @@
+//! The retriever of a cluster: runs the shards that belong to this node, out of storage that all
+//! retrievers share.
+//!
+//! An actor looks, again and again, at who is there, which corpora there are and who has which shard,
+//! and does what [`clew_cluster::decide`] says. What it knows it could lose: leases are in Redis,
+//! corpora and shards in storage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use clew_cluster::decide::{Action, Holding, Situation, decide};
+use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
+use clew_core::{Clock, CorpusName, CorpusSettings, Encoder, Error, Limits, ShardIndex};
+use clew_index::{Location, Registry};
+use clew_proto::convert::shard::ShardRef;
+use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
+use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
+use clew_runtime::supervise::{Line, Supervised};
+use clew_runtime::tree::TreeNode;
+use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::RetrieverConfig;
+use crate::catalogue::CatalogueRpc;
+use crate::claim::{Claim, not_owner};
+use crate::service::{ShardRpc, Shards};
+use crate::shard::{ShardHandle, ShardLine};
+
+/// Longest time between two looks at what is to be done.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Shards handed over at the same time.
+const HAND_OVERS: usize = 2;
+/// Shards opened at the same time: opening reads the light columns of all rows.
+const OPENINGS: usize = 4;
+/// How long finishing what was accepted may take when a shard is handed over.
+const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
+/// How long searches are answered here after a shard was given back, until its next owner opened it.
+const BRIDGE: Duration = Duration::from_secs(20);
+const BRIDGE_LOOK: Duration = Duration::from_millis(100);
+/// Where no lease tells: after how long every owner has closed the shards of a retired corpus.
+const CLOSED_AFTER: Duration = Duration::from_secs(10);
+/// A bound against hung storage, not an estimate.
+const STORAGE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a shared retriever works with.
+pub struct Sharing {
+    /// The storage that all retrievers share.
+    pub location: Location,
+    /// Embeds documents.
+    pub encoder: Arc<dyn Encoder>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// This node.
+    pub me: NodeId,
+    /// Everyone.
+    pub members: watch::Receiver<Arc<Members>>,
+    /// Who has which shard.
+    pub leases: Leases,
+    /// Section `retriever`.
+    pub config: RetrieverConfig,
+}
+
+/// A retriever among others. Cheap to clone.
+#[derive(Clone)]
+pub struct SharedRetriever {
+    inner: Arc<Inner>,
+    owner: Supervised<ActorRef<Message>>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) registry: Registry,
+    sharing: Sharing,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    corpora: BTreeMap<CorpusName, Arc<CorpusSettings>>,
+    shards: BTreeMap<ShardKey, Held>,
+    opening: BTreeSet<ShardKey>,
+    /// Set at shutdown: nothing is opened any more.
+    is_ending: bool,
+}
+
+/// A shard that runs here.
+#[derive(Clone)]
+struct Held {
+    handle: ShardHandle,
+    claim: Claim,
+    settings: Arc<CorpusSettings>,
+    /// It is being handed over or closed.
+    is_leaving: bool,
+}
+
+impl SharedRetriever {
+    /// Opens the storage and begins to take the shards that belong here.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn start(sharing: Sharing) -> Result<Self, Error> {
+        sharing.config.validate()?;
+        let registry = Registry::open(&sharing.location).await?;
+        let inner = Arc::new(Inner { registry, sharing, state: Mutex::default() });
+        let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
+        Ok(Self { inner, owner })
+    }
+
+    /// The gRPC services for gateways.
+    pub fn services(
+        &self,
+    ) -> (
+        ShardServiceServer<impl clew_proto::shard::v1::shard_service_server::ShardService>,
+        CatalogueServiceServer<
+            impl clew_proto::shard::v1::catalogue_service_server::CatalogueService,
+        >,
+    ) {
+        let shards = ShardRpc { shards: Arc::clone(&self.inner), limits: Limits::default() };
+        let catalogue = CatalogueRpc { retriever: Arc::clone(&self.inner) };
+        (ShardServiceServer::new(shards), CatalogueServiceServer::new(catalogue))
+    }
+
+    /// What runs here.
+    pub fn node(&self) -> TreeNode {
+        let shards: Vec<ShardHandle> = {
+            let state = self.inner.lock();
+            state.shards.values().map(|held| held.handle.clone()).collect()
+        };
+        let mut node = self.owner.node();
+        node.name = "shards".to_owned();
+        node.with_children(shards.iter().map(ShardHandle::node).collect())
+    }
+
+    /// Hands over or closes all shards. What was accepted is finished, the rest stays due.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is
+    /// lost.
+    pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
+        // While others serve, the drained node's shards move one after the other.
+        while Instant::now() + Duration::from_secs(2) < deadline && self.inner.may_hand_over() {
+            tokio::time::sleep(BRIDGE_LOOK).await;
+        }
+        self.inner.lock().is_ending = true;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        self.owner.stop(patience.min(Duration::from_secs(5))).await;
+        let held: Vec<Held> = self.inner.lock().shards.values().cloned().collect();
+        let closed = held.iter().map(|held| async move {
+            let stopped = held.handle.stop(deadline).await;
+            held.claim.give_back(deadline).await;
+            stopped
+        });
+        futures::future::join_all(closed).await.into_iter().collect()
+    }
+}
+
+impl Inner {
+    // No code that can panic runs under the lock, so a poisoned one holds a valid state.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there are shards left and another retriever to take them.
+    fn may_hand_over(&self) -> bool {
+        let members = Arc::clone(&self.sharing.members.borrow());
+        let others = members.as_slice().iter().any(|member| {
+            member.id != self.sharing.me && member.serves(clew_cluster::Role::Retriever)
+        });
+        others && !self.lock().shards.is_empty()
+    }
+
+    /// Reads which corpora there are.
+    async fn read_corpora(&self) -> Result<(), Error> {
+        let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list()).await;
+        let listed = listed.map_err(|_elapsed| Error::deadline("listing the corpora"))??;
+        let corpora =
+            listed.into_iter().map(|settings| (settings.name.clone(), Arc::new(settings)));
+        self.lock().corpora = corpora.collect();
+        Ok(())
+    }
+
+    /// Deletes a corpus: tells every owner through the storage, and waits until all have closed its
+    /// shards and one of them has removed its files.
+    pub(crate) async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<(), Error> {
+        self.registry.retire(name).await?;
+        loop {
+            self.finish_deletions().await?;
+            if !self.registry.retired().await?.iter().any(|(settings, _)| settings.name == *name) {
+                return Ok(());
+            }
+            if Instant::now() + LOOK_INTERVAL > deadline {
+                return Err(Error::deadline("its owners close the corpus' shards"));
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Removes the files of retired corpora that nobody owns a shard of any more.
+    async fn finish_deletions(&self) -> Result<(), Error> {
+        for (settings, age) in self.registry.retired().await? {
+            let is_owned = if self.sharing.leases.are_by_placement() {
+                age < CLOSED_AFTER
+            } else {
+                let keys: Vec<ShardKey> = keys_of(&settings).collect();
+                !self.sharing.leases.owners(&keys).await?.is_empty()
+            };
+            if is_owned || self.lock().shards.keys().any(|key| key.corpus == settings.name) {
+                continue;
+            }
+            match self.registry.delete(&settings.name).await {
+                Ok(()) => tracing::info!(corpus = %settings.name, "the corpus is deleted"),
+                // Another node was faster.
+                Err(clew_index::Error::CorpusNotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be done now.
+    async fn decide(&self) -> BTreeMap<ShardKey, Action> {
+        let (wanted, held) = {
+            let state = self.lock();
+            let keys = state.corpora.values().flat_map(|settings| keys_of(settings));
+            let wanted: BTreeSet<ShardKey> = keys.collect();
+            // A corpus that was made anew is another one.
+            let is_wanted = |key: &ShardKey, held: &Held| {
+                let settings = state.corpora.get(&key.corpus);
+                settings.is_some_and(|settings| settings.created_at == held.settings.created_at)
+            };
+            let outdated = state.shards.iter().filter(|(key, held)| !is_wanted(key, held));
+            let outdated: BTreeSet<ShardKey> = outdated.map(|(key, _)| key.clone()).collect();
+            let wanted = wanted.difference(&outdated).cloned().collect::<BTreeSet<_>>();
+            let holding = |(key, held): (&ShardKey, &Held)| {
+                let is_leaving = held.is_leaving;
+                (key.clone(), Holding { standing: held.claim.standing(), is_leaving })
+            };
+            let mut held: BTreeMap<_, _> = state.shards.iter().map(holding).collect();
+            for key in &state.opening {
+                let standing = clew_cluster::Standing::Held;
+                held.entry(key.clone()).or_insert(Holding { standing, is_leaving: false });
+            }
+            (wanted, held)
+        };
+        let free: Vec<ShardKey> =
+            wanted.iter().filter(|key| !held.contains_key(key)).cloned().collect();
+        let owners = if free.is_empty() {
+            BTreeMap::new()
+        } else {
+            match self.sharing.leases.owners(&free).await {
+                Ok(owners) => owners,
+                Err(error) => {
+                    tracing::debug!(error = error.chain(), "it is not known who has which shard");
+                    BTreeMap::new()
+                }
+            }
+        };
+        let members = Arc::clone(&self.sharing.members.borrow());
+        decide(&Situation {
+            me: &self.sharing.me,
+            members: members.as_slice(),
+            is_stale: members.is_stale(),
+            wanted: &wanted,
+            held: &held,
+            owners: &owners,
+            hand_overs: HAND_OVERS,
+        })
+    }
+
+    /// Asks the storage about every shard whose lease does not say that it is ours, and closes what
+    /// others have written to since.
+    async fn confirm(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
+        let unsure: Vec<(ShardKey, Held)> = {
+            let state = self.lock();
+            let is_unsure = |held: &Held| {
+                !held.is_leaving && held.claim.standing() == clew_cluster::Standing::Unconfirmed
+            };
+            let unsure = state.shards.iter().filter(|(_, held)| is_unsure(held));
+            unsure.map(|(key, held)| (key.clone(), held.clone())).collect()
+        };
+        for (key, held) in unsure {
+            match held.handle.confirm(Instant::now() + STORAGE_PATIENCE).await {
+                Err(error) if error.reason() == not_owner().reason() => {
+                    tasks.spawn(Arc::clone(self).close(key));
+                }
+                Err(error) => {
+                    tracing::debug!(error = error.chain(), "it is not known whose the shard is");
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Takes the lease of a shard and opens it.
+    async fn open(self: Arc<Self>, key: ShardKey) {
+        let settings = {
+            let mut state = self.lock();
+            let settings = state.corpora.get(&key.corpus).cloned();
+            let Some(settings) = settings.filter(|_| !state.is_ending) else { return };
+            state.opening.insert(key.clone());
+            settings
+        };
+        let opened = self.try_open(&key, settings).await;
+        let mut state = self.lock();
+        state.opening.remove(&key);
+        match opened {
+            Ok(Some(held)) => {
+                tracing::info!(corpus = %key.corpus, shard = %key.shard, "this node owns the shard");
+                state.shards.insert(key, held);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(
+                corpus = %key.corpus, shard = %key.shard, error = error.chain(),
+                "the shard was not opened; tried again"
+            ),
+        }
+    }
+
+    async fn try_open(
+        &self,
+        key: &ShardKey,
+        settings: Arc<CorpusSettings>,
+    ) -> Result<Option<Held>, Error> {
+        let lease = match self.sharing.leases.acquire(key).await? {
+            Acquired::Lease(lease) => lease,
+            Acquired::HeldBy(_) => return Ok(None),
+        };
+        let claim = Claim::of_lease(lease);
+        let line = ShardLine {
+            place: self.registry.shard_place(&settings, key.shard),
+            shard: key.shard,
+            settings: Arc::clone(&settings),
+            encoder: Arc::clone(&self.sharing.encoder),
+            clock: Arc::clone(&self.sharing.clock),
+            config: self.sharing.config.clone(),
+            claim: claim.clone(),
+        };
+        let handle = ShardHandle::start(line).await?;
+        Ok(Some(Held { handle, claim, settings, is_leaving: false }))
+    }
+
+    /// Ends the writing, gives the lease back, and answers searches until the next owner has opened
+    /// the shard.
+    async fn hand_over(self: Arc<Self>, key: ShardKey, to: NodeId) {
+        let Some(held) = self.begin_leaving(&key) else { return };
+        tracing::info!(corpus = %key.corpus, shard = %key.shard, %to, "handing over the shard");
+        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        if let Err(error) = held.handle.finish_writing(deadline).await {
+            tracing::warn!(
+                error = error.chain(),
+                "a hand-over was cut short; nothing accepted is lost"
+            );
+        }
+        held.claim.give_back(deadline).await;
+        let until = Instant::now() + BRIDGE;
+        while Instant::now() < until && held.handle.is_current(until).await {
+            tokio::time::sleep(BRIDGE_LOOK).await;
+        }
+        self.finish_leaving(&key, &held).await;
+    }
+
+    /// Stops a shard that is another's, or whose corpus is gone.
+    async fn close(self: Arc<Self>, key: ShardKey) {
+        let Some(held) = self.begin_leaving(&key) else { return };
+        tracing::info!(corpus = %key.corpus, shard = %key.shard, "closing the shard");
+        self.finish_leaving(&key, &held).await;
+    }
+
+    fn begin_leaving(&self, key: &ShardKey) -> Option<Held> {
+        let mut state = self.lock();
+        let held = state.shards.get_mut(key).filter(|held| !held.is_leaving)?;
+        held.is_leaving = true;
+        Some(held.clone())
+    }
+
+    async fn finish_leaving(&self, key: &ShardKey, held: &Held) {
+        let deadline = Instant::now() + HAND_OVER_PATIENCE;
+        if let Err(error) = held.handle.stop(deadline).await {
+            tracing::warn!(
+                error = error.chain(),
+                "a shard was cut short; nothing accepted is lost"
+            );
+        }
+        held.claim.give_back(deadline).await;
+        self.lock().shards.remove(key);
+    }
+}
+
+/// The shards of a corpus.
+fn keys_of(settings: &CorpusSettings) -> impl Iterator<Item = ShardKey> + '_ {
+    (0..settings.shards)
+        .map(|shard| ShardKey { corpus: settings.name.clone(), shard: ShardIndex(shard) })
+}
+
+impl Shards for Inner {
+    fn shard(&self, shard: &ShardRef) -> Result<ShardHandle, Error> {
+        let key = ShardKey { corpus: shard.corpus.clone(), shard: shard.shard };
+        let state = self.lock();
+        if let Some(held) = state.shards.get(&key) {
+            if held.settings.created_at != shard.corpus_created_at {
+                return Err(Error::new(
+                    clew_core::ErrorKind::LostRace,
+                    "CORPUS_CHANGED",
+                    "the corpus was deleted or made anew; look it up again",
+                ));
+            }
+            return Ok(held.handle.clone());
+        }
+        if state.opening.contains(&key) {
+            return Err(Error::new(
+                clew_core::ErrorKind::Unavailable,
+                "SHARD_OPENING",
+                "the shard is being opened; retry",
+            ));
+        }
+        Err(not_owner())
+    }
+}
+
+/// The actor that acts on decisions.
+struct Owner;
+
+/// Messages of [`Owner`].
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// Look what is to be done.
+    Look,
+}
+
+struct OwnerLine {
+    inner: Arc<Inner>,
+}
+
+impl Line for OwnerLine {
+    type Handle = ActorRef<Message>;
+
+    fn name(&self) -> String {
+        "shards".to_owned()
+    }
+
+    async fn start(
+        &self,
+        supervisor: ActorCell,
+        _generation: u64,
+    ) -> Result<ActorRef<Message>, Error> {
+        let arguments = Arc::clone(&self.inner);
+        let (owner, _) = Actor::spawn_linked(None, Owner, arguments, supervisor)
+            .await
+            .map_err(|error| Error::internal("an actor did not start").with_source(error))?;
+        Ok(owner)
+    }
+}
+
+/// State of [`Owner`].
+struct Looking {
+    inner: Arc<Inner>,
+    /// Openings, hand-overs, and the waker.
+    tasks: JoinSet<()>,
+    waker: JoinSet<()>,
+}
+
+impl Actor for Owner {
+    type Msg = Message;
+    type State = Looking;
+    type Arguments = Arc<Inner>;
+
+    async fn pre_start(
+        &self,
+        myself: ActorRef<Message>,
+        inner: Arc<Inner>,
+    ) -> Result<Looking, ActorProcessingErr> {
+        // What an earlier actor was opening, it opens no more.
+        inner.lock().opening.clear();
+        let mut waker = JoinSet::new();
+        waker.spawn(wake(myself, inner.sharing.members.clone()));
+        Ok(Looking { inner, tasks: JoinSet::new(), waker })
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<Message>,
+        Message::Look: Message,
+        state: &mut Looking,
+    ) -> Result<(), ActorProcessingErr> {
+        while state.tasks.try_join_next().is_some() {}
+        if state.waker.is_empty() {
+            return Err("the waker ended".into());
+        }
+        if let Err(error) = state.inner.read_corpora().await {
+            tracing::warn!(error = error.chain(), "the corpora could not be listed; tried again");
+            return Ok(());
+        }
+        if let Err(error) = state.inner.finish_deletions().await {
+            tracing::debug!(error = error.chain(), "deletions are finished later");
+        }
+        state.inner.confirm(&mut state.tasks).await;
+        let mut openings = OPENINGS.saturating_sub(state.inner.lock().opening.len());
+        for (key, action) in state.inner.decide().await {
+            let inner = Arc::clone(&state.inner);
+            match action {
+                Action::Keep => {}
+                Action::Open if openings == 0 => {}
+                Action::Open => {
+                    openings -= 1;
+                    state.tasks.spawn(inner.open(key));
+                }
+                Action::HandOver { to } => drop(state.tasks.spawn(inner.hand_over(key, to))),
+                Action::Close => drop(state.tasks.spawn(inner.close(key))),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Has the owner look at every change of the members, and from time to time.
+async fn wake(owner: ActorRef<Message>, mut members: watch::Receiver<Arc<Members>>) {
+    loop {
+        if owner.cast(Message::Look).is_err() {
+            return;
+        }
+        tokio::select! {
+            changed = members.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(LOOK_INTERVAL) => {}
+        }
+    }
+}

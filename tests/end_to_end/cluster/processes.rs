@@ -1,0 +1,134 @@
+//! The processes of a cluster.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::Duration;
+
+use clew_client::Client;
+use clew_testkit::{RedisServer, signal};
+
+use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
+
+/// Short times, so that a test sees in seconds what takes a minute in production.
+const TIMES: [(&str, &str); 7] = [
+    ("CLEW_CLUSTER__HEARTBEAT_MS", "200"),
+    ("CLEW_CLUSTER__MEMBER_TTL_MS", "1200"),
+    ("CLEW_CLUSTER__LEASE_TTL_MS", "1800"),
+    ("CLEW_CLUSTER__LEASE_RENEW_MS", "400"),
+    ("CLEW_PEERS__KEEPALIVE_INTERVAL_MS", "300"),
+    ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "700"),
+    ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
+];
+
+/// A gateway, a generator, an encoder, some retrievers and Redis.
+pub struct Cluster {
+    home: Home,
+    redis: RedisServer,
+    nodes: BTreeMap<String, Server>,
+    /// Where each node listens, so that it comes back at the same address.
+    addresses: BTreeMap<String, String>,
+}
+
+impl Cluster {
+    pub async fn start(retrievers: usize) -> Self {
+        let redis = RedisServer::start().unwrap();
+        let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
+        let mut cluster = Self { home: Home::new(), redis, nodes, addresses };
+        cluster.start_again("encoder-0").await;
+        for retriever in 0..retrievers {
+            cluster.start_again(&format!("retriever-{retriever}")).await;
+        }
+        cluster.start_again("generator-0").await;
+        cluster.start_again("gateway-0").await;
+        cluster
+    }
+
+    /// Starts a node that does not run.
+    pub async fn start_again(&mut self, name: &str) {
+        let command = self.command(name);
+        let server = tokio::task::spawn_blocking(move || Server::start(command)).await.unwrap();
+        let address = server.endpoint.trim_start_matches("http://").to_owned();
+        self.addresses.insert(name.to_owned(), address);
+        self.nodes.insert(name.to_owned(), server);
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let role = name.split('-').next().unwrap();
+        let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
+        let mut command = self.home.clew();
+        command.args(["serve", "--roles", role, "--listen", listen]);
+        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
+        command.env("CLEW_CLUSTER__REDIS", self.redis.url());
+        command.env("CLEW_CLUSTER__NODE_ID", name);
+        command.env("CLEW_LOG", "info");
+        command.envs(TIMES);
+        command
+    }
+
+    pub fn redis(&mut self) -> &mut RedisServer {
+        &mut self.redis
+    }
+
+    /// Ends a node without any warning.
+    pub fn kill(&mut self, name: &str) {
+        println!("kill {name}");
+        let mut node = self.nodes.remove(name).expect("a node that runs");
+        node.kill();
+    }
+
+    /// Stops a node where it is, or lets it go on.
+    pub fn signal(&self, name: &str, what: &str) {
+        println!("{what} {name}");
+        signal(self.nodes[name].id(), what).unwrap();
+    }
+
+    /// Has a node end by itself and starts it again.
+    pub async fn restart_gracefully(&mut self, name: &str) {
+        println!("restart {name}");
+        let node = self.nodes.remove(name).expect("a node that runs");
+        let log = tokio::task::spawn_blocking(move || {
+            let log = node.log();
+            assert!(node.terminate().success(), "{log}");
+            log
+        });
+        log.await.unwrap();
+        self.start_again(name).await;
+    }
+
+    pub fn gateway(&self) -> &Server {
+        &self.nodes["gateway-0"]
+    }
+
+    /// Where clients reach the cluster, also while the gateway does not run.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.addresses["gateway-0"])
+    }
+
+    pub async fn client(&self) -> Client {
+        let endpoint = self.endpoint();
+        eventually("the gateway answers", async || Client::connect(&endpoint, PATIENCE).await.ok())
+            .await
+    }
+
+    /// Runs `clew` against the gateway.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        self.home.run_at(self.gateway(), arguments)
+    }
+
+    /// Ends all nodes; each has to do so by itself.
+    pub fn stop(mut self) {
+        let order = ["gateway-0", "generator-0"];
+        let mut names: Vec<String> = self.nodes.keys().cloned().collect();
+        names.sort_by_key(|name| !order.contains(&name.as_str()));
+        // The encoder last: the others embed with it.
+        names.sort_by_key(|name| name == "encoder-0");
+        for name in names {
+            let Some(node) = self.nodes.remove(&name) else { continue };
+            let log = node.log();
+            assert!(node.terminate().success(), "{name}:\n{log}");
+        }
+    }
+}
+
+/// How long a request of a test may take in a cluster that is being hurt.
+pub const REQUEST_PATIENCE: Duration = Duration::from_secs(20);
