@@ -10,6 +10,7 @@ mod processes;
 use std::time::Duration;
 
 use crate::client::{by_words, create_in_shards, document, idle, remember};
+use crate::harness::eventually;
 use crate::words::{text_with, word};
 use driver::Driver;
 use processes::Cluster;
@@ -38,6 +39,11 @@ async fn roles_in_processes_of_their_own_answer_as_one() {
     }
     let asked = cluster.run(&["ask", "--corpus", "notes", "--json", "What came from the city?"]);
     assert_eq!(asked.code, Some(0), "{asked:?}");
+    eventually("every credit is given back", async || {
+        let tree = cluster.run(&["cluster", "tree", "--json"]).done();
+        tree["nodes"].as_array().unwrap().iter().all(is_idle).then_some(())
+    })
+    .await;
     cluster.stop();
 }
 
@@ -106,6 +112,11 @@ async fn killed_stopped_and_forgotten_by_redis_nothing_acknowledged_is_lost() {
     idle(&client, &notes).await;
     told.assert_kept(&client, &notes).await;
     cluster.stop();
+}
+
+/// Whether nothing waits or is worked on in a part of a tree.
+fn is_idle(tree: &serde_json::Value) -> bool {
+    tree["queued"] == 0 && tree["children"].as_array().unwrap().iter().all(is_idle)
 }
 
 async fn pause(random: &mut fastrand::Rng, seconds: std::ops::Range<f64>) {
