@@ -7,7 +7,6 @@ use std::time::Duration;
 use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::Backends;
 use clew_memory_encoder::EncoderPool;
-use clew_model::EmbeddingModel;
 use clew_reason::Extractive;
 use clew_retriever::Retriever;
 
@@ -72,17 +71,13 @@ impl RunningNode {
 /// # Errors
 /// As [`RunningNode::start`].
 pub async fn start_encoder(config: &NodeConfig) -> Result<Arc<EncoderPool>, Error> {
-    config.encoder.validate()?;
     let folder = match &config.encoder.model {
         Some(folder) => folder.clone(),
         None => default_model()?,
     };
-    let options = config.encoder.model_options()?;
-    let model = tokio::task::spawn_blocking(move || EmbeddingModel::load(&folder, &options))
-        .await
-        .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))??;
-    tracing::info!(model = %model.describe(), "model loaded");
-    Ok(Arc::new(EncoderPool::start(model, &config.encoder).await?))
+    let encoder = EncoderPool::load(folder, &config.encoder).await?;
+    tracing::info!(model = %encoder.description(), "model loaded");
+    Ok(Arc::new(encoder))
 }
 
 /// The model that `make setup` installed: in the current folder's workspace, or in that of this

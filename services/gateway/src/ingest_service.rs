@@ -4,11 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{
-    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, Forgotten, ListQuery,
-};
-use clew_proto::convert::ingest as convert;
+use clew_core::{Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, ListQuery};
 use clew_proto::convert::{Page, document_id, timestamp_to_wire};
+use clew_proto::convert::{ingest as convert, shard as convert_shard};
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::to_status;
@@ -172,7 +170,7 @@ impl Ingestion {
                 verified &= shard.document(id, deadline).await?.is_none();
             }
             for (place, document) in places.into_iter().zip(receipts) {
-                forgotten[place] = Some(forgotten_to_wire(&document));
+                forgotten[place] = Some(convert_shard::forgotten_to_wire(&document));
             }
         }
         let documents: Option<Vec<_>> = forgotten.into_iter().collect();
@@ -289,17 +287,6 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
 
 fn count(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-fn forgotten_to_wire(forgotten: &Forgotten) -> wire::ForgottenDocument {
-    wire::ForgottenDocument {
-        document_id: forgotten.document_id.to_string(),
-        found: forgotten.versions > 0,
-        versions: count(forgotten.versions),
-        chunks: count(forgotten.chunks),
-        failures: count(forgotten.failures),
-        text_bytes: forgotten.bytes,
-    }
 }
 
 fn progress_to_wire(counts: &clew_proto::corpus::v1::CorpusCounts) -> wire::WatchIngestionResponse {

@@ -10,12 +10,23 @@ fn names(members: &Members) -> Vec<&str> {
     members.as_slice().iter().map(|member| member.id.as_str()).collect()
 }
 
-/// Waits for a view of just these members.
+/// Waits for a view of just these members that is not stale. Staleness is judged when asked, and not
+/// every change of it is announced, so this asks.
 async fn sees(membership: &Membership, expected: &[&str]) {
-    let mut members = membership.members();
-    within(members.wait_for(|members| names(members) == expected && !members.is_stale()))
-        .await
-        .expect("the membership lives");
+    let members = membership.members();
+    within(async {
+        loop {
+            let is_seen = {
+                let now = members.borrow();
+                names(&now) == expected && !now.is_stale()
+            };
+            if is_seen {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 /// Notes every view in which a member is missing.
