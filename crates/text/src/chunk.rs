@@ -80,6 +80,10 @@ fn chunks(text: &str, spans: Vec<Span>, keys: &KeyTexts<'_>, max_tokens: usize) 
         if let Some(last) = chunks.last() {
             // An overlapping window may reach back beyond the second half of the last one.
             span.start = span.start.max(last.span.start);
+            // Then its first half may lie within that altogether.
+            if span.end <= last.span.end {
+                continue;
+            }
         }
         let key = keys.compose(span);
         if key.passage_tokens > max_tokens
