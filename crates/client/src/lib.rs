@@ -20,8 +20,6 @@ use futures::{Stream, StreamExt};
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
-/// Longest text of one message; longer documents are continued in parts.
-const TEXT_PART_BYTES: usize = 1 << 20;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const PAGE_SIZE: u32 = 1000;
 /// How often a text that comes in parts is begun anew because it was replaced in between.
@@ -365,14 +363,14 @@ fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
     use ingest::ingest_request::Payload;
     let mut document = convert_ingest::document_to_wire(document);
     let mut rest = std::mem::take(&mut document.text);
-    document.text = rest.split_to(rest.len().min(TEXT_PART_BYTES));
+    document.text = convert_ingest::next_text_part(&mut rest);
     let mut messages = vec![ingest::IngestRequest {
         corpus: corpus.to_owned(),
         continues: !rest.is_empty(),
         payload: Some(Payload::Document(document)),
     }];
     while !rest.is_empty() {
-        let part = rest.split_to(rest.len().min(TEXT_PART_BYTES));
+        let part = convert_ingest::next_text_part(&mut rest);
         messages.push(ingest::IngestRequest {
             corpus: String::new(),
             continues: !rest.is_empty(),
@@ -385,6 +383,7 @@ fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
 #[cfg(test)]
 mod tests {
     use clew_core::{Attributes, MediaType};
+    use clew_proto::convert::ingest::TEXT_PART_BYTES;
 
     use super::*;
 

@@ -152,17 +152,6 @@ pub struct State<L: Line> {
     restarts: Arc<AtomicU64>,
 }
 
-/// [`Supervised::start`], taken apart into the supervisor and the place where the state is seen.
-///
-/// # Errors
-/// [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
-pub async fn keep_running<L: Line>(
-    line: L,
-) -> Result<(ActorRef<Message>, watch::Receiver<LineState<L::Handle>>), Error> {
-    let Supervised { actor, state, .. } = Supervised::start(line).await?;
-    Ok((actor, state))
-}
-
 /// How long the children of a failed line get to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -338,7 +327,8 @@ mod tests {
 
     #[tokio::test]
     async fn when_one_fails_all_are_made_anew() {
-        let (supervisor, mut state) = keep_running(Pair::default()).await.unwrap();
+        let supervised = Supervised::start(Pair::default()).await.unwrap();
+        let mut state = supervised.state();
         let mut generation = 0;
         for panics in [false, true] {
             let (now, first, second) = running(&mut state, generation).await;
@@ -348,12 +338,8 @@ mod tests {
             assert!(newer > generation);
             second.wait(Some(Duration::from_secs(5))).await.expect("the sibling was stopped");
         }
-        supervisor.stop(None);
-        let stopped = |state: &LineState<_>| matches!(state, LineState::Stopped);
-        tokio::time::timeout(Duration::from_secs(10), state.wait_for(stopped))
-            .await
-            .expect("it stops")
-            .unwrap();
+        assert!(supervised.stop(Duration::from_secs(10)).await, "it stops");
+        assert!(matches!(&*state.borrow(), LineState::Stopped));
     }
 
     #[tokio::test]

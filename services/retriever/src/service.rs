@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use clew_core::{Error, Limits, Shard};
 use clew_proto::convert::shard::{self as convert, ShardRef};
 use clew_proto::convert::{document_id, ingest};
@@ -30,8 +29,6 @@ pub(crate) trait Shards: Send + Sync + 'static {
 
 /// Time of a call that names no deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
-/// Text of one message.
-const TEXT_PART_BYTES: usize = 1 << 20;
 /// About how large one message of a search's result is.
 const FOUND_BYTES: usize = 1 << 20;
 
@@ -117,11 +114,15 @@ impl<S: Shards> ShardRpc<S> {
             return Ok(Vec::new());
         };
         let mut document = ingest::document_to_wire(stored.document.clone());
-        let mut parts = text_parts(std::mem::take(&mut document.text));
-        document.text = parts.next().unwrap_or_default();
-        let first = Payload::Document(convert::stored_to_wire(&stored, document, &status));
-        let payloads = std::iter::once(first).chain(parts.map(Payload::TextPart));
-        Ok(payloads.map(|payload| wire::GetDocumentResponse { payload: Some(payload) }).collect())
+        let mut rest = std::mem::take(&mut document.text);
+        document.text = ingest::next_text_part(&mut rest);
+        let first = convert::stored_to_wire(&stored, document, &status);
+        let mut payloads = vec![Payload::Document(first)];
+        while !rest.is_empty() {
+            payloads.push(Payload::TextPart(ingest::next_text_part(&mut rest)));
+        }
+        let message = |payload| wire::GetDocumentResponse { payload: Some(payload) };
+        Ok(payloads.into_iter().map(message).collect())
     }
 
     async fn list_documents(
@@ -167,13 +168,6 @@ async fn next(
         Ok(message.and_then(|message| message.payload))
     })
     .await
-}
-
-/// `text` in parts of at most [`TEXT_PART_BYTES`].
-fn text_parts(mut text: Bytes) -> impl Iterator<Item = Bytes> {
-    std::iter::from_fn(move || {
-        (!text.is_empty()).then(|| text.split_to(text.len().min(TEXT_PART_BYTES)))
-    })
 }
 
 fn answers<T: Send + 'static>(messages: Vec<T>) -> Answers<T> {

@@ -1,5 +1,6 @@
 //! `clew.ingest.v1` and domain values.
 
+use bytes::Bytes;
 use clew_core::{
     AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Limits, MediaType,
     Violations,
@@ -62,6 +63,14 @@ pub fn document_to_wire(document: Document) -> wire::Document {
             .collect(),
         event_time: document.event_time.map(timestamp_to_wire),
     }
+}
+
+/// Longest text of one message, in bytes; longer documents are continued in parts.
+pub const TEXT_PART_BYTES: usize = 1 << 20;
+
+/// Takes the next part off a text that goes out in several messages.
+pub fn next_text_part(rest: &mut Bytes) -> Bytes {
+    rest.split_to(rest.len().min(TEXT_PART_BYTES))
 }
 
 /// The refusal that tells a client of `error`.

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use clew_core::{
     Accepted, Accepting, CandidateQuery, Candidates, Counts, Document, DocumentId, DocumentStatus,
     Error, Forgotten, Limits, ListQuery, Shard, ShardIndex, StoredDocument, Version,
@@ -20,9 +19,6 @@ use tonic::Request;
 use tonic::transport::Channel;
 
 use super::routes::Routes;
-
-/// Text of one message.
-const TEXT_PART_BYTES: usize = 1 << 20;
 
 /// One shard, wherever it is.
 #[derive(Clone)]
@@ -175,17 +171,13 @@ fn in_messages(shard: Option<wire::ShardRef>, document: Document) -> Vec<wire::A
     let text_bytes = document.text.len() as u64;
     let mut document = ingest::document_to_wire(document);
     let mut rest = std::mem::take(&mut document.text);
-    document.text = next_part(&mut rest);
+    document.text = ingest::next_text_part(&mut rest);
     let first = wire::NewDocument { shard, document: Some(document), text_bytes };
     let mut payloads = vec![Payload::Document(first)];
     while !rest.is_empty() {
-        payloads.push(Payload::TextPart(next_part(&mut rest)));
+        payloads.push(Payload::TextPart(ingest::next_text_part(&mut rest)));
     }
     payloads.into_iter().map(|payload| wire::AcceptRequest { payload: Some(payload) }).collect()
-}
-
-fn next_part(rest: &mut Bytes) -> Bytes {
-    rest.split_to(rest.len().min(TEXT_PART_BYTES))
 }
 
 /// The document that messages carry; `None` if there are none.
@@ -219,6 +211,7 @@ fn incomplete(field: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use clew_core::{Attributes, MediaType};
+    use clew_proto::convert::ingest::TEXT_PART_BYTES;
 
     use super::*;
 
