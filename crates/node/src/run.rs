@@ -125,13 +125,15 @@ where
         clew_runtime::config::load::<C>(arguments.config.as_deref(), flags).and_then(|config| {
             match arguments.print_config {
                 true => print(&clew_runtime::config::render(&config)?),
-                false => tokio::runtime::Builder::new_multi_thread()
-                    .enable_all()
-                    .build()
-                    .map_err(|error| {
+                false => {
+                    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+                    let runtime = runtime.map_err(|error| {
                         Error::internal("the asynchronous runtime did not start").with_source(error)
-                    })?
-                    .block_on(serve(config)),
+                    })?;
+                    let ended = runtime.block_on(serve(config));
+                    clew_runtime::shutdown(runtime);
+                    ended
+                }
             }
         });
     match served {

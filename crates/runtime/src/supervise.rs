@@ -6,13 +6,16 @@
 //! a generation number that tells late messages of the old line from those of the new one.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
+use futures::FutureExt;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::backoff::Backoff;
 use crate::tree::TreeNode;
@@ -78,7 +81,7 @@ impl<H> LineState<H> {
 #[derive(Clone, Debug)]
 pub struct Supervised<H> {
     name: String,
-    actor: ActorRef<Message>,
+    actor: ActorRef<Message<H>>,
     state: watch::Receiver<LineState<H>>,
     restarts: Arc<AtomicU64>,
 }
@@ -137,15 +140,19 @@ pub struct Supervisor<L>(std::marker::PhantomData<L>);
 
 /// Messages of [`Supervisor`].
 #[derive(Debug)]
-pub enum Message {
+pub enum Message<H> {
     /// Start the line of this generation.
     Start(u64),
+    /// What became of starting it.
+    Started(u64, Result<H, Error>),
 }
 
 /// State of [`Supervisor`].
 pub struct State<L: Line> {
     line: Arc<L>,
     generation: u64,
+    /// The attempt that is under way. It may take minutes, and a stop does not wait for it.
+    starting: Option<JoinHandle<()>>,
     backoff: Backoff,
     running_since: Option<Instant>,
     published: watch::Sender<LineState<L::Handle>>,
@@ -156,53 +163,68 @@ pub struct State<L: Line> {
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl<L: Line> Actor for Supervisor<L> {
-    type Msg = Message;
+    type Msg = Message<L::Handle>;
     type State = State<L>;
     type Arguments = (L, watch::Sender<LineState<L::Handle>>, Arc<AtomicU64>);
 
     async fn pre_start(
         &self,
-        myself: ActorRef<Message>,
+        myself: ActorRef<Self::Msg>,
         (line, published, restarts): Self::Arguments,
     ) -> Result<State<L>, ActorProcessingErr> {
         myself.cast(Message::Start(1))?;
         let (least, longest) = line.pauses();
         let backoff = Backoff::new(least, longest);
         let line = Arc::new(line);
-        Ok(State { line, generation: 1, backoff, running_since: None, published, restarts })
+        Ok(State {
+            line,
+            generation: 1,
+            starting: None,
+            backoff,
+            running_since: None,
+            published,
+            restarts,
+        })
     }
 
     async fn handle(
         &self,
-        myself: ActorRef<Message>,
-        Message::Start(generation): Message,
+        myself: ActorRef<Self::Msg>,
+        message: Self::Msg,
         state: &mut State<L>,
     ) -> Result<(), ActorProcessingErr> {
-        if generation != state.generation {
-            return Ok(());
-        }
-        let (line, supervisor) = (Arc::clone(&state.line), myself.get_cell());
-        // In a task of its own, so that a panic over broken files ends the attempt and not us.
-        let started = tokio::spawn(async move { line.start(supervisor, generation).await }).await;
-        let started = started.unwrap_or_else(|panic| {
-            Err(Error::internal("starting a part of the service panicked").with_source(panic))
-        });
-        match started {
-            Ok(handle) => {
+        match message {
+            Message::Start(generation) if generation == state.generation => {
+                let line = Arc::clone(&state.line);
+                state.starting = Some(tokio::spawn(async move {
+                    let start = AssertUnwindSafe(line.start(myself.get_cell(), generation));
+                    // A panic over broken files ends the attempt and not us.
+                    let started = start.catch_unwind().await.unwrap_or_else(|_panic| {
+                        Err(Error::internal("starting a part of the service panicked"))
+                    });
+                    // Nobody is told if the supervisor has ended.
+                    drop(myself.cast(Message::Started(generation, started)));
+                }));
+            }
+            Message::Started(generation, Ok(handle)) if generation == state.generation => {
                 state.running_since = Some(Instant::now());
                 if generation > 1 {
                     tracing::info!(line = state.line.name(), generation, "restarted");
                 }
                 state.published.send_replace(LineState::Running(handle));
             }
-            Err(error) => restart(&myself, state, error).await,
+            Message::Started(generation, Err(error)) if generation == state.generation => {
+                restart(&myself, state, error).await;
+            }
+            // Of a generation that is over.
+            Message::Start(_) | Message::Started(..) => {}
         }
         Ok(())
     }
 
     async fn handle_supervisor_evt(
         &self,
-        myself: ActorRef<Message>,
+        myself: ActorRef<Self::Msg>,
         event: SupervisionEvent,
         state: &mut State<L>,
     ) -> Result<(), ActorProcessingErr> {
@@ -226,9 +248,10 @@ impl<L: Line> Actor for Supervisor<L> {
 
     async fn post_stop(
         &self,
-        myself: ActorRef<Message>,
+        myself: ActorRef<Self::Msg>,
         state: &mut State<L>,
     ) -> Result<(), ActorProcessingErr> {
+        end_attempt(state).await;
         myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
         state.published.send_replace(LineState::Stopped);
         Ok(())
@@ -237,7 +260,12 @@ impl<L: Line> Actor for Supervisor<L> {
 
 /// Two children that fail together are two calls: the later one only makes the earlier attempt's
 /// generation stale.
-async fn restart<L: Line>(myself: &ActorRef<Message>, state: &mut State<L>, error: Error) {
+async fn restart<L: Line>(
+    myself: &ActorRef<Message<L::Handle>>,
+    state: &mut State<L>,
+    error: Error,
+) {
+    end_attempt(state).await;
     state.line.log_failure(state.generation, &error);
     state.published.send_replace(LineState::Failed(Arc::new(error)));
     myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
@@ -249,6 +277,15 @@ async fn restart<L: Line>(myself: &ActorRef<Message>, state: &mut State<L>, erro
     state.restarts.fetch_add(1, Ordering::Relaxed);
     let generation = state.generation;
     myself.send_after(state.backoff.next_delay(), move || Message::Start(generation));
+}
+
+/// Ends the attempt that is under way, so that it starts no more children.
+async fn end_attempt<L: Line>(state: &mut State<L>) {
+    if let Some(attempt) = state.starting.take() {
+        attempt.abort();
+        // It ends where it waits next.
+        drop(tokio::time::timeout(STOP_PATIENCE, attempt).await);
+    }
 }
 
 #[cfg(test)]
@@ -340,6 +377,42 @@ mod tests {
         }
         assert!(supervised.stop(Duration::from_secs(10)).await, "it stops");
         assert!(matches!(&*state.borrow(), LineState::Stopped));
+    }
+
+    /// A line that never comes to run, or panics over it.
+    struct Hopeless {
+        panics: bool,
+    }
+
+    impl Line for Hopeless {
+        type Handle = ();
+
+        fn name(&self) -> String {
+            "hopeless".to_owned()
+        }
+
+        async fn start(&self, _supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
+            assert!(!self.panics, "told to panic");
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_start_that_hangs_does_not_hold_up_a_stop() {
+        let supervised = Supervised::start(Hopeless { panics: false }).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(supervised.stop(Duration::from_secs(5)).await);
+        assert_eq!(supervised.node().state, "stopped");
+    }
+
+    #[tokio::test]
+    async fn a_start_that_panics_is_a_failure_that_is_told() {
+        let supervised = Supervised::start(Hopeless { panics: true }).await.unwrap();
+        let mut state = supervised.state();
+        let failed = |state: &LineState<()>| matches!(state, LineState::Failed(_));
+        let told = tokio::time::timeout(Duration::from_secs(5), state.wait_for(failed));
+        assert!(told.await.is_ok());
+        assert!(supervised.stop(Duration::from_secs(5)).await);
     }
 
     #[tokio::test]
