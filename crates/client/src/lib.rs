@@ -139,6 +139,22 @@ impl Client {
         Ok(response.into_inner().documents)
     }
 
+    /// Checks a page of a corpus' documents, beginning with an empty `page_token`; the answer has that
+    /// of the next page, empty after the last.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.CheckCorpus`.
+    pub async fn check_page(
+        &self,
+        name: &CorpusName,
+        page_token: String,
+    ) -> Result<corpus::CheckCorpusResponse, Error> {
+        let request =
+            corpus::CheckCorpusRequest { name: name.to_string(), page_size: 0, page_token };
+        let page = self.corpora.clone().check_corpus(self.request(request)).await;
+        Ok(page.map_err(failed)?.into_inner())
+    }
+
     /// Sends documents; yields one response for each, in order. The stream of documents is read no
     /// faster than the server takes them.
     ///

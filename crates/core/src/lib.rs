@@ -35,8 +35,8 @@ pub use seam::{
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shard::{
-    Accepted, CandidateQuery, Candidates, Counts, DocumentState, DocumentStatus, FailureStatus,
-    Forgotten, Hit, ListQuery, Stage, StoredDocument,
+    Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
+    DocumentStatus, FailureStatus, Forgotten, Hit, Invariant, ListQuery, Stage, StoredDocument,
 };
 pub use span::Span;
 pub use time::Timestamp;

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 
 use crate::answer::Cost;
 use crate::{
-    Accepted, CandidateQuery, Candidates, Citation, Corpus, CorpusName, CorpusSettings, Counts,
-    Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence, Forgotten, ListQuery,
-    Query, ShardIndex, Span, StoredDocument, Timestamp,
+    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
+    CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
+    Forgotten, ListQuery, Query, ShardIndex, Span, StoredDocument, Timestamp,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -130,6 +130,13 @@ pub trait Shard: Send + Sync {
     /// # Errors
     /// Those of the shard.
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error>;
+
+    /// Checks a page of documents, by id, against every [`crate::Invariant`]. A page holds fewer than
+    /// were asked for where their texts are long.
+    ///
+    /// # Errors
+    /// Those of the shard; [`crate::ErrorKind::DataLoss`] if a row cannot be read at all.
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error>;
 
     /// Does what maintenance the tables want, now.
     ///

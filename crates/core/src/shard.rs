@@ -183,6 +183,71 @@ pub struct StoredDocument {
     pub accepted_at: Timestamp,
 }
 
+/// A promise about what a shard stores, as a predicate over its tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Invariant {
+    /// An accepted version of a document is stored once.
+    StoredOnce,
+    /// The text of a version is the one that was accepted.
+    TextWhole,
+    /// The chunks that searches find of a document are there once each and cover its whole text.
+    ChunksCover,
+    /// A chunk is the passage it says it is: its id, text, title and vector fit its document.
+    ChunkTrue,
+    /// What the owner keeps in memory is what the tables say.
+    StateTrue,
+}
+
+impl Invariant {
+    /// Every invariant.
+    pub const ALL: [Self; 5] =
+        [Self::StoredOnce, Self::TextWhole, Self::ChunksCover, Self::ChunkTrue, Self::StateTrue];
+
+    /// Its name for reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::StoredOnce => "stored_once",
+            Self::TextWhole => "text_whole",
+            Self::ChunksCover => "chunks_cover",
+            Self::ChunkTrue => "chunk_true",
+            Self::StateTrue => "state_true",
+        }
+    }
+}
+
+/// A promise that does not hold for a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// Which promise.
+    pub invariant: Invariant,
+    /// The document.
+    pub document_id: DocumentId,
+    /// What was expected and what was found, without text of the document.
+    pub detail: String,
+}
+
+/// A page of documents to be checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckQuery {
+    /// Begin after this document; `None`: at the first, with what concerns the tables as a whole.
+    pub after: Option<DocumentId>,
+    /// Most documents wanted.
+    pub limit: usize,
+}
+
+/// What checking a page of documents found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Documents that were looked at.
+    pub documents: u64,
+    /// Their chunks.
+    pub chunks: u64,
+    /// What does not hold.
+    pub breaches: Vec<Breach>,
+    /// The last document that was looked at; `None`: there was none.
+    pub last: Option<DocumentId>,
+}
+
 /// Totals of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -133,12 +133,20 @@ impl Catalogue {
         records.filter_map(|record| record.failure(self.wanted)?.next_try).min()
     }
 
+    /// What is known of the documents after that one, by id; forgotten ones of which rows are left
+    /// included.
+    pub(crate) fn after(
+        &self,
+        after: Option<&DocumentId>,
+    ) -> impl Iterator<Item = &Arc<DocumentRecord>> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.records.range::<DocumentId, _>((from, Bound::Unbounded)).map(|(_, record)| record)
+    }
+
     /// A page of documents, by id.
     pub(crate) fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
-        let from = query.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        self.records
-            .range::<DocumentId, _>((from, Bound::Unbounded))
-            .filter_map(|(_, record)| record.status(self.wanted))
+        self.after(query.after.as_ref())
+            .filter_map(|record| record.status(self.wanted))
             .filter(|status| query.state.is_none_or(|state| state == status.state))
             .take(query.limit)
             .collect()

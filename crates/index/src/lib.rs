@@ -35,9 +35,11 @@
 
 mod attainable;
 mod catalogue;
+mod check;
 mod durable;
 mod erase;
 mod error;
+mod facts;
 mod fence;
 mod filter;
 mod location;

@@ -4,12 +4,13 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use clew_core::{
-    CandidateQuery, Candidates, Counts, DocumentId, DocumentStatus, ListQuery, StoredDocument,
-    Timestamp, Version,
+    CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus, ListQuery,
+    StoredDocument, Timestamp, Version,
 };
 use lancedb::query::QueryBase;
 use tokio::sync::watch;
 
+use crate::check;
 use crate::error::{Operation, Result};
 use crate::fence::Fence;
 use crate::filter;
@@ -95,6 +96,15 @@ impl ShardReader {
     /// Totals.
     pub fn counts(&self) -> Counts {
         self.snapshot().catalogue.counts()
+    }
+
+    /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the shard.
+    /// The first page reads the light columns of all rows besides.
+    ///
+    /// # Errors
+    /// Those of the storage, also if a row is so damaged that it cannot be read.
+    pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
+        check::check(&*self.snapshot(), query).await
     }
 
     /// Document versions with their texts, in no particular order; those gone are left out.

@@ -301,6 +301,28 @@ impl<'a> Rows<'a> {
             .collect())
     }
 
+    /// Ids of `chunks`, as stored.
+    pub(crate) fn chunk_ids(&self) -> Result<Vec<String>> {
+        let texts = self.texts(column::CHUNK_ID)?;
+        Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
+    }
+
+    /// Lists of numbers of one length, one a row.
+    pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Vec<T::Native>>> {
+        let lists = self
+            .column(name)?
+            .as_fixed_size_list_opt()
+            .ok_or_else(|| self.damaged(format!("column `{name}` has no lists of one length")))?;
+        let list = |list: Option<ArrayRef>| match list {
+            None => Ok(Vec::new()),
+            Some(list) => list
+                .as_primitive_opt::<T>()
+                .map(|numbers| numbers.values().to_vec())
+                .ok_or_else(|| self.damaged(format!("column `{name}` has lists of another type"))),
+        };
+        lists.iter().map(list).collect()
+    }
+
     /// What of `chunks` is shown.
     pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>> {
         let texts = self.texts(column::TEXT)?;

@@ -1,18 +1,15 @@
 //! The writer of a shard and the state it keeps.
 
-use std::collections::HashMap;
-
-use clew_core::{CorpusName, CorpusSettings, DocumentId, Recipe, Version};
+use clew_core::{CorpusName, CorpusSettings, Recipe};
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
 use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
+use crate::facts::Reading;
 use crate::place::Place;
 use crate::reader::ShardReader;
-use crate::record::{ChunkFacts, Facts};
-use crate::rows::Rows;
-use crate::schema::{TableKind, column};
+use crate::schema::TableKind;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::table::Stored;
 
@@ -186,9 +183,13 @@ impl Shard {
             // What is found unchanged later is acknowledged without a write, so it must be on disk.
             table.sync().await?;
         }
-        let facts = read_facts(&self.sources, &self.chunks, &self.failures).await?;
+        let mut reading = Reading::default();
+        for table in [&self.sources, &self.chunks, &self.failures] {
+            let columns = Reading::columns(table.kind());
+            table.scan(columns, |batch| reading.add(table.kind(), batch)).await?;
+        }
         let mut catalogue = Catalogue::new(self.settings.recipe);
-        for (id, found) in facts {
+        for (id, found) in reading.finish() {
             catalogue.change(&id, |facts| *facts = found);
         }
         self.catalogue = catalogue;
@@ -233,80 +234,3 @@ impl Shard {
 
 /// Largest dimension of vectors a shard takes.
 const MAX_DIMENSION: u32 = 65_536;
-
-/// Reads what the tables say about every document.
-async fn read_facts(
-    sources: &Stored,
-    chunks: &Stored,
-    failures: &Stored,
-) -> Result<HashMap<DocumentId, Facts>> {
-    use column::*;
-    let mut facts: HashMap<DocumentId, Facts> = HashMap::new();
-    let columns = [DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT];
-    sources
-        .scan(&columns, |batch| {
-            for (id, source) in Rows::new(TableKind::Sources, batch).source_facts()? {
-                let versions = &mut facts.entry(id).or_default().sources;
-                // An accepted version is one row; a second one could only be written by a second
-                // writer and says the same.
-                if versions.iter().all(|known| known.version != source.version) {
-                    versions.push(source);
-                }
-            }
-            Ok(())
-        })
-        .await?;
-
-    let mut tallies: HashMap<(DocumentId, Version, Recipe), Tally> = HashMap::new();
-    chunks
-        .scan(&[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS], |batch| {
-            let rows = Rows::new(TableKind::Chunks, batch);
-            let tokens = rows.values::<arrow::datatypes::UInt32Type>(TOKENS)?;
-            for (key, tokens) in rows.chunk_keys()?.into_iter().zip(tokens) {
-                let of = (key.document_id, key.version, key.recipe);
-                tallies.entry(of).or_default().add(key.ordinal, tokens);
-            }
-            Ok(())
-        })
-        .await?;
-    for ((id, version, recipe), tally) in tallies {
-        facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
-    }
-
-    let columns = [DOCUMENT_ID, VERSION, RECIPE, STAGE, ATTEMPTS, KIND, MESSAGE, NEXT_TRY];
-    failures
-        .scan(&columns, |batch| {
-            for (id, failure) in Rows::new(TableKind::Failures, batch).failure_facts()? {
-                facts.entry(id).or_default().failure = Some(failure);
-            }
-            Ok(())
-        })
-        .await?;
-    Ok(facts)
-}
-
-/// Sums up the chunks of a document version.
-#[derive(Default)]
-struct Tally {
-    rows: u64,
-    highest_ordinal: u32,
-    tokens: u64,
-}
-
-impl Tally {
-    fn add(&mut self, ordinal: u32, tokens: u32) {
-        self.rows += 1;
-        self.highest_ordinal = self.highest_ordinal.max(ordinal);
-        self.tokens += u64::from(tokens);
-    }
-
-    fn facts(&self, version: Version, recipe: Recipe) -> ChunkFacts {
-        ChunkFacts {
-            version,
-            recipe,
-            chunks: self.rows,
-            tokens: self.tokens,
-            is_whole: self.rows == u64::from(self.highest_ordinal) + 1,
-        }
-    }
-}

@@ -184,6 +184,11 @@ impl Stored {
         }
     }
 
+    /// Which table it is.
+    pub(crate) fn kind(&self) -> TableKind {
+        self.kind
+    }
+
     /// What tells whether this owner is still the newest.
     pub(crate) fn fence(&self) -> &Arc<Fence> {
         &self.fence

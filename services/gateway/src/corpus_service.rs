@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use clew_core::{Chunking, Corpus, CorpusSettings, Counts, Error};
-use clew_proto::convert::Page;
-use clew_proto::convert::corpus::{NewCorpus, corpus_to_wire};
+use clew_core::{CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error};
+use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire};
+use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::corpus::v1::corpus_service_server::CorpusService;
 use clew_proto::to_status;
@@ -102,6 +102,45 @@ impl Corpora {
         let documents = self.backends.corpora.delete(&name, deadline).await?;
         Ok(wire::DeleteCorpusResponse { documents })
     }
+
+    /// One shard after the other; a page is of one shard.
+    async fn check(
+        &self,
+        request: Request<wire::CheckCorpusRequest>,
+    ) -> Result<wire::CheckCorpusResponse, Error> {
+        let deadline = self.backends.config.deadline(&request);
+        let request = request.into_inner();
+        let corpus = self.backends.corpora.get(&request.name.parse()?, deadline).await?;
+        let page = Page::from_wire(request.page_size, &request.page_token)?;
+        let (number, after) = place_of(&page.after)?;
+        let Some(shard) = corpus.shards().get(number) else {
+            return Err(Error::invalid("page_token", "expected a shard of this corpus"));
+        };
+        let asked = CheckQuery { after, limit: page.size };
+        let checked = shard.check(&asked, deadline).await?;
+        let next = match &checked.last {
+            Some(last) => Some(format!("{number}/{last}")),
+            None => (number + 1 < corpus.shards().len()).then(|| format!("{}/", number + 1)),
+        };
+        Ok(wire::CheckCorpusResponse {
+            documents: checked.documents,
+            chunks: checked.chunks,
+            breaches: checked.breaches.iter().map(breach_to_wire).collect(),
+            next_page_token: next.as_deref().map(Page::token_after).unwrap_or_default(),
+        })
+    }
+}
+
+/// Which shard a page is of, and after which document it begins.
+fn place_of(place: &str) -> Result<(usize, Option<DocumentId>), Error> {
+    let malformed = || Error::invalid("page_token", "expected a next_page_token of CheckCorpus");
+    if place.is_empty() {
+        return Ok((0, None));
+    }
+    let (number, after) = place.split_once('/').ok_or_else(malformed)?;
+    let number = number.parse().map_err(|_| malformed())?;
+    let after = if after.is_empty() { None } else { Some(document_id("page_token", after)?) };
+    Ok((number, after))
 }
 
 #[tonic::async_trait]
@@ -132,5 +171,12 @@ impl CorpusService for Corpora {
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
         self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn check_corpus(
+        &self,
+        request: Request<wire::CheckCorpusRequest>,
+    ) -> Result<Response<wire::CheckCorpusResponse>, Status> {
+        self.check(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 }

@@ -146,6 +146,16 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::counts_to_wire(counts))
     }
 
+    async fn check_documents(
+        &self,
+        request: Request<wire::CheckDocumentsRequest>,
+    ) -> Result<wire::CheckDocumentsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::check_from_wire(request.into_inner())?;
+        let checked = self.shards.shard(&shard)?.check(&asked, deadline).await?;
+        Ok(convert::checked_to_wire(&checked))
+    }
+
     async fn maintain(
         &self,
         request: Request<wire::MaintainRequest>,
@@ -222,6 +232,13 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::CountRequest>,
     ) -> Result<Response<wire::CountResponse>, Status> {
         self.count(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn check_documents(
+        &self,
+        request: Request<wire::CheckDocumentsRequest>,
+    ) -> Result<Response<wire::CheckDocumentsResponse>, Status> {
+        self.check_documents(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn maintain(

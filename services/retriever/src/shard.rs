@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, Clock, CorpusSettings, Counts, Document,
-    DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error, Forgotten, ListQuery, ShardIndex,
-    StoredDocument,
+    Accepted, Accepting, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Clock,
+    CorpusSettings, Counts, Document, DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error,
+    Forgotten, ListQuery, ShardIndex, StoredDocument,
 };
 use clew_index::{Place, Shard, ShardReader, ShardSettings};
 use clew_runtime::admission::{Gate, Permit};
@@ -293,6 +293,22 @@ impl clew_core::Shard for ShardHandle {
         let counts = reader.counts();
         within(deadline, "counting", self.claim.confirm(&reader)).await?;
         Ok(counts)
+    }
+
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let reader = self.reader(deadline).await?;
+        let checked = within(deadline, "checking documents", async {
+            let checked = Box::pin(reader.check(query)).await?;
+            self.claim.confirm(&reader).await?;
+            Ok(checked)
+        })
+        .await?;
+        for Breach { invariant, document_id, detail } in &checked.breaches {
+            let (shard, invariant) = (self.shard, invariant.as_str());
+            tracing::error!(%shard, %document_id, invariant, detail, "a promise does not hold");
+        }
+        Ok(checked)
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

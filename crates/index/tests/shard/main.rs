@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+mod check;
 mod damage;
 mod erasure;
 mod fixture;

@@ -14,6 +14,7 @@ use lancedb::query::{ExecutableQuery, QueryBase};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
+use crate::check::check_all;
 use crate::fixture::{Search, derive, document, id, settings};
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -423,6 +424,7 @@ fn two_owners_in_any_order_leave_exactly_what_was_acknowledged() {
             let mut last = owner(&folder, "last").await.unwrap();
             index_all(&mut last, 1000).await;
             prop_assert_eq!(contents(&last).await, model);
+            prop_assert_eq!(check_all(&last.reader(), 2).await.breaches, []);
             Ok(())
         })
     };

@@ -1,9 +1,46 @@
 //! `clew.corpus.v1` and domain values.
 
-use clew_core::{Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Violations};
+use clew_core::{
+    Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant, Violations,
+};
 
-use crate::convert::{timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::corpus::v1 as wire;
+
+/// A promise that does not hold, for the wire.
+pub fn breach_to_wire(breach: &Breach) -> wire::Breach {
+    wire::Breach {
+        invariant: invariant_to_wire(breach.invariant).into(),
+        document_id: breach.document_id.to_string(),
+        detail: breach.detail.clone(),
+    }
+}
+
+/// A promise that does not hold, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn breach_from_wire(breach: wire::Breach) -> Result<Breach, Error> {
+    let invariant = breach.invariant();
+    Ok(Breach {
+        invariant: Invariant::ALL
+            .into_iter()
+            .find(|&known| invariant_to_wire(known) == invariant)
+            .ok_or_else(|| Error::invalid("invariant", "expected one that is known here"))?,
+        document_id: document_id("document_id", &breach.document_id)?,
+        detail: breach.detail,
+    })
+}
+
+fn invariant_to_wire(invariant: Invariant) -> wire::Invariant {
+    match invariant {
+        Invariant::StoredOnce => wire::Invariant::StoredOnce,
+        Invariant::TextWhole => wire::Invariant::TextWhole,
+        Invariant::ChunksCover => wire::Invariant::ChunksCover,
+        Invariant::ChunkTrue => wire::Invariant::ChunkTrue,
+        Invariant::StateTrue => wire::Invariant::StateTrue,
+    }
+}
 
 /// What a valid CreateCorpus request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,12 @@
 //! be well-formed.
 
 use clew_core::{
-    CandidateQuery, Candidates, CorpusName, Counts, DocumentId, DocumentState, DocumentStatus,
-    Error, FailureStatus, Forgotten, Hit, Limits, ListQuery, ShardIndex, Stage, StoredDocument,
-    Timestamp, Version, Violations,
+    CandidateQuery, Candidates, CheckQuery, Checked, CorpusName, Counts, DocumentId, DocumentState,
+    DocumentStatus, Error, FailureStatus, Forgotten, Hit, Limits, ListQuery, ShardIndex, Stage,
+    StoredDocument, Timestamp, Version, Violations,
 };
 
+use crate::convert::corpus::{breach_from_wire, breach_to_wire};
 use crate::convert::{
     corpus_name, distinct_document_ids, document_id, ingest, query, timestamp_from_wire,
     timestamp_to_wire,
@@ -293,13 +294,49 @@ pub fn list_to_wire(shard: &ShardRef, asked: &ListQuery) -> wire::ListDocumentsR
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
 pub fn list_from_wire(request: wire::ListDocumentsRequest) -> Result<(ShardRef, ListQuery), Error> {
-    let after = match request.after.as_str() {
-        "" => None,
-        after => Some(document_id("after", after)?),
-    };
+    let after = optional_document_id("after", &request.after)?;
     let state = state_from_wire(request.state)?;
     let asked = ListQuery { after, limit: request.limit as usize, state };
     Ok((shard_from_wire(request.shard)?, asked))
+}
+
+/// A page of documents to be checked, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn check_from_wire(
+    request: wire::CheckDocumentsRequest,
+) -> Result<(ShardRef, CheckQuery), Error> {
+    let after = optional_document_id("after", &request.after)?;
+    let asked = CheckQuery { after, limit: request.limit as usize };
+    Ok((shard_from_wire(request.shard)?, asked))
+}
+
+/// What checking a page of documents found, for the wire.
+pub fn checked_to_wire(checked: &Checked) -> wire::CheckDocumentsResponse {
+    wire::CheckDocumentsResponse {
+        documents: checked.documents,
+        chunks: checked.chunks,
+        breaches: checked.breaches.iter().map(breach_to_wire).collect(),
+        last: checked.last.as_ref().map(ToString::to_string).unwrap_or_default(),
+    }
+}
+
+/// What checking a page of documents found, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn checked_from_wire(checked: wire::CheckDocumentsResponse) -> Result<Checked, Error> {
+    Ok(Checked {
+        documents: checked.documents,
+        chunks: checked.chunks,
+        breaches: checked.breaches.into_iter().map(breach_from_wire).collect::<Result<_, _>>()?,
+        last: optional_document_id("last", &checked.last)?,
+    })
+}
+
+fn optional_document_id(field: &str, id: &str) -> Result<Option<DocumentId>, Error> {
+    if id.is_empty() { Ok(None) } else { document_id(field, id).map(Some) }
 }
 
 /// Documents to be forgotten, from the wire.
@@ -501,6 +538,31 @@ mod tests {
         };
         let wire = stored_to_wire(&stored, ingest::document_to_wire(document), &status);
         assert_eq!(stored_from_wire(wire, &Limits::default()).unwrap(), (stored, status));
+    }
+
+    #[test]
+    fn what_a_check_found_survives_the_wire() {
+        let breach = |&invariant| clew_core::Breach {
+            invariant,
+            document_id: "a".parse().unwrap(),
+            detail: "expected one row, got 2".to_owned(),
+        };
+        let checked = Checked {
+            documents: 3,
+            chunks: 9,
+            breaches: clew_core::Invariant::ALL.iter().map(breach).collect(),
+            last: Some("b".parse().unwrap()),
+        };
+        assert_eq!(checked_from_wire(checked_to_wire(&checked)).unwrap(), checked);
+        let asked = wire::CheckDocumentsRequest {
+            shard: Some((&shard()).into()),
+            after: String::new(),
+            limit: 7,
+        };
+        assert_eq!(
+            check_from_wire(asked).unwrap(),
+            (shard(), CheckQuery { after: None, limit: 7 })
+        );
     }
 
     #[test]

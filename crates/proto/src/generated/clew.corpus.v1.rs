@@ -177,6 +177,93 @@ pub struct DeleteCorpusResponse {
     #[prost(uint64, tag = "1")]
     pub documents: u64,
 }
+/// Request of CheckCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CheckCorpusRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Most documents of one page, at most 1000; 0 means 100. There are fewer where texts are long.
+    #[prost(uint32, tag = "2")]
+    pub page_size: u32,
+    /// next_page_token of the page before; empty for the first.
+    #[prost(string, tag = "3")]
+    pub page_token: ::prost::alloc::string::String,
+}
+/// Response of CheckCorpus.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckCorpusResponse {
+    /// Documents that were looked at.
+    #[prost(uint64, tag = "1")]
+    pub documents: u64,
+    /// Their chunks.
+    #[prost(uint64, tag = "2")]
+    pub chunks: u64,
+    /// What does not hold.
+    #[prost(message, repeated, tag = "3")]
+    pub breaches: ::prost::alloc::vec::Vec<Breach>,
+    /// Token of the next page; empty on the last.
+    #[prost(string, tag = "4")]
+    pub next_page_token: ::prost::alloc::string::String,
+}
+/// A promise that does not hold for a document.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Breach {
+    /// Which promise.
+    #[prost(enumeration = "Invariant", tag = "1")]
+    pub invariant: i32,
+    /// The document.
+    #[prost(string, tag = "2")]
+    pub document_id: ::prost::alloc::string::String,
+    /// What was expected and what was found, without text of the document.
+    #[prost(string, tag = "3")]
+    pub detail: ::prost::alloc::string::String,
+}
+/// A promise about what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Invariant {
+    /// Not set.
+    Unspecified = 0,
+    /// An accepted version of a document is stored once.
+    StoredOnce = 1,
+    /// The text of a version is the one that was accepted.
+    TextWhole = 2,
+    /// The chunks that searches find of a document are there once each and cover its whole text.
+    ChunksCover = 3,
+    /// A chunk is the passage it says it is.
+    ChunkTrue = 4,
+    /// What the shard's owner keeps in memory is what the tables say.
+    StateTrue = 5,
+}
+impl Invariant {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "INVARIANT_UNSPECIFIED",
+            Self::StoredOnce => "INVARIANT_STORED_ONCE",
+            Self::TextWhole => "INVARIANT_TEXT_WHOLE",
+            Self::ChunksCover => "INVARIANT_CHUNKS_COVER",
+            Self::ChunkTrue => "INVARIANT_CHUNK_TRUE",
+            Self::StateTrue => "INVARIANT_STATE_TRUE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "INVARIANT_UNSPECIFIED" => Some(Self::Unspecified),
+            "INVARIANT_STORED_ONCE" => Some(Self::StoredOnce),
+            "INVARIANT_TEXT_WHOLE" => Some(Self::TextWhole),
+            "INVARIANT_CHUNKS_COVER" => Some(Self::ChunksCover),
+            "INVARIANT_CHUNK_TRUE" => Some(Self::ChunkTrue),
+            "INVARIANT_STATE_TRUE" => Some(Self::StateTrue),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod corpus_service_client {
     #![allow(
@@ -375,6 +462,34 @@ pub mod corpus_service_client {
                 .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "DeleteCorpus"));
             self.inner.unary(req, path, codec).await
         }
+        /// Checks a page of a corpus' documents against what Clew promises about what it stores: every
+        /// accepted version there once and whole, every chunk found there once and true to its document,
+        /// and memory and tables alike. It reads everything and changes nothing; writes may go on.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS if a row cannot be read at all.
+        pub async fn check_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CheckCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckCorpusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/CheckCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "CheckCorpus"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -422,6 +537,17 @@ pub mod corpus_service_server {
             request: tonic::Request<super::DeleteCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DeleteCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Checks a page of a corpus' documents against what Clew promises about what it stores: every
+        /// accepted version there once and whole, every chunk found there once and true to its document,
+        /// and memory and tables alike. It reads everything and changes nothing; writes may go on.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS if a row cannot be read at all.
+        async fn check_corpus(
+            &self,
+            request: tonic::Request<super::CheckCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckCorpusResponse>,
             tonic::Status,
         >;
     }
@@ -671,6 +797,51 @@ pub mod corpus_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/CheckCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct CheckCorpusSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::UnaryService<super::CheckCorpusRequest>
+                    for CheckCorpusSvc<T> {
+                        type Response = super::CheckCorpusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CheckCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::check_corpus(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CheckCorpusSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

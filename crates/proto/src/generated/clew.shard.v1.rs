@@ -908,6 +908,35 @@ pub struct CountResponse {
     #[prost(uint64, tag = "8")]
     pub bytes: u64,
 }
+/// Request of CheckDocuments.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CheckDocumentsRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Begin after this document; empty: at the first, with what concerns the tables as a whole.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+    /// Most documents wanted; there are fewer where their texts are long.
+    #[prost(uint32, tag = "3")]
+    pub limit: u32,
+}
+/// Response of CheckDocuments.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CheckDocumentsResponse {
+    /// Documents that were looked at.
+    #[prost(uint64, tag = "1")]
+    pub documents: u64,
+    /// Their chunks.
+    #[prost(uint64, tag = "2")]
+    pub chunks: u64,
+    /// What does not hold.
+    #[prost(message, repeated, tag = "3")]
+    pub breaches: ::prost::alloc::vec::Vec<super::super::corpus::v1::Breach>,
+    /// The last document that was looked at; empty: there was none.
+    #[prost(string, tag = "4")]
+    pub last: ::prost::alloc::string::String,
+}
 /// Request of Maintain.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MaintainRequest {
@@ -1236,6 +1265,31 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Count"));
             self.inner.unary(req, path, codec).await
         }
+        /// Checks a page of documents against every promise about what is stored.
+        pub async fn check_documents(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CheckDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckDocumentsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/CheckDocuments",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "CheckDocuments"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Does what maintenance the tables want, now.
         pub async fn maintain(
             &mut self,
@@ -1329,6 +1383,14 @@ pub mod shard_service_server {
             &self,
             request: tonic::Request<super::CountRequest>,
         ) -> std::result::Result<tonic::Response<super::CountResponse>, tonic::Status>;
+        /// Checks a page of documents against every promise about what is stored.
+        async fn check_documents(
+            &self,
+            request: tonic::Request<super::CheckDocumentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CheckDocumentsResponse>,
+            tonic::Status,
+        >;
         /// Does what maintenance the tables want, now.
         async fn maintain(
             &self,
@@ -1678,6 +1740,51 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CountSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/CheckDocuments" => {
+                    #[allow(non_camel_case_types)]
+                    struct CheckDocumentsSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::CheckDocumentsRequest>
+                    for CheckDocumentsSvc<T> {
+                        type Response = super::CheckDocumentsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CheckDocumentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::check_documents(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CheckDocumentsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

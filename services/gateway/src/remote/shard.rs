@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, Counts, Document, DocumentId, DocumentStatus,
-    Error, Forgotten, Limits, ListQuery, Shard, ShardIndex, StoredDocument, Version,
+    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, Counts, Document,
+    DocumentId, DocumentStatus, Error, Forgotten, Limits, ListQuery, Shard, ShardIndex,
+    StoredDocument, Version,
 };
 use clew_proto::convert::ingest;
 use clew_proto::convert::shard::{self as convert, ShardRef};
@@ -153,6 +154,21 @@ impl Shard for RemoteShard {
             })
             .await?;
         Ok(convert::counts_from_wire(counts))
+    }
+
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
+        let message = wire::CheckDocumentsRequest {
+            shard: self.shard_ref(),
+            after: query.after.as_ref().map(ToString::to_string).unwrap_or_default(),
+            limit: u32::try_from(query.limit).unwrap_or(u32::MAX),
+        };
+        let checked = self
+            .ask(deadline, "checking documents", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.check_documents(request).await?.into_inner()) }
+            })
+            .await?;
+        convert::checked_from_wire(checked)
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

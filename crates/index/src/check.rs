@@ -1,0 +1,353 @@
+//! The promises about what is stored, as predicates over the tables of a shard.
+//!
+//! A check reads; it changes nothing and repairs nothing. It sees one state of the shard, so writes
+//! may go on meanwhile. What is not a breach: rows that the owner knows it has to sweep, and documents
+//! that wait to be indexed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrow::datatypes::{Float32Type, UInt32Type};
+use clew_core::{
+    Breach, CheckQuery, Checked, ChunkId, CorpusName, DocumentId, Invariant, Span, StoredDocument,
+};
+use lancedb::query::{QueryBase, Select};
+
+use crate::error::Result;
+use crate::facts::Reading;
+use crate::filter;
+use crate::record::{DocumentRecord, Facts, SourceFacts};
+use crate::rows::{ChunkKey, ChunkRow, Rows};
+use crate::schema::{TableKind, column};
+use crate::snapshot::Snapshot;
+use crate::table::scan;
+
+/// About how many bytes of documents are read at once.
+const PAGE_BYTES: u64 = 16 << 20;
+/// Most breaches told of one document: a damaged one may have thousands of chunks.
+const DETAILS: usize = 8;
+
+/// Checks a page of documents; see [`clew_core::Shard::check`].
+pub(crate) async fn check(snapshot: &Snapshot, query: &CheckQuery) -> Result<Checked> {
+    let mut breaches = Vec::new();
+    if query.after.is_none() {
+        breaches.extend(state_breaches(snapshot).await?);
+    }
+    let mut bytes = 0;
+    let mut page = Vec::new();
+    for record in snapshot.catalogue.after(query.after.as_ref()).take(query.limit) {
+        bytes += record.facts.sources.iter().map(|source| source.bytes).sum::<u64>();
+        if bytes > PAGE_BYTES && !page.is_empty() {
+            break;
+        }
+        page.push(record);
+    }
+    let mut rows = read(snapshot, page.iter().map(|record| &record.id)).await?;
+    let mut chunks = 0;
+    for record in &page {
+        let rows = rows.remove(&record.id).unwrap_or_default();
+        chunks += rows.chunks.len() as u64;
+        breaches.extend(document_breaches(&snapshot.corpus, record, &rows));
+    }
+    Ok(Checked {
+        documents: page.len() as u64,
+        chunks,
+        breaches,
+        last: page.last().map(|record| record.id.clone()),
+    })
+}
+
+/// What the tables hold of one document.
+#[derive(Debug, Default)]
+struct DocumentRows {
+    sources: Vec<(StoredDocument, SourceFacts)>,
+    chunks: Vec<StoredChunk>,
+}
+
+#[derive(Debug)]
+struct StoredChunk {
+    id: String,
+    key: ChunkKey,
+    row: ChunkRow,
+    tokens: u32,
+    /// Euclidean length of its vector.
+    length: f32,
+}
+
+async fn read<'a>(
+    snapshot: &Snapshot,
+    ids: impl Iterator<Item = &'a DocumentId> + Clone,
+) -> Result<HashMap<DocumentId, DocumentRows>> {
+    let mut found: HashMap<DocumentId, DocumentRows> = HashMap::new();
+    if ids.clone().next().is_none() {
+        return Ok(found);
+    }
+    let sources = snapshot.sources.query().only_if_expr(filter::documents(ids.clone()));
+    scan(TableKind::Sources, sources, |batch| {
+        let rows = Rows::new(TableKind::Sources, batch);
+        for (stored, (id, facts)) in rows.documents()?.into_iter().zip(rows.source_facts()?) {
+            found.entry(id).or_default().sources.push((stored, facts));
+        }
+        Ok(())
+    })
+    .await?;
+    let chunks = snapshot.chunks.query().only_if_expr(filter::documents(ids));
+    scan(TableKind::Chunks, chunks, |batch| {
+        for chunk in stored_chunks(&Rows::new(TableKind::Chunks, batch))? {
+            found.entry(chunk.key.document_id.clone()).or_default().chunks.push(chunk);
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
+fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
+    let ids = rows.chunk_ids()?;
+    let tokens = rows.values::<UInt32Type>(column::TOKENS)?;
+    let lengths = rows.lists::<Float32Type>(column::VECTOR)?;
+    let lengths = lengths.iter().map(|vector| vector.iter().map(|x| x * x).sum::<f32>().sqrt());
+    let with_rows = rows.chunk_keys()?.into_iter().zip(rows.chunk_rows()?);
+    let parts = ids.into_iter().zip(with_rows).zip(tokens.into_iter().zip(lengths));
+    let chunk = |((id, (key, row)), (tokens, length))| StoredChunk { id, key, row, tokens, length };
+    Ok(parts.map(chunk).collect())
+}
+
+/// Whether the owner's memory is what the tables say.
+async fn state_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
+    let mut reading = Reading::default();
+    for (kind, table) in
+        [(TableKind::Sources, &snapshot.sources), (TableKind::Chunks, &snapshot.chunks)]
+    {
+        let query = table.query().select(Select::columns(Reading::columns(kind)));
+        scan(kind, query, |batch| reading.add(kind, batch)).await?;
+    }
+    let mut stored: BTreeMap<DocumentId, Facts> = reading.finish().into_iter().collect();
+    let breach = |document_id: &DocumentId, known: &Facts, found: &Facts| Breach {
+        invariant: Invariant::StateTrue,
+        document_id: document_id.clone(),
+        detail: format!("known are {}; stored are {}", outline(known), outline(found)),
+    };
+    let mut breaches = Vec::new();
+    for record in snapshot.catalogue.after(None) {
+        let found = stored.remove(&record.id).unwrap_or_default();
+        if sorted(&record.facts) != sorted(&found) {
+            breaches.push(breach(&record.id, &record.facts, &found));
+        }
+    }
+    let unknown = stored.iter().map(|(id, found)| breach(id, &Facts::default(), found));
+    breaches.extend(unknown);
+    Ok(breaches)
+}
+
+/// Facts in an order that does not depend on how they came about; failures, which have a table of
+/// their own, left out.
+fn sorted(facts: &Facts) -> Facts {
+    let mut facts = Facts { failure: None, ..facts.clone() };
+    facts.sources.sort_by_key(|source| source.version);
+    facts.chunks.sort_by_key(|chunks| (chunks.version, chunks.recipe.0));
+    facts
+}
+
+fn outline(facts: &Facts) -> String {
+    let sources: Vec<u64> = facts.sources.iter().map(|source| source.version.0).collect();
+    let chunks = facts.chunks.iter().map(|of| (of.version.0, of.chunks)).collect::<Vec<_>>();
+    format!("versions {sources:?} and (version, chunks) {chunks:?}")
+}
+
+/// What does not hold of one document.
+fn document_breaches(
+    corpus: &CorpusName,
+    record: &DocumentRecord,
+    rows: &DocumentRows,
+) -> Vec<Breach> {
+    let mut breaches = Vec::new();
+    let mut breach = |invariant, detail: String| {
+        if breaches.len() < DETAILS {
+            breaches.push(Breach { invariant, document_id: record.id.clone(), detail });
+        }
+    };
+    let mut versions: BTreeMap<u64, usize> = BTreeMap::new();
+    for (stored, facts) in &rows.sources {
+        *versions.entry(stored.version.0).or_default() += 1;
+        let version = stored.version;
+        let bytes = stored.document.text.len() as u64;
+        if bytes != facts.bytes {
+            let detail = format!("{version}: expected {} bytes, got {bytes}", facts.bytes);
+            breach(Invariant::TextWhole, detail);
+        } else if stored.document.content_hash() != facts.content_hash {
+            let detail = format!("{version}: its text has another hash than when accepted");
+            breach(Invariant::TextWhole, detail);
+        }
+    }
+    for source in &record.facts.sources {
+        match versions.get(&source.version.0).copied().unwrap_or(0) {
+            1 => {}
+            count => {
+                let detail = format!("{}: expected one row, got {count}", source.version);
+                breach(Invariant::StoredOnce, detail);
+            }
+        }
+    }
+    let Some(live) = record.live() else { return breaches };
+    let source = rows.sources.iter().find(|(stored, _)| stored.version == live.version);
+    // Said above already.
+    let Some((source, _)) = source else { return breaches };
+    let text = source.document.text.as_str();
+    let is_live = |chunk: &&StoredChunk| record.is_live(chunk.key.version, chunk.key.recipe);
+    let mut chunks: Vec<&StoredChunk> = rows.chunks.iter().filter(is_live).collect();
+    chunks.sort_by_key(|chunk| chunk.key.ordinal);
+    let mut covered = 0;
+    for (ordinal, chunk) in chunks.iter().enumerate() {
+        let (span, is) = (chunk.row.span, chunk.key.ordinal);
+        if is as usize != ordinal {
+            breach(Invariant::ChunksCover, format!("expected chunk {ordinal}, got chunk {is}"));
+            return breaches;
+        }
+        if span.start > covered || (ordinal == 0 && span.start != 0) {
+            let detail = format!("chunk {is}: bytes {covered}..{} are in no chunk", span.start);
+            breach(Invariant::ChunksCover, detail);
+        }
+        covered = covered.max(span.end);
+        let id = ChunkId::derive(corpus, &record.id, live.version, is).to_string();
+        if chunk.id != id {
+            breach(Invariant::ChunkTrue, format!("chunk {is}: expected id {id}, got {}", chunk.id));
+        }
+        if span.of(text) != Some(chunk.row.text.as_str()) {
+            let Span { start, end } = span;
+            let detail =
+                format!("chunk {is}: its text is not bytes {start}..{end} of its document");
+            breach(Invariant::ChunkTrue, detail);
+        }
+        if chunk.row.title != source.document.title {
+            breach(Invariant::ChunkTrue, format!("chunk {is}: its title is not the document's"));
+        }
+        if !(chunk.length.is_finite() && chunk.length > 0.0 && chunk.tokens > 0) {
+            let (length, tokens) = (chunk.length, chunk.tokens);
+            let detail = format!("chunk {is}: a vector of length {length} of {tokens} tokens");
+            breach(Invariant::ChunkTrue, detail);
+        }
+    }
+    if covered != text.len() {
+        let detail = format!("the chunks end at byte {covered} of {}", text.len());
+        breach(Invariant::ChunksCover, detail);
+    }
+    breaches
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Attributes, ContentHash, Document, MediaType, Recipe, Timestamp, Version};
+
+    use super::*;
+    use crate::record::ChunkFacts;
+
+    const RECIPE: Recipe = Recipe(3);
+    const TEXT: &str = "one two three";
+
+    fn corpus() -> CorpusName {
+        "notes".parse().unwrap()
+    }
+
+    /// A document of two chunks, and what the owner knows of it.
+    fn sound() -> (DocumentRecord, DocumentRows) {
+        let document = Document {
+            id: "a".parse().unwrap(),
+            text: TEXT.to_owned(),
+            media_type: MediaType::Plain,
+            title: String::new(),
+            attributes: Attributes::new(),
+            event_time: None,
+        };
+        let accepted_at = Timestamp::from_micros(1);
+        let source = SourceFacts {
+            version: Version(4),
+            content_hash: document.content_hash(),
+            accepted_at,
+            bytes: TEXT.len() as u64,
+        };
+        let chunk = |ordinal: u32, span: Span| StoredChunk {
+            id: ChunkId::derive(&corpus(), &document.id, Version(4), ordinal).to_string(),
+            key: ChunkKey {
+                document_id: document.id.clone(),
+                version: Version(4),
+                recipe: RECIPE,
+                ordinal,
+            },
+            row: ChunkRow {
+                span,
+                text: span.of(TEXT).unwrap().to_owned(),
+                title: String::new(),
+                event_time: None,
+            },
+            tokens: 2,
+            length: 1.0,
+        };
+        // In the order in which rows may come.
+        let chunks = vec![chunk(1, Span::new(8, TEXT.len())), chunk(0, Span::new(0, 8))];
+        let facts = Facts {
+            sources: vec![source.clone()],
+            chunks: vec![ChunkFacts {
+                version: Version(4),
+                recipe: RECIPE,
+                chunks: 2,
+                tokens: 4,
+                is_whole: true,
+            }],
+            failure: None,
+        };
+        let record = DocumentRecord::new(document.id.clone(), facts, RECIPE);
+        let stored = StoredDocument { document, version: Version(4), accepted_at };
+        (record, DocumentRows { sources: vec![(stored, source)], chunks })
+    }
+
+    fn broken_by(damage: impl FnOnce(&mut DocumentRows)) -> Vec<Invariant> {
+        let (record, mut rows) = sound();
+        damage(&mut rows);
+        let breaches = document_breaches(&corpus(), &record, &rows);
+        assert!(breaches.iter().all(|breach| !breach.detail.contains("two")), "{breaches:?}");
+        breaches.into_iter().map(|breach| breach.invariant).collect()
+    }
+
+    #[test]
+    fn each_kind_of_damage_breaks_its_invariant() {
+        use Invariant::*;
+        assert_eq!(broken_by(|_| {}), []);
+        assert_eq!(broken_by(|rows| rows.sources.clear()), [StoredOnce]);
+        let twice = |rows: &mut DocumentRows| rows.sources.push(rows.sources[0].clone());
+        assert_eq!(broken_by(twice), [StoredOnce]);
+        assert_eq!(broken_by(|rows| rows.sources[0].1.bytes += 1), [TextWhole]);
+        let other_hash = |rows: &mut DocumentRows| {
+            rows.sources[0].1.content_hash = ContentHash([0; 32]);
+        };
+        assert_eq!(broken_by(other_hash), [TextWhole]);
+        assert_eq!(broken_by(|rows| rows.chunks.truncate(1)), [ChunksCover]);
+        assert_eq!(broken_by(|rows| drop(rows.chunks.remove(0))), [ChunksCover]);
+        let gap = |rows: &mut DocumentRows| {
+            rows.chunks[0].row.span.start = 9;
+            rows.chunks[0].row.text.remove(0);
+        };
+        assert_eq!(broken_by(gap), [ChunksCover]);
+        let overlap = |rows: &mut DocumentRows| {
+            rows.chunks[0].row.span.start = 4;
+            rows.chunks[0].row.text = TEXT[4..].to_owned();
+        };
+        assert_eq!(broken_by(overlap), []);
+        assert_eq!(broken_by(|rows| rows.chunks[0].id.push('0')), [ChunkTrue]);
+        assert_eq!(broken_by(|rows| rows.chunks[1].row.text.push('!')), [ChunkTrue]);
+        assert_eq!(broken_by(|rows| rows.chunks[1].row.title.push('!')), [ChunkTrue]);
+        for length in [0.0, f32::NAN, f32::INFINITY] {
+            assert_eq!(broken_by(|rows| rows.chunks[1].length = length), [ChunkTrue]);
+        }
+    }
+
+    #[test]
+    fn chunks_that_no_search_finds_may_be_anything() {
+        let stray = |rows: &mut DocumentRows| {
+            let (_, other) = sound();
+            rows.chunks.extend(other.chunks);
+            rows.chunks[3].key.recipe = Recipe(9);
+            rows.chunks[2].key.version = Version(2);
+        };
+        assert_eq!(broken_by(stray), []);
+    }
+}

@@ -1,0 +1,97 @@
+//! Reading what the tables say about every document.
+
+use std::collections::HashMap;
+
+use arrow::datatypes::UInt32Type;
+use arrow::record_batch::RecordBatch;
+use clew_core::{DocumentId, Recipe, Version};
+
+use crate::error::Result;
+use crate::record::{ChunkFacts, Facts};
+use crate::rows::Rows;
+use crate::schema::{TableKind, column};
+
+/// The facts that rows add up to, in whatever order they come.
+#[derive(Default)]
+pub(crate) struct Reading {
+    facts: HashMap<DocumentId, Facts>,
+    tallies: HashMap<(DocumentId, Version, Recipe), Tally>,
+}
+
+impl Reading {
+    /// The columns of a table that facts are made of: none holds text or vectors.
+    pub(crate) fn columns(table: TableKind) -> &'static [&'static str] {
+        use column::*;
+        match table {
+            TableKind::Sources => &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT],
+            TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS],
+            TableKind::Failures => {
+                &[DOCUMENT_ID, VERSION, RECIPE, STAGE, ATTEMPTS, KIND, MESSAGE, NEXT_TRY]
+            }
+        }
+    }
+
+    /// Adds rows of a table.
+    pub(crate) fn add(&mut self, table: TableKind, batch: &RecordBatch) -> Result<()> {
+        let rows = Rows::new(table, batch);
+        match table {
+            TableKind::Sources => {
+                for (id, source) in rows.source_facts()? {
+                    let versions = &mut self.facts.entry(id).or_default().sources;
+                    // An accepted version is one row; a second one could only be written by a
+                    // second writer and says the same.
+                    if versions.iter().all(|known| known.version != source.version) {
+                        versions.push(source);
+                    }
+                }
+            }
+            TableKind::Chunks => {
+                let tokens = rows.values::<UInt32Type>(column::TOKENS)?;
+                for (key, tokens) in rows.chunk_keys()?.into_iter().zip(tokens) {
+                    let of = (key.document_id, key.version, key.recipe);
+                    self.tallies.entry(of).or_default().add(key.ordinal, tokens);
+                }
+            }
+            TableKind::Failures => {
+                for (id, failure) in rows.failure_facts()? {
+                    self.facts.entry(id).or_default().failure = Some(failure);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The facts of each document of which there is a row.
+    pub(crate) fn finish(mut self) -> HashMap<DocumentId, Facts> {
+        for ((id, version, recipe), tally) in self.tallies {
+            self.facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
+        }
+        self.facts
+    }
+}
+
+/// Sums up the chunks of a document version.
+#[derive(Default)]
+struct Tally {
+    rows: u64,
+    highest_ordinal: u32,
+    tokens: u64,
+}
+
+impl Tally {
+    fn add(&mut self, ordinal: u32, tokens: u32) {
+        self.rows += 1;
+        self.highest_ordinal = self.highest_ordinal.max(ordinal);
+        self.tokens += u64::from(tokens);
+    }
+
+    fn facts(&self, version: Version, recipe: Recipe) -> ChunkFacts {
+        ChunkFacts {
+            version,
+            recipe,
+            chunks: self.rows,
+            tokens: self.tokens,
+            is_whole: self.rows == u64::from(self.highest_ordinal) + 1,
+        }
+    }
+}
