@@ -9,6 +9,7 @@
 //! content to be right: its tables are fenced in storage. What is needed of Redis is that work is not done
 //! twice, and that what was stopped goes on by itself when it is back.
 
+mod cache;
 mod config;
 mod connection;
 pub mod decide;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use clew_core::Error;
 
+pub use self::cache::Cache;
 pub use self::config::{ClusterConfig, MemberConfig, RedisUrl};
 use self::connection::Redis;
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
@@ -33,6 +35,8 @@ pub struct Cluster {
     pub membership: Membership,
     /// Which shards are this node's.
     pub leases: Leases,
+    /// What the nodes keep for each other; holds nothing where there is no Redis.
+    pub cache: Cache,
 }
 
 impl Cluster {
@@ -53,10 +57,11 @@ impl Cluster {
             };
             let membership = Membership::fixed(me.id.clone(), members);
             let leases = Leases::by_placement(me.id, membership.members());
-            return Ok(Self { membership, leases });
+            return Ok(Self { membership, leases, cache: Cache::new(None) });
         };
         let leases = Leases::in_redis(Arc::clone(&redis), config, &me);
+        let cache = Cache::new(Some(Arc::clone(&redis)));
         let membership = Membership::join(redis, config, me).await;
-        Ok(Self { membership, leases })
+        Ok(Self { membership, leases, cache })
     }
 }

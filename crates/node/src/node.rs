@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use clew_cluster::{Cluster, Leases, Member, Members, NodeId, Role};
+use clew_cluster::{Cache, Cluster, Leases, Member, Members, NodeId, Role};
 use clew_core::Error;
 use clew_runtime::peer::PeerOptions;
 use clew_runtime::pool::Pool;
@@ -82,6 +82,11 @@ impl Node {
     /// Leases of shards.
     pub fn leases(&self) -> &Leases {
         &self.cluster.leases
+    }
+
+    /// What the nodes of the cluster keep for each other.
+    pub fn cache(&self) -> &Cache {
+        &self.cluster.cache
     }
 
     /// What the tree is drawn from.

@@ -9,6 +9,7 @@
 //! Handlers convert, call and convert back; what is decided, is decided in the crates behind them.
 
 mod backends;
+mod cached_questions;
 mod cluster_service;
 mod config;
 mod corpus_service;

@@ -7,6 +7,7 @@ use clew_core::{Clock, Encoder, Error, Limits, Reasoner};
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 
+use crate::cached_questions::CachedQuestions;
 use crate::cluster_service::ClusterRpc;
 use crate::remote::RemoteCorpora;
 use crate::server::services;
@@ -30,6 +31,7 @@ pub async fn start(
     config: GatewayConfig,
 ) -> Result<(), Error> {
     config.validate()?;
+    let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
     let limits = Limits::default();
     let service = "clew.shard.v1.ShardService";
     let retrievers =

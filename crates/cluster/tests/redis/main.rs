@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by failing")]
 
+mod cache;
 mod fixture;
 mod leases;
 mod membership;

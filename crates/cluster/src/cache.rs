@@ -1,0 +1,76 @@
+//! What nodes of a role keep for each other to save work, and may lose at any time.
+//!
+//! A cache is never waited for long: a Redis that is slow or away counts as one that holds nothing, and
+//! is asked again only after a pause.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::connection::Redis;
+
+/// How long an answer is waited for; what a cache saves takes longer.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a Redis that did not answer is left alone.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long an entry is kept. Redis holds leases and members, too, and drops none of its keys by itself,
+/// so that its memory is bounded by what is asked in this time.
+const KEPT: Duration = Duration::from_secs(600);
+/// Bytes of an entry at most; more is not kept.
+const ENTRY_BYTES: usize = 64 << 10;
+
+/// A cache that the nodes of a cluster share. Cheap to clone.
+#[derive(Clone)]
+pub struct Cache {
+    redis: Option<Arc<Redis>>,
+    away_until: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Cache {
+    pub(crate) fn new(redis: Option<Arc<Redis>>) -> Self {
+        Self { redis, away_until: Arc::default() }
+    }
+
+    /// What was kept by that key; `None` also if it cannot be known soon.
+    pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let redis = self.reachable()?;
+        let mut command = redis::pipe();
+        command.cmd("GET").arg(redis.key(format_args!("cache:{key}")));
+        let read = redis.query::<(Option<Vec<u8>>,)>("reading the cache", &command);
+        match tokio::time::timeout(PATIENCE, read).await {
+            Ok(Ok((found,))) => found,
+            Ok(Err(_)) | Err(_) => {
+                self.leave_alone();
+                None
+            }
+        }
+    }
+
+    /// Keeps `value` for a while, if that is possible; does not wait for it.
+    pub fn put(&self, key: &str, value: Vec<u8>) {
+        let Some(redis) = self.reachable().filter(|_| value.len() <= ENTRY_BYTES) else { return };
+        let redis = Arc::clone(redis);
+        let mut command = redis::pipe();
+        let key = redis.key(format_args!("cache:{key}"));
+        command.cmd("SET").arg(key).arg(value).arg("EX").arg(KEPT.as_secs()).ignore();
+        let cache = self.clone();
+        tokio::spawn(async move {
+            if redis.query::<()>("writing the cache", &command).await.is_err() {
+                cache.leave_alone();
+            }
+        });
+    }
+
+    fn reachable(&self) -> Option<&Arc<Redis>> {
+        let is_away = self.lock().is_some_and(|until| Instant::now() < until);
+        self.redis.as_ref().filter(|_| !is_away)
+    }
+
+    fn leave_alone(&self) {
+        *self.lock() = Some(Instant::now() + PAUSE);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        // Nothing is left half done by a panic in here.
+        self.away_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,116 @@
+//! An encoder that remembers the embeddings of questions, for all gateways of the cluster.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_cluster::Cache;
+use clew_core::{Embedding, Encoder, EncoderIdentity, Error, Priority, Span, TextKind};
+use futures::future::join_all;
+
+/// Passages are embedded once anyway; questions come again.
+pub(crate) struct CachedQuestions {
+    encoder: Arc<dyn Encoder>,
+    cache: Cache,
+}
+
+impl CachedQuestions {
+    pub fn new(encoder: Arc<dyn Encoder>, cache: Cache) -> Self {
+        Self { encoder, cache }
+    }
+
+    /// The key tells nothing of the question, and another model has others.
+    fn key(&self, text: &str) -> String {
+        let EncoderIdentity { model, revision, dimension, max_tokens } = self.encoder.identity();
+        let mut hasher = blake3::Hasher::new_derive_key("clew question embedding v1");
+        for part in [model.as_str(), revision, &format!("{dimension} {max_tokens}"), text] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+#[async_trait]
+impl Encoder for CachedQuestions {
+    fn identity(&self) -> &EncoderIdentity {
+        self.encoder.identity()
+    }
+
+    fn token_spans(&self, text: &str) -> Vec<Span> {
+        self.encoder.token_spans(text)
+    }
+
+    async fn embed(
+        &self,
+        texts: Vec<String>,
+        kind: TextKind,
+        priority: Priority,
+        deadline: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
+        if kind != TextKind::Query {
+            return self.encoder.embed(texts, kind, priority, deadline).await;
+        }
+        let dimension = self.encoder.identity().dimension as usize;
+        let keys: Vec<String> = texts.iter().map(|text| self.key(text)).collect();
+        let cached = join_all(keys.iter().map(|key| self.cache.get(key))).await;
+        let mut found: Vec<Option<Embedding>> =
+            cached.into_iter().map(|bytes| from_bytes(&bytes?, dimension)).collect();
+        let is_missing = |found: &[Option<Embedding>], i: usize| found[i].is_none();
+        let missing: Vec<String> = texts
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| is_missing(&found, *i))
+            .map(|(_, text)| text)
+            .collect();
+        if !missing.is_empty() {
+            let embedded = self.encoder.embed(missing, kind, priority, deadline).await?;
+            let empty = found.iter_mut().zip(&keys).filter(|(place, _)| place.is_none());
+            for ((place, key), embedding) in empty.zip(embedded) {
+                self.cache.put(key, to_bytes(&embedding));
+                *place = Some(embedding);
+            }
+        }
+        let all: Option<Vec<Embedding>> = found.into_iter().collect();
+        all.ok_or_else(|| Error::internal("the encoder returned fewer vectors than texts"))
+    }
+}
+
+/// Whether the text was cut short, then the vector, little-endian.
+fn to_bytes(embedding: &Embedding) -> Vec<u8> {
+    let vector = embedding.vector.iter().flat_map(|component| component.to_le_bytes());
+    std::iter::once(u8::from(embedding.truncated)).chain(vector).collect()
+}
+
+/// `None` for anything but a vector of that dimension. It cost no tokens this time.
+fn from_bytes(bytes: &[u8], dimension: usize) -> Option<Embedding> {
+    let (&truncated, vector) = bytes.split_first()?;
+    let (components, rest) = vector.as_chunks::<4>();
+    if components.len() != dimension || !rest.is_empty() || truncated > 1 {
+        return None;
+    }
+    let vector: Vec<f32> = components.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+    let is_sound = vector.iter().all(|component| component.is_finite());
+    is_sound.then_some(Embedding { vector, tokens: 0, truncated: truncated == 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_embedding_comes_back_and_nothing_else_does() {
+        let embedding = Embedding { vector: vec![0.5, -1.0], tokens: 4, truncated: true };
+        let bytes = to_bytes(&embedding);
+        let back = from_bytes(&bytes, 2).unwrap();
+        assert_eq!(back, Embedding { tokens: 0, ..embedding });
+        assert_eq!(from_bytes(&bytes, 3), None);
+        assert_eq!(from_bytes(&bytes[..8], 2), None);
+        assert_eq!(from_bytes(&[], 0), None);
+        let mut broken = bytes.clone();
+        broken[1..5].copy_from_slice(&f32::NAN.to_le_bytes());
+        assert_eq!(from_bytes(&broken, 2), None);
+        broken[0] = 7;
+        assert_eq!(from_bytes(&broken, 2), None);
+    }
+}
