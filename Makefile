@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test check bench proto
+.PHONY: help setup build demo cluster-demo test check bench cluster-bench proto
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -43,6 +43,9 @@ check: setup $(PYTHON_PACKAGES) ## Check format, dependencies and lints
 bench: demo ## Measure encoder, ingestion and search on this machine
 	cargo bench --profile dev --workspace --bench '*'
 	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py bench
+
+cluster-bench: build ## Measure what a cluster costs and gains on this machine
+	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/bench_cluster.py
 
 # The one cargo call for a single package: it has to work when the code it generates does not compile.
 proto: ## Generate the code in crates/proto from proto/

@@ -1,12 +1,13 @@
 //! The command line as scripts use it: JSON, exit statuses, with and without a server.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::client::{corpus, id, states, text_of};
-use crate::harness::{Home, Ran, Server};
-use crate::words::word;
+use crate::client::{corpus, counts, id, states, text_of};
+use crate::harness::{Home, Ran, Server, eventually, files_below};
+use crate::words::{text_with, word};
 
 /// Options that make a corpus with short chunks, as the tiny model wants them.
 const CREATE: [&str; 5] = ["corpus", "create", "notes", "--max-tokens", "48"];
@@ -232,7 +233,7 @@ fn a_corpus_that_is_deleted_leaves_nothing_and_its_name_is_free() {
     let deleted = way.json(&["corpus", "delete", "notes"]);
     assert_eq!(deleted, json!({ "deleted": "notes", "documents": 4 }));
     assert_eq!(way.json(&["corpus", "list"])["corpora"], json!([]));
-    let left = crate::harness::files_below(&home.data_dir());
+    let left = files_below(&home.data_dir());
     let names: Vec<_> = left.iter().map(|(path, _)| path.file_name().unwrap()).collect();
     assert_eq!(names, ["LOCK"], "files of the corpus are left");
     assert_eq!(way.json(&CREATE)["documents"].as_u64(), Some(0));
@@ -243,7 +244,7 @@ fn a_corpus_that_is_deleted_leaves_nothing_and_its_name_is_free() {
 fn asked_to_end_a_server_ends_gracefully_and_keeps_what_it_accepted() {
     let home = Home::new();
     let lines: String = (0..300)
-        .map(|i| json!({"id": format!("line-{i}"), "text": crate::words::text_with(&[&word('l', i)])}))
+        .map(|i| json!({"id": format!("line-{i}"), "text": text_with(&[&word('l', i)])}))
         .map(|line| format!("{line}\n"))
         .collect();
     home.write("lines.jsonl", lines);
@@ -266,4 +267,105 @@ fn asked_to_end_a_server_ends_gracefully_and_keeps_what_it_accepted() {
     let log = server.log();
     assert!(server.terminate().success());
     assert!(!log.contains("ERROR"), "{log}");
+}
+
+#[test]
+fn checking_tells_what_is_not_as_promised() {
+    let home = Home::new();
+    write_documents(&home);
+    let way = Way { home: &home, server: None };
+    way.json(&CREATE);
+    way.json(&["ingest", "--corpus", "notes", "docs"]);
+    let sound = way.json(&["check"]);
+    let corpus = &sound["corpora"][0];
+    assert_eq!((&corpus["corpus"], &corpus["documents"]), (&json!("notes"), &json!(4)));
+    assert_eq!((&corpus["breaches"], &corpus["told"]), (&json!(0), &json!([])));
+    assert!(corpus["chunks"].as_u64().unwrap() >= 4, "{sound}");
+
+    // A disk that gives back other bytes than it was given.
+    let (was, is) = ("Bohumil lives", "Bohumil lived");
+    let data = |path: &std::path::Path| path.to_string_lossy().contains("sources.lance/data");
+    for (path, mut content) in files_below(&home.data_dir()) {
+        let found = content.windows(was.len()).position(|window| window == was.as_bytes());
+        if let (true, Some(at)) = (data(&path), found) {
+            content[at..at + was.len()].copy_from_slice(is.as_bytes());
+            std::fs::write(path, content).unwrap();
+        }
+    }
+    let broken = way.run(&["check", "--corpus", "notes", "--json"]);
+    assert_eq!(broken.code, Some(1), "{broken:?}");
+    let corpus = &broken.json()["corpora"][0];
+    let told = corpus["told"].as_array().unwrap();
+    let invariants: Vec<_> = told.iter().map(|breach| &breach["invariant"]).collect();
+    assert_eq!(invariants, ["text_whole", "chunk_true"], "{corpus}");
+    assert!(told.iter().all(|breach| breach["document_id"] == "docs/river.md"), "{corpus}");
+    let shown = way.run(&["check"]);
+    assert_eq!(shown.code, Some(1));
+    assert!(shown.stdout.contains("text_whole docs/river.md: v"), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ingestion_goes_on_when_the_server_comes_back() {
+    const DOCUMENTS: usize = 600;
+    let home = Home::new();
+    let mut server = home.serve();
+    let line = |number: usize| {
+        let text = text_with(&[&word('n', number)]);
+        format!("{}\n", json!({ "id": format!("doc-{number}"), "text": text }))
+    };
+    home.write("all.jsonl", (0..DOCUMENTS).map(line).collect::<String>());
+    let address = server.endpoint.strip_prefix("http://").unwrap().to_owned();
+    home.run_at(&server, &CREATE);
+    let mut command = home.clew();
+    command.args([
+        "ingest",
+        "--corpus",
+        "notes",
+        "all.jsonl",
+        "--report",
+        "report.jsonl",
+        "--json",
+    ]);
+    command.args(["--endpoint", &server.endpoint]);
+    let ingesting = std::thread::spawn(move || Ran::of(command));
+
+    for accepted in [50, 300] {
+        let client = server.client().await;
+        eventually("some documents are accepted", async || {
+            (counts(&client, &corpus("notes")).await.documents >= accepted).then_some(())
+        })
+        .await;
+        server.kill();
+        server = Server::start(home.serve_command_at(&address));
+    }
+    let report = ingesting.join().unwrap().done();
+    assert_eq!(report["documents"], DOCUMENTS, "{report}");
+    let total = report["accepted"].as_u64().unwrap() + report["unchanged"].as_u64().unwrap();
+    assert_eq!(total, DOCUMENTS as u64, "{report}");
+    assert!(report["estimate"]["tokens"].as_u64().unwrap() > 0, "{report}");
+
+    let lines = std::fs::read_to_string(home.path("report.jsonl")).unwrap();
+    let fates: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: BTreeSet<&str> =
+        fates.iter().map(|fate| fate["document_id"].as_str().unwrap()).collect();
+    assert_eq!((fates.len(), ids.len()), (DOCUMENTS, DOCUMENTS), "each document has one line");
+    let told =
+        |fate: &Value| ["accepted", "unchanged"].contains(&fate["outcome"].as_str().unwrap());
+    assert!(fates.iter().all(|fate| told(fate) && fate["version"].is_u64()));
+}
+
+#[test]
+fn an_estimate_takes_nothing_in() {
+    let home = Home::new();
+    write_documents(&home);
+    let way = Way { home: &home, server: None };
+    way.json(&CREATE);
+    let expected = way.json(&["ingest", "--corpus", "notes", "docs", "--estimate"]);
+    assert_eq!(expected["files"], 3, "{expected}");
+    let tokens = expected["tokens"].as_u64().unwrap();
+    let status = way.json(&["status", "--corpus", "notes"]);
+    assert_eq!(status["documents"], 0, "{status}");
+    let done = way.json(&["ingest", "--corpus", "notes", "docs"]);
+    let took = done["new_tokens"].as_u64().unwrap();
+    assert!((took / 2..=took * 2).contains(&tokens), "estimated {tokens}, took {took}");
 }

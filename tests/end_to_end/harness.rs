@@ -66,8 +66,13 @@ impl Home {
 
     /// `clew serve` on the data directory and a free port.
     pub fn serve_command(&self) -> Command {
+        self.serve_command_at("127.0.0.1:0")
+    }
+
+    /// `clew serve` on the data directory and that address.
+    pub fn serve_command_at(&self, address: &str) -> Command {
         let mut command = self.clew();
-        command.arg("serve").args(["--listen", "127.0.0.1:0"]);
+        command.arg("serve").args(["--listen", address]);
         command.arg("--data-dir").arg(self.data_dir()).arg("--model").arg(self.model());
         command
     }

@@ -9,6 +9,7 @@ use walkdir::{DirEntry, WalkDir};
 use crate::{Format, Place, Problem, Source, Unreadable};
 
 /// A file to read.
+#[derive(Clone)]
 pub struct Found {
     /// Where its bytes come from, with the name its documents are called after.
     pub source: Source,

@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use crate::Problem;
 
 /// A file on disk, in memory, or a stream, with the name its documents are called after.
+#[derive(Clone)]
 pub struct Source {
     name: String,
     content: Content,
 }
 
+#[derive(Clone)]
 enum Content {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -33,6 +35,15 @@ impl Source {
     /// A file that is in memory.
     pub fn bytes(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), content: Content::Bytes(bytes) }
+    }
+
+    /// Bytes of the file as it is stored; `None` if that is not known before it is read.
+    pub fn stored_bytes(&self) -> Option<u64> {
+        match &self.content {
+            Content::File(path) => std::fs::metadata(path).ok().map(|found| found.len()),
+            Content::Bytes(bytes) => Some(bytes.len() as u64),
+            Content::StandardInput => None,
+        }
     }
 
     /// The process' standard input, named `-`.

@@ -63,48 +63,67 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start_cluster(folder):
-    """Redis first, then the encoders, which the others wait for, last the gateway."""
-    port = free_port()
-    redis = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
-    processes = [Process("redis", redis, folder)]
-    processes[0].wait_for("Ready to accept connections")
-    shared = {
-        "CLEW_CLUSTER__REDIS": f"redis://127.0.0.1:{port}",
-        "CLEW_LISTEN": "127.0.0.1:0",
-        "CLEW_DATA_DIR": str(folder / "data"),
-        "CLEW_MODEL_DIR": os.environ.get(
-            "CLEW_MODEL_DIR", str(WORKSPACE / ".cache/models/all-MiniLM-L6-v2")
-        ),
-        # Two encoders share two cores; each would take both otherwise.
-        "CLEW_ENCODER__THREADS": str(max(1, (os.cpu_count() or 2) // 2)),
-    }
-    services = ["encoder", "encoder", "generator", "retriever", "retriever", "retriever", "gateway"]
-    programs = {"encoder": "clew-memory-encoder"}
-    counts = {}
-    for service in services:
-        counts[service] = counts.get(service, 0) + 1
-        name = f"{service}-{counts[service]}"
-        command = [str(PROGRAMS / programs.get(service, f"clew-{service}"))]
-        process = Process(name, command, folder, {**shared, "CLEW_CLUSTER__NODE_ID": name})
-        processes.append(process)
-    for process in processes[1:]:
-        process.wait_for(r"listening on (http://\S+)")
-        print(f"  {process.name} runs", flush=True)
-    gateway = processes[-1].wait_for(r"listening on (http://\S+)").group(1)
-    return processes, gateway
+SERVICES = ["encoder", "encoder", "generator", "retriever", "retriever", "retriever", "gateway"]
+PROGRAM_NAMES = {"encoder": "clew-memory-encoder"}
+
+
+class Cluster:
+    """The processes of a cluster and the address of its gateway."""
+
+    def __init__(self, folder, data):
+        """Starts Redis; `data` is the directory that all retrievers share."""
+        port = free_port()
+        redis = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", ""]
+        self.folder = folder
+        self.processes = [Process("redis", redis, folder)]
+        self.processes[0].wait_for("Ready to accept connections")
+        self.gateway = None
+        self.counts = {}
+        self.environment = {
+            "CLEW_CLUSTER__REDIS": f"redis://127.0.0.1:{port}",
+            "CLEW_LISTEN": "127.0.0.1:0",
+            "CLEW_DATA_DIR": str(data),
+            "CLEW_MODEL_DIR": os.environ.get(
+                "CLEW_MODEL_DIR", str(WORKSPACE / ".cache/models/all-MiniLM-L6-v2")
+            ),
+            # Two encoders share two cores; each would take both otherwise.
+            "CLEW_ENCODER__THREADS": str(max(1, (os.cpu_count() or 2) // 2)),
+        }
+
+    def start(self, services, prefix=()):
+        """Starts services, each behind the command `prefix`, and waits until all of them listen."""
+        started = []
+        for service in services:
+            self.counts[service] = self.counts.get(service, 0) + 1
+            name = f"{service}-{self.counts[service]}"
+            program = str(PROGRAMS / PROGRAM_NAMES.get(service, f"clew-{service}"))
+            environment = {**self.environment, "CLEW_CLUSTER__NODE_ID": name}
+            started.append(Process(name, [*prefix, program], self.folder, environment))
+        self.processes += started
+        for service, process in zip(services, started):
+            address = process.wait_for(r"listening on (http://\S+)").group(1)
+            if service == "gateway":
+                self.gateway = address
+        return started
+
+    def stop(self):
+        """Has all end by themselves, the last started first; names those that did not."""
+        return [process.name for process in reversed(self.processes) if not process.stop()]
 
 
 def main():
     folder = Path(tempfile.mkdtemp(prefix="clew-cluster-"))
     print(f"Starting a cluster; logs are in {folder}", flush=True)
-    processes, gateway = start_cluster(folder)
+    cluster = Cluster(folder, folder / "data")
+    # The encoders first, which the others wait for, last the gateway.
+    for process in cluster.start(SERVICES):
+        print(f"  {process.name} runs", flush=True)
     registry, crates = documented_crates()
     patterns = [f"{crate}/**/*.{kind}" for crate in crates for kind in ("md", "rs")]
     patterns = [pattern for pattern in patterns if any(registry.glob(pattern))]
 
     def clew(*arguments):
-        command = [os.environ["CLEW"], *arguments, "--endpoint", gateway]
+        command = [os.environ["CLEW"], *arguments, "--endpoint", cluster.gateway]
         return subprocess.run(command, cwd=registry).returncode == 0
 
     went_well = clew("corpus", "create", "demo", "--shards", str(SHARDS))
@@ -120,12 +139,9 @@ def main():
     print("\nThe supervision tree of every node:", flush=True)
     went_well = went_well and clew("cluster", "tree")
     print("\nStopping", flush=True)
-    for process in [*reversed(processes)]:
-        stopped = process.stop()
-        print(f"  {process.name} {'ended' if stopped else 'did not end by itself'}", flush=True)
-        went_well = went_well and stopped
-    if not went_well:
-        sys.exit(f"something went wrong: see the logs in {folder}")
+    stuck = cluster.stop()
+    if not went_well or stuck:
+        sys.exit(f"something went wrong: see the logs in {folder}; not ended: {stuck}")
     shutil.rmtree(folder)
 
 

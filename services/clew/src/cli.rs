@@ -77,6 +77,8 @@ pub enum Command {
     Forget(Forget),
     /// Show what a corpus holds and what waits or failed.
     Status(Status),
+    /// Check that what is stored is what Clew promises; fails if something is not.
+    Check(Check),
     /// Show and steer a cluster, through any of its gateways (--endpoint).
     Cluster(Cluster),
     /// Measure quality on public data sets.
@@ -96,6 +98,7 @@ impl Command {
             Self::Ask(arguments) => arguments.print.json,
             Self::Forget(arguments) => arguments.print.json,
             Self::Status(arguments) => arguments.print.json,
+            Self::Check(arguments) => arguments.print.json,
             Self::Cluster(arguments) => arguments.json,
             Self::Eval(_) => false,
             Self::Bench(arguments) => arguments.json,
@@ -208,8 +211,18 @@ pub struct Ingest {
     /// Column (or JSON field) that holds the id.
     #[arg(long, default_value = "id", value_name = "NAME")]
     pub id_column: String,
-    /// Return once everything is accepted, without waiting until it can be found.
+    /// Streams that send documents at the same time; one document's versions keep their order.
+    #[arg(long, default_value_t = 4, value_name = "COUNT",
+        value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub streams: u8,
+    /// Write what became of each document to this file, one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Tell what it would take, and take nothing in.
     #[arg(long)]
+    pub estimate: bool,
+    /// Return once everything is accepted, without waiting until it can be found.
+    #[arg(long, conflicts_with = "estimate")]
     pub no_wait: bool,
 }
 
@@ -348,6 +361,16 @@ pub struct Status {
     /// Show this document's state.
     #[arg(long, value_name = "ID", requires = "corpus")]
     pub document: Option<DocumentId>,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus; without one, all are checked.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
 }
 
 /// Arguments of `eval`.

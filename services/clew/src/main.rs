@@ -29,7 +29,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(cli, &output)) {
+    let ended = runtime.block_on(run(cli, &output));
+    clew_runtime::shutdown(runtime);
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output.error(&error);
@@ -48,6 +50,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
         Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
         Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
+        Command::Check(arguments) => command::check::run(&shared, arguments, output).await,
         Command::Cluster(arguments) => command::cluster::run(&shared, arguments, output).await,
         Command::Eval(arguments) => command::eval::run(&shared, arguments, output).await,
         Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,

@@ -110,7 +110,10 @@ async fn a_damaged_table_stops_its_corpus_alone_and_says_data_loss() {
 
         // Restored from a copy, it runs again without a restart.
         for (path, content) in sound {
-            std::fs::write(path, content).unwrap();
+            // Whole at once: half a file would be other damage, and there is a server that looks.
+            let restored = path.with_extension("restored");
+            std::fs::write(&restored, content).unwrap();
+            std::fs::rename(restored, path).unwrap();
         }
         client.forget(&corpus("sound"), &[id("sound")]).await.unwrap();
         eventually("the corpus runs again", async || client.corpus(&corpus("notes")).await.ok())

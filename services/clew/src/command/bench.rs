@@ -9,12 +9,14 @@ use clew_formats::{Format, Options, Source};
 use serde_json::{Value, json};
 
 use crate::cli::{Bench, BenchAction, Shared};
-use crate::command::ingest::{send, wait_until_found};
+use crate::command::ingest::{Report, discover, send, wait_until_found};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
 use crate::node;
 use crate::output::Output;
 
+/// Streams of documents, as `clew ingest` has them by default.
+const STREAMS: u8 = 4;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures.
@@ -94,7 +96,9 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
         clew_proto::convert::corpus::NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();
-    let summary = send(&connection, &corpus, paths, Format::JsonLines, Options::default()).await?;
+    let mut report = Report::default();
+    let discovery = discover(paths, Format::JsonLines).await?;
+    send(&connection, &corpus, discovery, Options::default(), STREAMS, &mut report).await?;
     let accepted = started.elapsed();
     wait_until_found(&connection, &corpus).await?;
     let took = started.elapsed();
@@ -109,7 +113,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     Ok(json!({
         "path": path,
         "threads": threads,
-        "documents": summary.accepted,
+        "documents": report.summary.accepted,
         "text_bytes": counts.text_bytes,
         "chunks": counts.chunks,
         "embedded_tokens": embedded,

@@ -1,40 +1,38 @@
 //! `clew ingest`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod estimate;
+mod report;
+mod stream;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, ErrorKind};
-use clew_formats::{Columns, Options, Unreadable};
+use clew_core::{CorpusName, Document, Error, ErrorKind};
+use clew_formats::{Columns, Discovery, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
-use clew_proto::ingest::v1::ingest_response::Result as Outcome;
+use clew_proto::ingest::v1::DocumentStage;
 use futures::StreamExt;
-use serde_json::{Value, json};
+use futures::future::try_join_all;
+use serde_json::json;
 use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 
+use self::estimate::{Estimate, estimate};
+use self::report::Fate;
+pub use self::report::Report;
+use self::stream::Sending;
 use crate::cli::{Ingest, Shared};
 use crate::connection::Connection;
 use crate::output::{Output, human};
 use crate::progress::Progress;
 
-/// Documents read ahead of what the server takes.
+/// Documents read ahead of what a stream takes.
 const READ_AHEAD: usize = 16;
-
-/// What became of an ingestion.
-#[derive(Debug, Default)]
-pub struct Summary {
-    /// Documents that were committed.
-    pub accepted: u64,
-    /// Documents that were there already.
-    pub unchanged: u64,
-    /// Documents the server refused, as JSON.
-    pub refused: Vec<Value>,
-    /// Files or rows that could not be read, as JSON.
-    pub unreadable: Vec<Value>,
-    /// Files of unknown format that were passed over.
-    pub unknown_files: u64,
-}
+/// How often and after what pause a server that is away is asked again.
+const INTERRUPTIONS: usize = 60;
+const INTERRUPTION: Duration = Duration::from_millis(500);
+/// Fates of documents on their way to the report.
+const FATES: usize = 256;
 
 /// Takes files in and waits until they can be found.
 pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
@@ -46,7 +44,8 @@ pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow:
 
 async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
     let started = Instant::now();
-    make_if_missing(connection, &arguments.corpus).await?;
+    let Ingest { corpus, paths, stdin_format, .. } = &arguments;
+    make_if_missing(connection, corpus).await?;
     let options = Options {
         columns: Columns {
             text: arguments.text_column.clone(),
@@ -55,22 +54,40 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
         },
         ..Options::default()
     };
-    let before = connection.client.corpus(&arguments.corpus).await?.counts.unwrap_or_default();
-    let summary =
-        send(connection, &arguments.corpus, arguments.paths, arguments.stdin_format, options)
-            .await?;
+    let mut report = Report::into_file(arguments.report.as_deref()).await?;
+    let discovery = discover(paths.clone(), *stdin_format).await?;
+    let expected = estimate(connection, corpus, &discovery, &options).await?;
+    if arguments.estimate {
+        return output.print(&estimate_document(&expected), |_| expected.to_string());
+    }
+    eprintln!("{expected}");
+    let before = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
+    let sent = send(connection, corpus, discovery, options, arguments.streams, &mut report).await;
+    // What became of documents until then is told in any case.
+    report.finish().await?;
+    sent?;
     let accepted_in = started.elapsed();
     if !arguments.no_wait {
-        wait_until_found(connection, &arguments.corpus).await?;
+        wait_until_found(connection, corpus).await?;
+        let failed = async || connection.client.documents(corpus, DocumentStage::Failed).await;
+        for failed in patiently(failed).await? {
+            report.add(&Fate::Failed { id: failed.id, error: failed.last_error }).await?;
+        }
+        report.finish().await?;
     }
-    let after = connection.client.corpus(&arguments.corpus).await?.counts.unwrap_or_default();
+    let summary = report.summary;
+    let after = patiently(async || connection.client.corpus(corpus).await).await?;
+    let after = after.counts.unwrap_or_default();
     let took = started.elapsed();
     let document = json!({
-        "corpus": arguments.corpus,
+        "corpus": corpus,
+        "estimate": estimate_document(&expected),
         "accepted": summary.accepted,
         "unchanged": summary.unchanged,
-        "refused": summary.refused,
-        "unreadable": summary.unreadable,
+        "refused": summary.refusals,
+        "refused_total": summary.refused,
+        "unreadable": summary.unread,
+        "unreadable_total": summary.unreadable,
         "unknown_files": summary.unknown_files,
         "documents": after.documents,
         "pending_documents": after.pending_documents,
@@ -86,8 +103,8 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
             "{} documents accepted, {} unchanged, {} refused, {} unreadable in {}\n",
             summary.accepted,
             summary.unchanged,
-            summary.refused.len(),
-            summary.unreadable.len(),
+            summary.refused,
+            summary.unreadable,
             human(took)
         );
         if summary.unknown_files > 0 {
@@ -96,16 +113,16 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
                 summary.unknown_files
             ));
         }
-        for problem in summary.refused.iter().chain(&summary.unreadable).take(20) {
+        for problem in summary.refusals.iter().chain(&summary.unread).take(20) {
             text.push_str(&format!("  {problem}\n"));
         }
         text.push_str(&format!(
-            "corpus `{}`: {} documents, {} chunks, {} tokens\n",
-            arguments.corpus, after.documents, after.chunks, after.tokens
+            "corpus `{corpus}`: {} documents, {} chunks, {} tokens\n",
+            after.documents, after.chunks, after.tokens
         ));
         text
     })?;
-    let problems = summary.refused.len() + summary.unreadable.len();
+    let problems = summary.refused + summary.unreadable;
     if problems > 0 {
         bail!("{problems} documents were not taken in; the others were");
     }
@@ -117,6 +134,18 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
         bail!("there was nothing to take in");
     }
     Ok(())
+}
+
+fn estimate_document(estimate: &Estimate) -> serde_json::Value {
+    let expected = &estimate.expected;
+    json!({
+        "files": estimate.files,
+        "bytes": estimate.bytes,
+        "tokens": expected.tokens,
+        "chunks": expected.chunks,
+        "model_calls": expected.model_calls,
+        "stored_bytes": expected.stored_bytes,
+    })
 }
 
 async fn make_if_missing(connection: &Connection, corpus: &CorpusName) -> anyhow::Result<()> {
@@ -134,110 +163,117 @@ async fn make_if_missing(connection: &Connection, corpus: &CorpusName) -> anyhow
     }
 }
 
-/// Reads files and sends their documents until the server answered each.
+/// Finds the files that `paths` name.
+pub async fn discover(
+    paths: Vec<String>,
+    standard_input: clew_formats::Format,
+) -> anyhow::Result<Discovery> {
+    tokio::task::spawn_blocking(move || clew_formats::discover(&paths, standard_input))
+        .await
+        .context("looking for files panicked")
+}
+
+/// Reads files and sends their documents in `streams` streams, until the server answered each.
 pub async fn send(
     connection: &Connection,
     corpus: &CorpusName,
-    paths: Vec<String>,
-    standard_input: clew_formats::Format,
+    discovery: Discovery,
     options: Options,
-) -> anyhow::Result<Summary> {
-    let mut summary = Summary::default();
-    let discovery =
-        tokio::task::spawn_blocking(move || clew_formats::discover(&paths, standard_input))
-            .await
-            .context("looking for files panicked")?;
-    summary.unknown_files = discovery.unknown;
-    summary.unreadable.extend(discovery.problems.iter().map(unreadable));
-    if discovery.files.is_empty() && summary.unreadable.is_empty() {
-        return Ok(summary);
+    streams: u8,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.summary.unknown_files = discovery.unknown;
+    for problem in &discovery.problems {
+        report.add(&unreadable(problem)).await?;
     }
-
     let files = discovery.files.len() as u64;
-    let unread = Arc::new(Mutex::new(Vec::new()));
-    let (documents, to_send) = mpsc::channel::<Document>(READ_AHEAD);
-    let problems = Arc::clone(&unread);
-    let reading = tokio::task::spawn_blocking(move || {
-        for found in discovery.files {
-            for document in clew_formats::read(found.source, found.format, &options) {
-                let sent = match document {
-                    Ok(document) => documents.blocking_send(document).is_ok(),
-                    Err(problem) => {
-                        let problem = unreadable(&problem);
-                        problems.lock().unwrap_or_else(PoisonError::into_inner).push(problem);
-                        true
-                    }
-                };
-                if !sent {
-                    // The server is gone; the stream of responses says why.
-                    return;
-                }
-            }
+    let (fates, mut told) = mpsc::channel(FATES);
+    let (queues, sources): (Vec<_>, Vec<_>) =
+        (0..streams.max(1)).map(|_| mpsc::channel(READ_AHEAD)).unzip();
+    let reading = {
+        let fates = fates.clone();
+        tokio::task::spawn_blocking(move || read(discovery, &options, &queues, &fates))
+    };
+    let sending = try_join_all(sources.into_iter().map(|source| {
+        let sending = Sending::new(connection.client.clone(), corpus.clone(), fates.clone());
+        sending.run(source)
+    }));
+    drop(fates);
+    let telling = async {
+        let mut progress = Progress::new("accepted");
+        while let Some(fate) = told.recv().await {
+            report.add(&fate).await?;
+            let done = report.summary.accepted + report.summary.unchanged;
+            progress.set(done, files.max(done), "documents");
         }
-    });
-    let responses = connection.client.ingest(corpus, ReceiverStream::new(to_send)).await?;
-    futures::pin_mut!(responses);
-    let mut progress = Progress::new("accepted");
-    while let Some(response) = responses.next().await {
-        let response = response.context(
-            "the stream broke off; run the same command again, what was accepted is kept",
-        )?;
-        match response.result {
-            Some(Outcome::Accepted(accepted)) if accepted.unchanged => summary.unchanged += 1,
-            Some(Outcome::Accepted(_)) => summary.accepted += 1,
-            Some(Outcome::Refused(refused)) => summary.refused.push(json!({
-                "document_id": response.document_id,
-                "reason": refused.reason,
-                "message": refused.message,
-                "fields": refused.violations.iter().map(|v| v.field.as_str()).collect::<Vec<_>>(),
-            })),
-            None => bail!("the server's response says neither accepted nor refused"),
-        }
-        let done = summary.accepted + summary.unchanged;
-        progress.set(done, files.max(done), "documents");
-    }
-    progress.finish();
+        progress.finish();
+        Ok(())
+    };
+    // Dropping the streams of which one failed ends the reading and the telling.
+    let (sent, told) = futures::join!(sending, telling);
     reading.await.context("reading files panicked")?;
-    let unread = std::mem::take(&mut *unread.lock().unwrap_or_else(PoisonError::into_inner));
-    summary.unreadable.extend(unread);
-    Ok(summary)
+    told.and(sent.map(drop))
 }
 
-fn unreadable(problem: &Unreadable) -> Value {
-    json!({ "place": problem.place.to_string(), "problem": problem.to_string() })
+/// Reads the documents of files into the queues of the streams, each as fast as its stream takes
+/// them. What has the same id goes through the same queue.
+fn read(
+    discovery: Discovery,
+    options: &Options,
+    queues: &[mpsc::Sender<Document>],
+    fates: &mpsc::Sender<Fate>,
+) {
+    for found in discovery.files {
+        for document in clew_formats::read(found.source, found.format, options) {
+            let goes_on = match document {
+                Ok(document) => {
+                    let mut hasher = DefaultHasher::new();
+                    document.id.hash(&mut hasher);
+                    let queue = hasher.finish() % queues.len() as u64;
+                    queues[queue as usize].blocking_send(document).is_ok()
+                }
+                Err(problem) => fates.blocking_send(unreadable(&problem)).is_ok(),
+            };
+            // A stream has failed and says why.
+            if !goes_on {
+                return;
+            }
+        }
+    }
+}
+
+fn unreadable(problem: &Unreadable) -> Fate {
+    Fate::Unreadable { place: problem.place.to_string(), problem: problem.to_string() }
+}
+
+/// Asks until the server answers, within bounds: one that restarts is waited for.
+async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..INTERRUPTIONS {
+        match ask().await {
+            Err(error) if error.is_retryable() => {
+                tracing::info!(error = error.chain(), "asked again");
+                tokio::time::sleep(INTERRUPTION).await;
+            }
+            answered => return answered,
+        }
+    }
+    ask().await
 }
 
 /// Shows progress until nothing of the corpus is pending.
 pub async fn wait_until_found(connection: &Connection, corpus: &CorpusName) -> anyhow::Result<()> {
     let mut progress = Progress::new("indexed");
-    let mut interrupted = 0;
-    loop {
+    patiently(async || {
         let reports = connection.client.watch_until_idle(corpus).await?;
         futures::pin_mut!(reports);
-        let mut broken = None;
         while let Some(report) = reports.next().await {
-            match report {
-                Ok(report) => {
-                    interrupted = 0;
-                    progress.set(
-                        report.indexed_documents,
-                        report.documents,
-                        &format!("documents, {} chunks", report.chunks),
-                    );
-                }
-                Err(error) => broken = Some(error),
-            }
+            let report = report?;
+            let message = format!("documents, {} chunks", report.chunks);
+            progress.set(report.indexed_documents, report.documents, &message);
         }
-        match broken {
-            None => break,
-            // A shard that restarts is waited for, within bounds.
-            Some(error) if error.is_retryable() && interrupted < 20 => {
-                interrupted += 1;
-                tokio::time::sleep(Duration::from_millis(500)).await;
-            }
-            Some(error) => return Err(error.into()),
-        }
-    }
+        Ok(())
+    })
+    .await?;
     progress.finish();
     Ok(())
 }

@@ -1,0 +1,146 @@
+"""Measures what a cluster costs and gains on this machine, all in one run, and prints JSON.
+
+- hops: latency of searches in the same shards by one process, through a gateway and one retriever, and
+  through a gateway and three retrievers
+- scaling: time to read the same documents with one encoder and with two, each pinned to a core
+- placement: shards that move when a fourth retriever joins three
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cluster import PROGRAMS, Cluster, Process
+from demo import WORKSPACE, documented_crates
+
+SHARDS = 6
+QUERIES = 200
+MANY_SHARDS = 48
+SETTLE_PATIENCE = 60
+
+
+def clew(*arguments, cwd=None):
+    """What a command of the command line prints with --json."""
+    command = [os.environ["CLEW"], *arguments, "--json"]
+    ran = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, text=True)
+    if ran.returncode != 0:
+        sys.exit(f"{command} failed: {ran.stdout}")
+    return json.loads(ran.stdout)
+
+
+def searches(endpoint):
+    """Median latencies in milliseconds, by mode."""
+    measured = clew(
+        "bench", "search", "--corpus", "bench", "--queries", str(QUERIES), "--endpoint", endpoint
+    )
+    return {mode: round(values["p50_ms"], 2) for mode, values in measured["modes"].items()}
+
+
+def stop(cluster):
+    stuck = cluster.stop()
+    if stuck:
+        sys.exit(f"not ended by themselves: {stuck}")
+
+
+def ingest(endpoint, corpus, patterns, registry):
+    clew("corpus", "create", corpus, "--shards", str(SHARDS), "--endpoint", endpoint)
+    return clew("ingest", "--corpus", corpus, *patterns, "--endpoint", endpoint, cwd=registry)
+
+
+def hops(folder, patterns, registry):
+    data = folder / "data"
+    model = os.environ.get("CLEW_MODEL_DIR", str(WORKSPACE / ".cache/models/all-MiniLM-L6-v2"))
+    command = [str(PROGRAMS / "clew"), "serve", "--listen", "127.0.0.1:0"]
+    command += ["--data-dir", str(data), "--model", model]
+    alone = Process("alone", command, folder)
+    endpoint = alone.wait_for(r"listening on (http://\S+)").group(1)
+    read = ingest(endpoint, "bench", patterns, registry)
+    result = {"chunks": read["chunks"], "shards": SHARDS, "one_process_ms": searches(endpoint)}
+    if not alone.stop():
+        sys.exit("the one process did not end by itself")
+    for retrievers in (1, 3):
+        cluster = Cluster(folder, data)
+        cluster.start(["encoder", "generator", *["retriever"] * retrievers, "gateway"])
+        clew("status", "--corpus", "bench", "--endpoint", cluster.gateway)
+        result[f"{retrievers}_retrievers_ms"] = searches(cluster.gateway)
+        stop(cluster)
+    return result
+
+
+def scaling(folder, patterns, registry):
+    seconds = {}
+    for encoders in (1, 2, 1, 2):
+        cluster = Cluster(folder, folder / f"scaling-{len(seconds)}-{time.monotonic_ns()}")
+        cluster.environment["CLEW_ENCODER__THREADS"] = "1"
+        for core in range(encoders):
+            cluster.start(["encoder"], prefix=["taskset", "-c", str(core)])
+        cluster.start(["generator", "retriever", "gateway"])
+        read = ingest(cluster.gateway, "bench", patterns, registry)
+        seconds.setdefault(encoders, []).append(round(read["took_secs"], 1))
+        stop(cluster)
+    return {
+        "tokens": read["tokens"],
+        "one_encoder_s": seconds[1],
+        "two_encoders_s": seconds[2],
+        "ratio": round(min(seconds[1]) / min(seconds[2]), 2),
+    }
+
+
+def owners(cluster):
+    shards = clew("cluster", "topology", "--endpoint", cluster.gateway)["shards"]
+    return {shard["shard"]: shard["owner"] for shard in shards}, all(
+        shard["owner"] and shard["owner"] == shard["placed_on"] for shard in shards
+    )
+
+
+def settled(cluster):
+    until = time.monotonic() + SETTLE_PATIENCE
+    while time.monotonic() < until:
+        owned, is_settled = owners(cluster)
+        if is_settled and len(owned) == MANY_SHARDS:
+            return owned
+        time.sleep(0.2)
+    sys.exit("the shards did not come to rest")
+
+
+def placement(folder):
+    cluster = Cluster(folder, folder / "placement")
+    cluster.start(["encoder", "generator", *["retriever"] * 3, "gateway"])
+    create = ["corpus", "create", "many", "--shards", str(MANY_SHARDS)]
+    clew(*create, "--endpoint", cluster.gateway)
+    before = settled(cluster)
+    started = time.monotonic()
+    cluster.start(["retriever"])
+    while "retriever-4" not in owners(cluster)[0].values():
+        time.sleep(0.2)
+    after = settled(cluster)
+    took = time.monotonic() - started
+    moved = [shard for shard in before if before[shard] != after[shard]]
+    stop(cluster)
+    return {
+        "shards": MANY_SHARDS,
+        "expected_to_move": MANY_SHARDS // 4,
+        "moved": len(moved),
+        "moved_elsewhere_than_to_the_new": sum(after[shard] != "retriever-4" for shard in moved),
+        "settled_after_s": round(took, 1),
+    }
+
+
+def main():
+    folder = Path(tempfile.mkdtemp(prefix="clew-bench-"))
+    registry, crates = documented_crates()
+    small = [crate for crate in crates if crate.startswith(("tokio-1", "tracing-0"))]
+    patterns = [f"{crate}/src/**/*.rs" for crate in small]
+    result = {"placement": placement(folder), "hops": hops(folder, patterns, registry)}
+    result["scaling"] = scaling(folder, patterns, registry)
+    print(json.dumps(result, indent=2))
+    shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

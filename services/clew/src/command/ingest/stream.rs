@@ -1,0 +1,198 @@
+//! One stream of documents to a server that may go away and come back.
+//!
+//! What was sent and not answered is kept, within bounds, and sent again when the stream breaks off:
+//! the server knows what it has by its content, so nothing is taken in twice. While nothing is
+//! answered, nothing more is read from the source.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::Context;
+use clew_client::Client;
+use clew_core::{CorpusName, Document, Error};
+use clew_proto::ingest::v1::ingest_response::Result as Outcome;
+use clew_proto::ingest::v1::{IngestResponse, Refused};
+use futures::StreamExt;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::report::Fate;
+
+/// Bytes of texts that may be unanswered at a time; one document may always be.
+const UNANSWERED_BYTES: usize = 16 << 20;
+/// Documents that may be unanswered at a time.
+const UNANSWERED: usize = 1_024;
+/// How long a server may be away before the stream is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A stream of documents to one corpus.
+pub struct Sending {
+    client: Client,
+    corpus: CorpusName,
+    fates: mpsc::Sender<Fate>,
+    /// Refused for now.
+    refused: Vec<Document>,
+    /// Sent and not answered, oldest first.
+    unanswered: VecDeque<Document>,
+    unanswered_bytes: usize,
+    /// To be sent before anything new.
+    waiting: VecDeque<Document>,
+    /// Whether the source has no more.
+    is_read: bool,
+    /// Whether the server took something since the stream was opened.
+    has_progressed: bool,
+}
+
+/// Why a stream ended before everything was answered.
+enum Break {
+    /// The server may come back, or have room later.
+    Later(Error),
+    /// Trying again is of no use.
+    Final(anyhow::Error),
+}
+
+impl Sending {
+    /// A stream that tells the fates of its documents.
+    pub fn new(client: Client, corpus: CorpusName, fates: mpsc::Sender<Fate>) -> Self {
+        Self {
+            client,
+            corpus,
+            fates,
+            refused: Vec::new(),
+            unanswered: VecDeque::new(),
+            unanswered_bytes: 0,
+            waiting: VecDeque::new(),
+            is_read: false,
+            has_progressed: false,
+        }
+    }
+
+    /// Sends all documents of `source`; returns when each is answered.
+    ///
+    /// # Errors
+    /// If the server stays away or has no room for two minutes, or says what no waiting changes.
+    pub async fn run(mut self, mut source: mpsc::Receiver<Document>) -> anyhow::Result<()> {
+        let mut pause = FIRST_PAUSE;
+        let mut failing_since = None;
+        loop {
+            let error = match self.stream(&mut source).await {
+                Ok(()) => return Ok(()),
+                Err(Break::Final(error)) => return Err(error),
+                Err(Break::Later(error)) => error,
+            };
+            if std::mem::take(&mut self.has_progressed) {
+                (pause, failing_since) = (FIRST_PAUSE, None);
+            }
+            if failing_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                return Err(error).context(
+                    "the server took nothing for two minutes; run the same command again, what was \
+                     accepted is kept",
+                );
+            }
+            tracing::info!(error = error.chain(), "the stream broke off and is resumed");
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            // In the order in which they were to go.
+            let refused = self.refused.drain(..);
+            let again: VecDeque<Document> = refused.chain(self.unanswered.drain(..)).collect();
+            self.unanswered_bytes = 0;
+            let later = std::mem::replace(&mut self.waiting, again);
+            self.waiting.extend(later);
+        }
+    }
+
+    /// Sends until everything is answered or the stream breaks off.
+    async fn stream(&mut self, source: &mut mpsc::Receiver<Document>) -> Result<(), Break> {
+        let (sender, to_send) = mpsc::channel(1);
+        let mut sender = Some(sender);
+        let (client, corpus) = (self.client.clone(), self.corpus.clone());
+        let responses = client.ingest(&corpus, ReceiverStream::new(to_send)).await;
+        let responses = responses.map_err(broken)?;
+        futures::pin_mut!(responses);
+        loop {
+            // What is on its way is answered before what was refused is tried again.
+            if (self.is_read && self.waiting.is_empty()) || !self.refused.is_empty() {
+                sender = None;
+            }
+            let may_send = self.waiting.front().is_some_and(|document| self.has_room_for(document));
+            let may_read = self.waiting.is_empty() && !self.is_read && sender.is_some();
+            tokio::select! {
+                // An answer makes room, and tells what is wrong.
+                biased;
+                response = responses.next() => match response {
+                    Some(Ok(response)) => self.answered(response).await.map_err(Break::Final)?,
+                    Some(Err(error)) => return Err(broken(error)),
+                    None if self.is_done() => return Ok(()),
+                    None => return Err(Break::Later(Error::deadline("the server took documents"))),
+                },
+                permit = reserve(sender.as_ref()), if may_send => {
+                    if let Some(document) = self.waiting.pop_front() {
+                        self.unanswered_bytes += document.text.len();
+                        self.unanswered.push_back(document.clone());
+                        permit.send(document);
+                    }
+                },
+                document = source.recv(), if may_read => match document {
+                    Some(document) => self.waiting.push_back(document),
+                    None => self.is_read = true,
+                },
+            }
+        }
+    }
+
+    fn has_room_for(&self, document: &Document) -> bool {
+        let is_full = self.unanswered.len() >= UNANSWERED
+            || self.unanswered_bytes + document.text.len() > UNANSWERED_BYTES;
+        self.unanswered.is_empty() || !is_full
+    }
+
+    fn is_done(&self) -> bool {
+        let is_sent = self.is_read && self.waiting.is_empty();
+        is_sent && self.unanswered.is_empty() && self.refused.is_empty()
+    }
+
+    async fn answered(&mut self, response: IngestResponse) -> anyhow::Result<()> {
+        let document = self.unanswered.pop_front().context("the server answered too much")?;
+        self.unanswered_bytes -= document.text.len();
+        let id = response.document_id;
+        let outcome = response.result.context("the answer says neither accepted nor refused")?;
+        let fate = match outcome {
+            Outcome::Accepted(accepted) if accepted.unchanged => {
+                Fate::Unchanged { id, version: accepted.version }
+            }
+            Outcome::Accepted(accepted) => Fate::Accepted { id, version: accepted.version },
+            Outcome::Refused(refused) if self.is_worth_another_try(&document, &refused) => {
+                tracing::info!(reason = refused.reason, "a document is sent again later");
+                self.refused.push(document);
+                return Ok(());
+            }
+            Outcome::Refused(refused) => Fate::Refused { id, refused },
+        };
+        self.has_progressed = true;
+        // Nobody listens any more if another stream failed.
+        drop(self.fates.send(fate).await);
+        Ok(())
+    }
+
+    /// A document that was refused for now, unless a newer version of it was sent already.
+    fn is_worth_another_try(&self, document: &Document, refused: &Refused) -> bool {
+        refused.retryable && self.unanswered.iter().all(|newer| newer.id != document.id)
+    }
+}
+
+/// Waits until the server takes a document. If it takes no more, its answers tell why.
+async fn reserve(sender: Option<&mpsc::Sender<Document>>) -> mpsc::Permit<'_, Document> {
+    if let Some(sender) = sender
+        && let Ok(permit) = sender.reserve().await
+    {
+        return permit;
+    }
+    std::future::pending().await
+}
+
+fn broken(error: Error) -> Break {
+    if error.is_retryable() { Break::Later(error) } else { Break::Final(error.into()) }
+}
