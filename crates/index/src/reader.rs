@@ -104,7 +104,7 @@ impl ShardReader {
     /// # Errors
     /// Those of the storage, also if a row is so damaged that it cannot be read.
     pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
-        check::check(&*self.snapshot(), query).await
+        check::check(&self.snapshot(), query).await
     }
 
     /// Document versions with their texts, in no particular order; those gone are left out.

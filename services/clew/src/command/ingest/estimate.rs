@@ -1,15 +1,17 @@
 //! What an ingestion would take, told before it begins.
 
 use clew_core::CorpusName;
-use clew_formats::{Discovery, Options};
+use clew_formats::{Discovery, Found, Options};
 use clew_proto::ingest::v1 as wire;
 
 use crate::connection::Connection;
 
-/// Files that are read a little of, evenly spread over all.
-const SAMPLED_FILES: usize = 16;
-/// Bytes of a sample.
-const SAMPLE_BYTES: usize = 32 << 10;
+/// Files that are read for an estimate, evenly spread over all.
+const SAMPLED_FILES: usize = 32;
+/// Bytes of texts that are read of a sampled file of many documents.
+const READ_BYTES: usize = 256 << 10;
+/// Bytes of a sample that is sent.
+const SAMPLE_BYTES: usize = 16 << 10;
 
 /// An estimate and what it rests on.
 #[derive(Clone, Debug)]
@@ -22,9 +24,50 @@ pub struct Estimate {
     pub expected: wire::EstimateIngestionResponse,
 }
 
-/// Estimates what taking in the files that were found would take: from their sizes, and from the
-/// beginnings of some. Standard input cannot be known before. What the corpus holds already counts
-/// as if it were new.
+/// What reading some files showed.
+#[derive(Default)]
+struct Samples {
+    /// Bytes of the files, as far as they were read.
+    bytes: u64,
+    /// Bytes of the texts in them.
+    text_bytes: u64,
+    documents: u64,
+    files: u64,
+    texts: Vec<Vec<u8>>,
+}
+
+impl Samples {
+    fn read(sampled: Vec<Found>, options: &Options) -> Self {
+        let mut samples = Self::default();
+        for found in sampled {
+            let Some(bytes) = found.source.stored_bytes() else { continue };
+            let mut text_bytes = 0;
+            let mut is_whole = true;
+            for document in clew_formats::read(found.source, found.format, options) {
+                let Ok(document) = document else { continue };
+                if text_bytes == 0 {
+                    let end = document.text.floor_char_boundary(SAMPLE_BYTES);
+                    samples.texts.push(document.text.as_bytes()[..end].to_vec());
+                }
+                text_bytes += document.text.len();
+                samples.documents += 1;
+                if text_bytes > READ_BYTES {
+                    is_whole = false;
+                    break;
+                }
+            }
+            samples.files += 1;
+            samples.text_bytes += text_bytes as u64;
+            // Of a file that was not read to its end, as much as its texts are long.
+            samples.bytes += if is_whole { bytes } else { bytes.min(text_bytes as u64) };
+        }
+        samples
+    }
+}
+
+/// Estimates what taking in the files that were found would take: from their sizes, and from what some
+/// of them hold. Standard input cannot be known before. What the corpus holds already counts as if it
+/// were new.
 pub async fn estimate(
     connection: &Connection,
     corpus: &CorpusName,
@@ -34,25 +77,15 @@ pub async fn estimate(
     let sized = discovery.files.iter().filter_map(|found| found.source.stored_bytes());
     let (files, bytes) = sized.fold((0, 0), |(files, sum), bytes| (files + 1, sum + bytes));
     let step = discovery.files.len().div_ceil(SAMPLED_FILES).max(1);
-    let sampled = discovery.files.iter().step_by(step);
-    let sampled = sampled.filter(|found| found.source.stored_bytes().is_some());
-    let sampled: Vec<_> = sampled.cloned().collect();
+    let sampled: Vec<Found> = discovery.files.iter().step_by(step).cloned().collect();
     let options = options.clone();
-    let samples = tokio::task::spawn_blocking(move || {
-        let first = |found: clew_formats::Found| {
-            let document = clew_formats::read(found.source, found.format, &options).next();
-            document.and_then(Result::ok).map(|document| {
-                let end = document.text.floor_char_boundary(SAMPLE_BYTES);
-                document.text.as_bytes()[..end].to_vec().into()
-            })
-        };
-        sampled.into_iter().filter_map(first).collect()
-    });
+    let samples = tokio::task::spawn_blocking(move || Samples::read(sampled, &options)).await?;
+    let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;
     let request = wire::EstimateIngestionRequest {
         corpus: corpus.to_string(),
-        documents: files,
-        text_bytes: bytes,
-        samples: samples.await?,
+        documents: (files as f64 * share(samples.documents, samples.files)) as u64,
+        text_bytes: (bytes as f64 * share(samples.text_bytes, samples.bytes)) as u64,
+        samples: samples.texts.into_iter().map(Into::into).collect(),
     };
     Ok(Estimate { files, bytes, expected: connection.client.estimate(request).await? })
 }
