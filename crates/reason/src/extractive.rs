@@ -7,7 +7,6 @@ mod judge;
 mod question;
 mod score;
 mod sentence;
-mod shape;
 #[cfg(test)]
 mod tests;
 

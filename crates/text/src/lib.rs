@@ -1,13 +1,19 @@
-//! Pure text work: chunkers, sentences, terms.
+//! Pure text work: chunkers, sentences, words, terms, key phrases.
 //!
 //! Everything here is a function from text to spans or words: no input or output, no clock, no
 //! model. Where a tokenizer matters it is an argument.
 
 mod chunk;
 mod cut;
+mod phrase;
 mod sentence;
+mod shape;
 mod term;
+mod word;
 
 pub use chunk::chunk;
-pub use sentence::sentences;
+pub use phrase::key_phrases;
+pub use sentence::{passages, sentences, trimmed};
+pub use shape::Shape;
 pub use term::{Term, is_stop_word, terms};
+pub use word::{is_common_verb, is_grammar_word, words};

@@ -29,6 +29,37 @@ pub fn sentences(text: &str) -> Vec<Span> {
     cut::at(text, Span::new(0, text.len()), starts)
 }
 
+/// Runs of whole sentences of at most `max_bytes` bytes, as long as they get. They partition `text` as
+/// its sentences do. A sentence that is longer is cut between grapheme clusters; a single cluster is not.
+///
+/// Cost is linear in the length of `text`.
+pub fn passages(text: &str, max_bytes: usize) -> Vec<Span> {
+    let mut passages: Vec<Span> = Vec::new();
+    for sentence in sentences(text) {
+        let pieces = match sentence.len() <= max_bytes {
+            true => vec![sentence],
+            false => cut::fill(text, sentence, |span| span.len() <= max_bytes),
+        };
+        for piece in pieces {
+            match passages.last_mut() {
+                Some(last) if piece.end - last.start <= max_bytes => last.end = piece.end,
+                _ => passages.push(piece),
+            }
+        }
+    }
+    passages
+}
+
+/// `text[span]` without white space around it.
+///
+/// # Panics
+/// If `span` is not one of `text`.
+pub fn trimmed(text: &str, span: Span) -> Span {
+    let content = &text[span.start..span.end];
+    let start = span.start + (content.len() - content.trim_start().len());
+    Span::new(start, start + content.trim().len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +122,31 @@ mod tests {
         assert_eq!(split(text).len(), 4);
     }
 
+    #[test]
+    fn passages_are_as_many_sentences_as_fit() {
+        let text = "One two. Three four. Five six seven eight nine.";
+        let spans = passages(text, 22);
+        let cut: Vec<_> = spans.iter().map(|span| span.of(text).unwrap()).collect();
+        assert_eq!(cut, ["One two. Three four. ", "Five six seven eight n", "ine."]);
+        assert!(passages("", 22).is_empty());
+    }
+
     proptest! {
+        #[test]
+        fn passages_partition_the_text(
+            text in "[ \n.a-cA-C\u{301}\u{1f1e9}]{0,80}|\\PC{0,60}",
+            max_bytes in 0usize..40,
+        ) {
+            let spans = passages(&text, max_bytes);
+            let rebuilt: String = spans.iter().map(|span| span.of(&text).unwrap()).collect();
+            prop_assert_eq!(&rebuilt, &text);
+            for span in spans {
+                let inked = trimmed(&text, span);
+                let is_cluster = cut::halves(&text, inked).is_none();
+                prop_assert!(inked.len() <= max_bytes || is_cluster, "{:?}", span);
+            }
+        }
+
         #[test]
         fn sentences_partition_the_text(text in "[ \n.!?\"a-cA-C1é。\u{301}\u{1f1e9}…'()-]{0,80}|\\PC{0,60}") {
             let spans = sentences(&text);

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use clew_core::{Citation, Span};
-use clew_text::{Term, terms};
+use clew_text::{Shape, Term, terms};
 
 use super::question::WordSet;
 use super::sentence::{Material, Sentence};
-use super::shape::Shape;
 
 /// Most sentences that are chosen; a pronoun may bring the sentence before it as well.
 const MAX_PARTS: usize = 3;

@@ -1,8 +1,9 @@
 //! How well a sentence fits a question.
 
+use clew_text::Shape;
+
 use super::question::{Question, WordSet};
 use super::sentence::{MAX_PASSAGES, Material, Sentence};
-use super::shape::Shape;
 
 /// Sentences that are embedded for one question, and how many of them may be of one passage: about
 /// a thousand tokens in all.

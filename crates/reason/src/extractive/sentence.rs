@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use clew_core::{Evidence, Span};
+use clew_text::{Shape, trimmed};
 
 use super::question::{Question, WordSet};
-use super::shape::Shape;
 
 /// Passages that are read: what answers is seldom ranked lower.
 pub(crate) const MAX_PASSAGES: usize = 10;
@@ -162,12 +162,6 @@ fn pieces(text: &str, span: Span) -> Vec<Span> {
         rest = trimmed(text, Span::new(rest.start + length, rest.end));
     }
     pieces
-}
-
-fn trimmed(text: &str, span: Span) -> Span {
-    let content = &text[span.start..span.end];
-    let start = span.start + (content.len() - content.trim_start().len());
-    Span::new(start, start + content.trim().len())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What kind of text a sentence is, told from its characters.
 
-/// A sentence's kind, as far as it matters to an answer.
+/// A sentence's kind, as far as it matters to an answer or a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Something stated.
     Statement,
     /// Something asked: close to a question that resembles it, yet no answer.
@@ -23,7 +23,7 @@ const FRAGMENT_ENDS: [char; 7] = ['{', '}', ';', '(', ',', '=', ':'];
 
 impl Shape {
     /// The kind of `sentence`, which has no white space around it.
-    pub(crate) fn of(sentence: &str) -> Self {
+    pub fn of(sentence: &str) -> Self {
         if is_fragment(sentence) {
             Self::Fragment
         } else if is_asking(sentence) {
