@@ -1,9 +1,9 @@
 //! The nouns and seams every other crate speaks in.
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
-//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Reasoner`] and [`Clock`] are the only seams
-//! between crates. Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor
-//! library or a network.
+//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Reasoner`], [`GraphBuilder`] and [`Clock`] are
+//! the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
+//! storage engine, a tensor library or a network.
 
 pub mod answer;
 mod chunk;
@@ -11,6 +11,7 @@ mod corpus;
 mod document;
 mod error;
 pub mod fusion;
+mod graph;
 mod id;
 mod limits;
 pub mod placement;
@@ -26,12 +27,16 @@ pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
 pub use error::{Error, ErrorKind, Violation, Violations};
+pub use graph::{
+    Entity, EntityKind, Extraction, ExtractionTask, Quote, Relation, Summary, SummaryLevel,
+    SummaryTask,
+};
 pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use limits::Limits;
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
-    Accepting, Clock, Corpora, Embedding, Encoder, Priority, Reading, Reasoner, Retrieved,
-    Retriever, Shard, SystemClock, TextKind,
+    Accepting, Clock, Corpora, Embedding, Encoder, GraphBuilder, Priority, Reading, Reasoner,
+    Retrieved, Retriever, Shard, SystemClock, TextKind,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shard::{

@@ -19,6 +19,16 @@ pub struct Limits {
     pub document_ids: usize,
     /// Most shards of a corpus.
     pub shards: u32,
+    /// Longest passage whose entities are extracted, in bytes.
+    pub passage_bytes: usize,
+    /// Most texts that are summarised into one.
+    pub summary_parts: usize,
+    /// Most bytes of all texts that are summarised into one.
+    pub summary_task_bytes: usize,
+    /// Longest summary, in bytes.
+    pub summary_bytes: usize,
+    /// Most tasks of one call of a graph builder.
+    pub graph_tasks: usize,
 }
 
 impl Default for Limits {
@@ -32,6 +42,11 @@ impl Default for Limits {
             results: 1000,
             document_ids: 1000,
             shards: 256,
+            passage_bytes: 64 << 10,
+            summary_parts: 1000,
+            summary_task_bytes: 256 << 10,
+            summary_bytes: 16 << 10,
+            graph_tasks: 256,
         }
     }
 }

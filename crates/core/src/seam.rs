@@ -10,7 +10,8 @@ use crate::answer::Cost;
 use crate::{
     Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
     CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
-    Forgotten, ListQuery, Query, ShardIndex, Span, StoredDocument, Timestamp,
+    Extraction, ExtractionTask, Forgotten, ListQuery, Query, ShardIndex, Span, StoredDocument,
+    Summary, SummaryTask, Timestamp,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -237,6 +238,36 @@ pub trait Reasoner: Send + Sync {
         evidence: &[Evidence],
         deadline: Instant,
     ) -> Result<Reading, Error>;
+}
+
+/// Reads out of texts what trees and graphs are built of: with prompts to a language model, or
+/// extractively. It computes and returns; what is kept is decided by who asks.
+///
+/// Calls may be repeated. A call is answered whole or not at all, so a caller chooses the size of what
+/// it may have to ask again.
+#[async_trait]
+pub trait GraphBuilder: Send + Sync {
+    /// A summary for each task, in order.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] for a task beyond the limits;
+    /// [`crate::ErrorKind::Exhausted`] when the queue is full, at once;
+    /// [`crate::ErrorKind::DeadlineExceeded`]; those of the model behind it.
+    async fn summarise(
+        &self,
+        tasks: Vec<SummaryTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Summary>, Error>;
+
+    /// The entities, relations and key phrases of each task's passage, in order.
+    ///
+    /// # Errors
+    /// As [`Self::summarise`].
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Extraction>, Error>;
 }
 
 /// Tells the time.
