@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use prost::Message;
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "clew/cluster/v1/cluster.proto",
     "clew/cluster/v1/node.proto",
     "clew/corpus/v1/corpus.proto",
     "clew/encoder/v1/encoder.proto",
     "clew/generator/v1/generator.proto",
+    "clew/graph_builder/v1/graph_builder.proto",
     "clew/ingest/v1/ingest.proto",
     "clew/query/v1/query.proto",
     "clew/shard/v1/catalogue.proto",

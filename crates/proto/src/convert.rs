@@ -3,6 +3,7 @@
 pub mod corpus;
 pub mod encoder;
 pub mod generator;
+pub mod graph_builder;
 pub mod ingest;
 pub mod query;
 pub mod shard;

@@ -50,6 +50,15 @@ pub mod generator {
     }
 }
 
+/// Package `clew.graph_builder.v1`.
+pub mod graph_builder {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.graph_builder.v1.rs");
+    }
+}
+
 /// Package `clew.ingest.v1`.
 pub mod ingest {
     /// Version 1.
