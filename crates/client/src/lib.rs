@@ -1,7 +1,10 @@
 //! A typed client of Clew's services.
 //!
 //! Requests are domain values and are checked by the server; responses are the wire's messages, and
-//! errors are [`clew_core::Error`]s with kind, reason and the fields at fault.
+//! errors are [`clew_core::Error`]s with kind, reason and the fields at fault. A client is a
+//! [`clew_core::GraphBuilder`], too: the server's.
+
+pub mod graph_builder;
 
 use std::time::Duration;
 
@@ -32,6 +35,7 @@ pub struct Client {
     documents: IngestServiceClient<Channel>,
     queries: QueryServiceClient<Channel>,
     cluster: ClusterServiceClient<Channel>,
+    channel: Channel,
     patience: Duration,
 }
 
@@ -79,7 +83,8 @@ impl Client {
             corpora: CorpusServiceClient::new(channel.clone()),
             documents: IngestServiceClient::new(channel.clone()),
             queries: QueryServiceClient::new(channel.clone()),
-            cluster: ClusterServiceClient::new(channel),
+            cluster: ClusterServiceClient::new(channel.clone()),
+            channel,
             patience,
         }
     }
@@ -366,7 +371,7 @@ impl Client {
     }
 }
 
-fn failed(status: tonic::Status) -> Error {
+pub(crate) fn failed(status: tonic::Status) -> Error {
     from_status(&status).with_source(status)
 }
 

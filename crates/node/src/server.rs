@@ -67,6 +67,11 @@ impl Server {
         self.routes.add_service(service);
     }
 
+    /// Whether a role has added the service already.
+    pub fn offers<S: NamedService>(&self) -> bool {
+        self.names.contains(&S::NAME)
+    }
+
     /// Serves until the node drains and `stop` says so: then health checks say NOT_SERVING, which
     /// callers are given a moment to hear, no new requests are taken, and those in flight are finished.
     /// The caller bounds that wait.

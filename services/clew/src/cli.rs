@@ -73,6 +73,8 @@ pub enum Command {
     Search(Search),
     /// Answer a question with citations.
     Ask(Ask),
+    /// Show what a graph builder reads out of texts: summary, entities, relations.
+    Outline(Outline),
     /// Forget documents, down to the bytes on disk, and print the receipt.
     Forget(Forget),
     /// Show what a corpus holds and what waits or failed.
@@ -96,6 +98,7 @@ impl Command {
             Self::Ingest(arguments) => arguments.print.json,
             Self::Search(arguments) => arguments.print.json,
             Self::Ask(arguments) => arguments.print.json,
+            Self::Outline(arguments) => arguments.print.json,
             Self::Forget(arguments) => arguments.print.json,
             Self::Status(arguments) => arguments.print.json,
             Self::Check(arguments) => arguments.print.json,
@@ -113,7 +116,7 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
     /// Roles of this node in a cluster, with commas between them: gateway, retriever, encoder,
-    /// generator. The others are reached through the configured cluster (`cluster.redis` or
+    /// graph-builder, generator. The others are reached through the configured cluster (`cluster.redis` or
     /// `cluster.members`). Without it all roles run here and no cluster is needed.
     #[arg(long, value_name = "ROLES", value_delimiter = ',')]
     pub roles: Vec<Role>,
@@ -335,6 +338,28 @@ pub struct Ask {
     pub k: Option<u32>,
     #[command(flatten)]
     pub filters: Filters,
+}
+
+/// Arguments of `outline`.
+#[derive(Debug, Args)]
+pub struct Outline {
+    #[command(flatten)]
+    pub print: Print,
+    /// Files, folders, globs, or `-` for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// Format of standard input.
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    pub stdin_format: clew_formats::Format,
+    /// Most bytes of the summary, 1 to 16384.
+    #[arg(long, default_value_t = 600, value_name = "BYTES")]
+    pub summary_bytes: usize,
+    /// Question in view of which the text is read; what it asks about counts as an entity.
+    #[arg(long, default_value = "")]
+    pub question: String,
+    /// Entities, and relations, that are shown of each text; JSON has all.
+    #[arg(short, default_value_t = 12)]
+    pub k: usize,
 }
 
 /// Arguments of `forget`.

@@ -8,6 +8,7 @@ pub mod corpus;
 pub mod eval;
 pub mod forget;
 pub mod ingest;
+pub mod outline;
 pub mod search;
 pub mod serve;
 pub mod status;

@@ -6,6 +6,7 @@ use clew_cluster::ClusterConfig;
 use clew_core::Error;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
+use clew_graph_builder::GraphBuilderConfig;
 use clew_memory_encoder::EncoderConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::RetrieverConfig;
@@ -33,6 +34,8 @@ pub struct NodeConfig {
     pub gateway: GatewayConfig,
     /// Reading evidence for other nodes.
     pub generator: GeneratorConfig,
+    /// Reading texts for whoever builds trees and graphs.
+    pub graph_builder: GraphBuilderConfig,
     /// How this node finds others; by default it is alone.
     pub cluster: ClusterConfig,
     /// How others are reached.
@@ -51,6 +54,7 @@ impl Default for NodeConfig {
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
             generator: GeneratorConfig::default(),
+            graph_builder: GraphBuilderConfig::default(),
             cluster: ClusterConfig::default(),
             peers: PeerConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
@@ -99,6 +103,7 @@ impl NodeConfig {
         self.retriever.validate()?;
         self.gateway.validate()?;
         self.generator.validate()?;
+        self.graph_builder.validate()?;
         self.remote_encoder.validate()?;
         self.cluster.validate()?;
         self.peers.validate()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::Backends;
+use clew_graph_builder::Extractive as ExtractiveGraphBuilder;
 use clew_memory_encoder::EncoderPool;
 use clew_reason::Extractive;
 use clew_retriever::Retriever;
@@ -47,6 +48,7 @@ impl RunningNode {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: Arc::clone(&seam),
             reasoner: Arc::new(Extractive::new(seam)),
+            graph_builder: Arc::new(ExtractiveGraphBuilder::new(&config.graph_builder)),
             clock,
             limits: Limits::default(),
             config: config.gateway.clone(),

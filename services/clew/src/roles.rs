@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, SystemClock};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, SystemClock};
+use clew_gateway::Seams;
 use clew_generator::RemoteReasoner;
+use clew_graph_builder::{Extractive as ExtractiveGraphBuilder, RemoteGraphBuilder};
 use clew_node::{Node, Server, Stop};
 use clew_reason::Extractive;
 
@@ -57,6 +59,16 @@ async fn start(
         }
         false => None,
     };
+    let own_graph_builder = match roles.contains(&Role::GraphBuilder) {
+        true => {
+            let builder: Arc<dyn GraphBuilder> =
+                Arc::new(ExtractiveGraphBuilder::new(&config.graph_builder));
+            let of_role = Arc::clone(&builder);
+            clew_graph_builder::start(&node, &mut server, of_role, &config.graph_builder)?;
+            Some(builder)
+        }
+        false => None,
+    };
     let others = [Role::Gateway, Role::Retriever, Role::Generator];
     if others.iter().any(|role| roles.contains(role)) {
         // An encoder of this process embeds without a way over the network; beside it, others help
@@ -83,8 +95,12 @@ async fn start(
             let generators =
                 node.pool(generators, "generators", service, GENERATOR_CREDITS).await?;
             let reasoner = Arc::new(RemoteReasoner::new(generators));
-            let gateway = config.gateway.clone();
-            clew_gateway::start(&node, &mut server, encoder, reasoner, clock, gateway).await?;
+            let graph_builder = match own_graph_builder {
+                Some(builder) => builder,
+                None => Arc::new(RemoteGraphBuilder::of(&node).await?),
+            };
+            let seams = Seams { encoder, reasoner, graph_builder, clock };
+            clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }
     if let Some((_, stop)) = local {

@@ -1,8 +1,8 @@
-//! What the services share: the shards, the encoder, the reasoner and the bounds.
+//! What the services share: the shards, the encoder, the reasoner, the graph builder and the bounds.
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, Limits, Reasoner};
+use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Reasoner};
 
 use crate::GatewayConfig;
 
@@ -14,6 +14,8 @@ pub struct Backends {
     pub encoder: Arc<dyn Encoder>,
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
+    /// Reads summaries, entities and relations out of texts.
+    pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Bounds of requests.

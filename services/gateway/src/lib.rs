@@ -4,6 +4,7 @@
 //! CorpusService ─┐
 //! IngestService ─┼─► Backends ─► corpora and their shards, in process or on retrievers (`remote`)
 //! QueryService  ─┘      └─► one coordinator actor per question ─► strategy over the seams
+//! GraphBuilderService ─► a graph builder, in process or in the cluster
 //! ```
 //!
 //! Handlers convert, call and convert back; what is decided, is decided in the crates behind them.
@@ -23,5 +24,5 @@ mod server;
 
 pub use backends::Backends;
 pub use config::GatewayConfig;
-pub use role::start;
+pub use role::{Seams, start};
 pub use server::{Server, router};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::SystemClock;
-use clew_gateway::GatewayConfig;
+use clew_gateway::{GatewayConfig, Seams};
 use clew_generator::RemoteReasoner;
+use clew_graph_builder::RemoteGraphBuilder;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
@@ -32,9 +33,10 @@ fn main() -> ExitCode {
             let generators =
                 node.pool(Some(Role::Generator), "generators", service, GENERATOR_CREDITS).await?;
             let reasoner = Arc::new(RemoteReasoner::new(generators));
+            let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let clock = Arc::new(SystemClock);
-            clew_gateway::start(&node, &mut server, encoder, reasoner, clock, config.gateway)
-                .await?;
+            let seams = Seams { encoder, reasoner, graph_builder, clock };
+            clew_gateway::start(&node, &mut server, seams, config.gateway).await?;
             Ok((server, Vec::new()))
         })
     })

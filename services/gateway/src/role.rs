@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, Limits, Reasoner};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Reasoner};
+use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
+use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 
 use crate::cached_questions::CachedQuestions;
 use crate::cluster_service::ClusterRpc;
@@ -18,6 +20,18 @@ use crate::{Backends, GatewayConfig};
 const RETRIEVER_CREDITS: u32 = 4096;
 const NODE_CREDITS: u32 = 64;
 
+/// What a gateway works with, in this process or elsewhere.
+pub struct Seams {
+    /// Embeds questions and documents.
+    pub encoder: Arc<dyn Encoder>,
+    /// Judges and composes answers.
+    pub reasoner: Arc<dyn Reasoner>,
+    /// Reads summaries, entities and relations out of texts.
+    pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
 /// Starts the gateway of a cluster: adds the services that clients call.
 ///
 /// # Errors
@@ -25,11 +39,10 @@ const NODE_CREDITS: u32 = 64;
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    encoder: Arc<dyn Encoder>,
-    reasoner: Arc<dyn Reasoner>,
-    clock: Arc<dyn Clock>,
+    seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
+    let Seams { encoder, reasoner, graph_builder, clock } = seams;
     config.validate()?;
     let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
     let limits = Limits::default();
@@ -40,13 +53,18 @@ pub async fn start(
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let corpora = Arc::new(corpora);
-    let backends = Arc::new(Backends { corpora, encoder, reasoner, clock, limits, config });
-    let (corpora, ingestion, queries) = services(&backends);
+    let backends =
+        Arc::new(Backends { corpora, encoder, reasoner, graph_builder, clock, limits, config });
+    let (corpora, ingestion, queries, graphs) = services(&backends);
     let service = "clew.cluster.v1.NodeService";
     let nodes = node.pool(None, "nodes", service, NODE_CREDITS).await?;
     server.add(corpora);
     server.add(ingestion);
     server.add(queries);
+    // A gateway that is a graph builder itself offers its own.
+    if !server.offers::<GraphBuilderServiceServer<GraphBuilderRpc>>() {
+        server.add(graphs);
+    }
     server.add(ClusterServiceServer::new(ClusterRpc { node: Arc::clone(node), backends, nodes }));
     Ok(())
 }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use clew_core::Error;
+use clew_graph_builder::GraphBuilderRpc;
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::corpus::v1::corpus_service_server::CorpusServiceServer;
+use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_proto::ingest::v1::ingest_service_server::IngestServiceServer;
 use clew_proto::query::v1::query_service_server::QueryServiceServer;
 use futures::Stream;
@@ -27,16 +29,26 @@ pub struct Server {
 }
 
 /// The services that clients call.
-pub(crate) fn services(
-    backends: &Arc<Backends>,
-) -> (CorpusServiceServer<Corpora>, IngestServiceServer<Ingestion>, QueryServiceServer<Queries>) {
+type Services = (
+    CorpusServiceServer<Corpora>,
+    IngestServiceServer<Ingestion>,
+    QueryServiceServer<Queries>,
+    GraphBuilderServiceServer<GraphBuilderRpc>,
+);
+
+/// The services that clients call, over `backends`.
+pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let corpora = CorpusServiceServer::new(Corpora { backends: Arc::clone(backends) });
     let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
     let queries = QueryServiceServer::new(Queries::new(Arc::clone(backends)));
+    let graph_builder = Arc::clone(&backends.graph_builder);
+    let graph_builder_bytes = backends.config.graph_builder_bytes;
+    let graphs = GraphBuilderRpc::new(graph_builder, backends.limits, graph_builder_bytes);
     (
         corpora.max_decoding_message_size(MAX_MESSAGE_BYTES),
         ingestion.max_decoding_message_size(MAX_MESSAGE_BYTES),
         queries.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        graphs.into_service(),
     )
 }
 
@@ -47,10 +59,11 @@ pub(crate) fn services(
 pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let requests_per_connection = backends.config.requests_per_connection;
-    let (corpora, ingestion, queries) = services(&backends);
+    let (corpora, ingestion, queries, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
     health.set_serving::<IngestServiceServer<Ingestion>>().await;
     health.set_serving::<QueryServiceServer<Queries>>().await;
+    health.set_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
@@ -63,7 +76,8 @@ pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
         .add_service(reflection)
         .add_service(corpora)
         .add_service(ingestion)
-        .add_service(queries);
+        .add_service(queries)
+        .add_service(graphs);
     Ok(Server { router, health })
 }
 
@@ -90,6 +104,7 @@ impl Server {
             health.set_not_serving::<CorpusServiceServer<Corpora>>().await;
             health.set_not_serving::<IngestServiceServer<Ingestion>>().await;
             health.set_not_serving::<QueryServiceServer<Queries>>().await;
+            health.set_not_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
         };
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| {
             Error::new(clew_core::ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")

@@ -1,0 +1,87 @@
+//! The seam over graph builders elsewhere.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_client::graph_builder as client;
+use clew_cluster::Role;
+use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary, SummaryTask};
+use clew_node::Node;
+use clew_proto::convert::graph_builder as convert;
+use clew_runtime::pool::Pool;
+use futures::{StreamExt, TryStreamExt, stream};
+
+/// The service whose health tells whether a graph builder takes work.
+const SERVICE: &str = "clew.graph_builder.v1.GraphBuilderService";
+/// Bytes of text that may be under way on one graph builder: less than it queues, so that several
+/// callers find room.
+const CREDITS: u32 = 8 << 20;
+/// Messages of one call that are under way at once, so that several graph builders share its tasks.
+const MESSAGES: usize = 8;
+
+/// Has texts read by the least busy graph builders of a cluster.
+pub struct RemoteGraphBuilder {
+    builders: Pool,
+}
+
+impl RemoteGraphBuilder {
+    /// The graph builders of the node's cluster, as one.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    pub async fn of(node: &Node) -> Result<Self, Error> {
+        let role = Some(Role::GraphBuilder);
+        Ok(Self { builders: node.pool(role, "graph-builders", SERVICE, CREDITS).await? })
+    }
+
+    async fn summarise_batch(
+        &self,
+        tasks: Vec<SummaryTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Summary>, Error> {
+        let (bytes, tasks) = (tasks.iter().map(SummaryTask::bytes).sum(), &tasks);
+        let summarise = |channel| client::summarise(channel, tasks, rest(deadline));
+        self.builders.call(bytes, deadline, summarise).await
+    }
+
+    async fn extract_batch(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        let (bytes, tasks) = (tasks.iter().map(ExtractionTask::bytes).sum(), &tasks);
+        let extract = |channel| client::extract(channel, tasks, rest(deadline));
+        self.builders.call(bytes, deadline, extract).await
+    }
+}
+
+#[async_trait]
+impl GraphBuilder for RemoteGraphBuilder {
+    async fn summarise(
+        &self,
+        tasks: Vec<SummaryTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Summary>, Error> {
+        let batches = convert::batches(tasks, SummaryTask::bytes, &Limits::default());
+        let summarising = batches.into_iter().map(|batch| self.summarise_batch(batch, deadline));
+        let batches: Vec<Vec<Summary>> =
+            stream::iter(summarising).buffered(MESSAGES).try_collect().await?;
+        Ok(batches.into_iter().flatten().collect())
+    }
+
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        let batches = convert::batches(tasks, ExtractionTask::bytes, &Limits::default());
+        let extracting = batches.into_iter().map(|batch| self.extract_batch(batch, deadline));
+        let batches: Vec<Vec<Extraction>> =
+            stream::iter(extracting).buffered(MESSAGES).try_collect().await?;
+        Ok(batches.into_iter().flatten().collect())
+    }
+}
+
+fn rest(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
