@@ -7,13 +7,15 @@
 mod driver;
 mod processes;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
 
 use crate::client::{by_words, create_in_shards, document, idle, remember};
 use crate::harness::eventually;
 use crate::words::{text_with, word};
 use driver::Driver;
-use processes::Cluster;
+use processes::{Cluster, REQUEST_PATIENCE};
 
 const SHARDS: u32 = 4;
 
@@ -29,12 +31,13 @@ async fn roles_in_processes_of_their_own_answer_as_one() {
         assert!(!found.is_empty() && found.iter().all(|item| item.document_id == format!("d{i}")));
     }
     let topology = client.topology().await.unwrap();
-    assert_eq!(topology.members.len(), 5, "{topology:?}");
+    assert_eq!(topology.members.len(), 6, "{topology:?}");
     assert_eq!(topology.shards.len(), SHARDS as usize);
     assert!(topology.shards.iter().all(|shard| shard.owner == shard.placed_on), "{topology:?}");
     let tree = cluster.run(&["cluster", "tree"]);
     assert_eq!(tree.code, Some(0), "{tree:?}");
-    for part in ["gateway-0", "retriever-0", "retriever-1", "encoder-0", "generator-0", "notes/"] {
+    let nodes = ["gateway-0", "retriever-0", "retriever-1", "encoder-0", "generator-0"];
+    for part in nodes.into_iter().chain(["graph-builder-0", "graph-builders (pool)", "notes/"]) {
         assert!(tree.stdout.contains(part), "no {part} in\n{}", tree.stdout);
     }
     let asked = cluster.run(&["ask", "--corpus", "notes", "--json", "What came from the city?"]);
@@ -101,8 +104,10 @@ async fn killed_stopped_and_forgotten_by_redis_nothing_acknowledged_is_lost() {
         pause(&mut random, 0.5..1.5).await;
 
         cluster.kill("generator-0");
+        cluster.kill("graph-builder-0");
         cluster.kill("gateway-0");
         cluster.start_again("generator-0").await;
+        cluster.start_again("graph-builder-0").await;
         cluster.start_again("gateway-0").await;
     }
     let told = driver.stop().await;
@@ -114,9 +119,73 @@ async fn killed_stopped_and_forgotten_by_redis_nothing_acknowledged_is_lost() {
     cluster.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_are_read_by_whichever_graph_builder_is_there() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client().await;
+    let text = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur.";
+    let tasks = || {
+        let tasks = (0..100).map(|i| format!("{text} That was told {i} times."));
+        let task = |text| ExtractionTask { text, ..ExtractionTask::default() };
+        tasks.map(task).collect::<Vec<_>>()
+    };
+    let soon = || Instant::now() + REQUEST_PATIENCE;
+    let found = client.extract(tasks(), soon()).await.unwrap();
+    assert_eq!(found.len(), 100);
+    let names: Vec<&str> = found[99].entities.iter().map(|entity| entity.name.as_str()).collect();
+    assert_eq!(names, ["Ariadne", "Theseus", "Minotaur"]);
+
+    // Nobody is there: told before the client's time is up.
+    cluster.kill("graph-builder-0");
+    let error = client.extract(tasks(), soon()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{}", error.chain());
+
+    cluster.start_again("graph-builder-0").await;
+    eventually("the graph builder that is back answers", async || {
+        client.extract(tasks(), soon()).await.ok().filter(|again| *again == found)
+    })
+    .await;
+
+    // With another beside it, a kill in the midst of calls fails none of them.
+    cluster.start_again("graph-builder-1").await;
+    eventually("both are known", async || {
+        let tree = cluster.run(&["cluster", "tree", "--json"]).done();
+        let pool = part_of(&tree["nodes"], "graph-builders")?;
+        let serving =
+            |name| part_of(&pool["children"], name).is_some_and(|m| m["state"] == "serving");
+        (serving("graph-builder-0") && serving("graph-builder-1")).then_some(())
+    })
+    .await;
+    let calling = async {
+        for _ in 0..40 {
+            assert_eq!(client.extract(tasks(), soon()).await.unwrap(), found);
+        }
+    };
+    let killing = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        cluster.kill("graph-builder-0");
+    };
+    tokio::join!(calling, killing);
+
+    let file = cluster.write("crete.txt", text);
+    let outline = cluster.run(&["outline", &file, "--json"]).done();
+    let outline = &outline["documents"][0];
+    assert_eq!(outline["summary"], text);
+    assert_eq!(outline["relations"][0]["head"], "Ariadne");
+    cluster.stop();
+}
+
 /// Whether nothing waits or is worked on in a part of a tree.
 fn is_idle(tree: &serde_json::Value) -> bool {
     tree["queued"] == 0 && tree["children"].as_array().unwrap().iter().all(is_idle)
+}
+
+/// The part of that name, anywhere in trees.
+fn part_of<'t>(trees: &'t serde_json::Value, name: &str) -> Option<&'t serde_json::Value> {
+    trees.as_array()?.iter().find_map(|tree| match tree["name"] == name {
+        true => Some(tree),
+        false => part_of(&tree["children"], name),
+    })
 }
 
 async fn pause(random: &mut fastrand::Rng, seconds: std::ops::Range<f64>) {

@@ -115,6 +115,36 @@ fn a_folder_is_taken_in_once_and_found_with_and_without_a_server() {
     }
 }
 
+#[test]
+fn an_outline_is_the_same_with_a_server_and_without() {
+    let home = Home::new();
+    write_documents(&home);
+    let asked = ["outline", "docs", "--question", "Who has the boat?", "--summary-bytes", "80"];
+    let embedded = Way { home: &home, server: None }.json(&asked);
+    let mut ids = texts(&embedded["documents"], "document_id");
+    ids.sort_unstable();
+    assert_eq!(ids, DOCUMENTS);
+    let outlines = embedded["documents"].as_array().unwrap();
+    for outline in outlines {
+        let summary = outline["summary"].as_str().unwrap();
+        assert!((1..=80).contains(&summary.len()), "{outline}");
+    }
+    let river = outlines.iter().find(|outline| outline["document_id"] == "docs/river.md").unwrap();
+    assert_eq!(texts(&river["entities"], "name"), ["Bohumil", "boat"], "{river}");
+    let place = &river["entities"][1]["mentions"][0];
+    let end = |end: &str| place[end].as_u64().unwrap() as usize;
+    assert_eq!(&RIVER[end("start")..end("end")], "boat");
+
+    let server = home.serve();
+    let served = Way { home: &home, server: Some(&server) };
+    assert_eq!(served.json(&asked), embedded);
+    let missing = served.run(&["outline", "docs/river.md", "nowhere.txt", "--json"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert_eq!(missing.json()["documents"].as_array().unwrap().len(), 1);
+    let refused = served.run(&["outline", "docs", "--summary-bytes", "0", "--json"]).error();
+    assert_eq!(refused["violations"][0]["field"], "tasks[0].max_bytes", "{refused}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn json_has_the_promised_shapes_and_spans_are_those_of_the_stored_bytes() {
     let home = Home::new();

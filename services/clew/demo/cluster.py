@@ -1,7 +1,8 @@
 """Runs a small cluster on this machine: every service a process of its own, over a real Redis.
 
-One gateway, three retrievers, two encoders and a generator share one data directory, read the same
-documents as `make demo`, answer the same questions, and show the cluster's tree before they end.
+One gateway, three retrievers, two encoders, a graph builder and a generator share one data directory,
+read the same documents as `make demo`, answer the same questions, outline a text, and show the cluster's
+tree before they end.
 """
 
 import os
@@ -63,7 +64,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-SERVICES = ["encoder", "encoder", "generator", "retriever", "retriever", "retriever", "gateway"]
+SERVICES = ["encoder", "encoder", "generator", "graph-builder"]
+SERVICES += ["retriever", "retriever", "retriever", "gateway"]
 PROGRAM_NAMES = {"encoder": "clew-memory-encoder"}
 
 
@@ -134,6 +136,8 @@ def main():
     for question in QUESTIONS:
         print(f"\n> {question}", flush=True)
         went_well = went_well and clew("ask", "--corpus", "demo", question)
+    print("\nWhat the graph builder reads out of Clew's README:", flush=True)
+    went_well = went_well and clew("outline", str(WORKSPACE / "README.md"), "-k", "5")
     print("\nThe members and the owners of the shards:", flush=True)
     went_well = went_well and clew("cluster", "topology")
     print("\nThe supervision tree of every node:", flush=True)

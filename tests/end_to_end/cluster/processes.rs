@@ -20,7 +20,7 @@ const TIMES: [(&str, &str); 7] = [
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
 ];
 
-/// A gateway, a generator, an encoder, some retrievers and Redis.
+/// A gateway, a generator, a graph builder, an encoder, some retrievers and Redis.
 pub struct Cluster {
     home: Home,
     redis: RedisServer,
@@ -39,6 +39,7 @@ impl Cluster {
             cluster.start_again(&format!("retriever-{retriever}")).await;
         }
         cluster.start_again("generator-0").await;
+        cluster.start_again("graph-builder-0").await;
         cluster.start_again("gateway-0").await;
         cluster
     }
@@ -53,7 +54,7 @@ impl Cluster {
     }
 
     fn command(&self, name: &str) -> Command {
-        let role = name.split('-').next().unwrap();
+        let (role, _) = name.rsplit_once('-').unwrap();
         let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
         let mut command = self.home.clew();
         command.args(["serve", "--roles", role, "--listen", listen]);
@@ -110,6 +111,11 @@ impl Cluster {
             .await
     }
 
+    /// Writes a file into the cluster's folder; its path.
+    pub fn write(&self, name: &str, content: &str) -> String {
+        self.home.write(name, content).to_string_lossy().into_owned()
+    }
+
     /// Runs `clew` against the gateway.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         self.home.run_at(self.gateway(), arguments)
@@ -117,7 +123,7 @@ impl Cluster {
 
     /// Ends all nodes; each has to do so by itself.
     pub fn stop(mut self) {
-        let order = ["gateway-0", "generator-0"];
+        let order = ["gateway-0", "generator-0", "graph-builder-0"];
         let mut names: Vec<String> = self.nodes.keys().cloned().collect();
         names.sort_by_key(|name| !order.contains(&name.as_str()));
         // The encoder last: the others embed with it.
