@@ -1,0 +1,141 @@
+//! A real S3-compatible server of a test's own.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to answer: far more than it needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Time between two looks at whether it answers.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Ports to try, since another process may take a free one before the server does.
+const ATTEMPTS: usize = 5;
+
+/// The bucket that is there from the beginning.
+const BUCKET: &str = "clew-test";
+
+/// `moto`, a server that keeps everything in memory and makes exactly one of several conditional puts
+/// succeed, on a port of the loopback interface. It takes any credentials. It is killed when dropped.
+#[derive(Debug)]
+pub struct S3Server {
+    port: u16,
+    child: Child,
+}
+
+impl S3Server {
+    /// Starts a server and waits until it answers.
+    ///
+    /// # Errors
+    /// If it is not installed, which `make test` does, or it does not answer.
+    pub fn start() -> io::Result<Self> {
+        let mut failure = None;
+        for _ in 0..ATTEMPTS {
+            match Self::run() {
+                Ok(server) => return Ok(server),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| io::Error::other("no port is free")))
+    }
+
+    /// Its address, as configuration wants it.
+    pub fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// A data directory in a bucket of it.
+    pub fn url(&self) -> String {
+        format!("s3://{BUCKET}/some/where")
+    }
+
+    /// Configuration keys of the storage, as environment variables.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("CLEW_STORAGE__S3__ENDPOINT", self.endpoint()),
+            ("CLEW_STORAGE__S3__ALLOW_HTTP", "true".to_owned()),
+            ("CLEW_STORAGE__S3__ACCESS_KEY_ID", "test".to_owned()),
+            ("CLEW_STORAGE__S3__SECRET_ACCESS_KEY", "test-secret".to_owned()),
+        ]
+    }
+
+    fn run() -> io::Result<Self> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let python = python();
+        let child = Command::new(&python)
+            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()])
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                let problem = format!("{}: {error}; run `make setup`", python.display());
+                io::Error::new(error.kind(), problem)
+            })?;
+        let mut server = Self { port, child };
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = server.child.try_wait()? {
+                let problem = format!(
+                    "the S3 server ended with {status}; install it with `make test`, or with pip \
+                     from tests/python/requirements.txt"
+                );
+                return Err(io::Error::other(problem));
+            }
+            if put_bucket(port).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
+                return Ok(server);
+            }
+            if Instant::now() > give_up {
+                let problem = format!("the S3 server did not answer within {PATIENCE:?}");
+                return Err(io::Error::other(problem));
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}
+
+impl Drop for S3Server {
+    fn drop(&mut self) {
+        // A test that is over has nobody to tell.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// The interpreter with the packages of `tests/python/requirements.txt`.
+fn python() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/python")
+}
+
+/// Makes the bucket; returns the beginning of the answer.
+fn put_bucket(port: u16) -> io::Result<String> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let request = format!(
+        "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\n\
+         Connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_answers_and_is_gone_when_dropped() {
+        let server = S3Server::start().unwrap();
+        let port = server.port;
+        assert!(put_bucket(port).unwrap().starts_with("HTTP/1."));
+        drop(server);
+        assert!(put_bucket(port).is_err());
+    }
+}
