@@ -27,7 +27,8 @@
 //! # What the storage has to be
 //!
 //! One whose users all see at once what one of them put or removed: a local disk, or a network file
-//! system whose clients do not cache attributes (`noac` for NFS).
+//! system whose clients do not cache attributes (`noac` for NFS), or S3-compatible storage that knows
+//! conditional puts (`If-None-Match`) and lists what was put.
 
 use bytes::Bytes;
 use lance_io::object_store::ObjectStore;
@@ -101,9 +102,17 @@ impl Fence {
     }
 
     /// Whether no other owner had committed when storage was seen to have the version `seen`. Waits
-    /// for a commit that is under way, which may be what was seen.
-    pub(crate) async fn owns(&self, seen: u64) -> bool {
-        seen <= self.state.lock().await.tip
+    /// for a commit that is under way, which may be what was seen, and finds out what became of one
+    /// whose outcome is unknown.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub(crate) async fn owns(&self, seen: u64) -> Result<bool> {
+        let mut state = self.state.lock().await;
+        if seen > state.tip {
+            state.settle().await?;
+        }
+        Ok(seen <= state.tip)
     }
 
     /// Whether a commit of another owner was found. Nothing changes that but opening the table again.

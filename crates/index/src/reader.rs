@@ -54,7 +54,8 @@ impl ShardReader {
         let Some(shown) = sources.dataset() else { return Ok(false) };
         let newest = async { Ok(shown.get().await?.latest_version_id().await?) };
         let newest = run(TableKind::Sources, Operation::Refresh, newest).await?;
-        Ok(self.fence.owns(newest).await)
+        let owns = async { Ok(self.fence.owns(newest).await?) };
+        run(TableKind::Sources, Operation::Refresh, owns).await
     }
 
     /// The best chunks or documents for a query, from one state of the shard.
