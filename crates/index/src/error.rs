@@ -107,6 +107,11 @@ impl Error {
         Self::Unavailable { doing, source: source.into() }
     }
 
+    /// The error for a failed operation on an object of our own.
+    pub(crate) fn of_object(doing: &str, source: object_store::Error) -> Self {
+        Self::Unavailable { doing: doing.to_owned(), source: source.into() }
+    }
+
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -202,8 +207,11 @@ enum Blame {
 
 fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
     let mut next = Some(error);
+    let mut by_store = None;
     while let Some(cause) = next {
         next = cause.source();
+        // What the system said to the store says more, if there is a system below it.
+        by_store = by_store.or(cause.downcast_ref::<object_store::Error>().map(blame_of_store));
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             return match error.kind() {
                 _ if is_disk_full(error) => Blame::DiskFull,
@@ -227,7 +235,17 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
             _ => {}
         }
     }
-    if operation.only_reads() { Blame::Corrupt } else { Blame::Unavailable }
+    by_store.unwrap_or(match operation.only_reads() {
+        true => Blame::Corrupt,
+        false => Blame::Unavailable,
+    })
+}
+
+fn blame_of_store(error: &object_store::Error) -> Blame {
+    match error {
+        object_store::Error::NotFound { .. } => Blame::Corrupt,
+        _ => Blame::Unavailable,
+    }
 }
 
 fn is_disk_full(error: &io::Error) -> bool {
@@ -258,6 +276,18 @@ mod tests {
             ErrorKind::Unavailable
         );
         assert_eq!(blamed(io::ErrorKind::UnexpectedEof, Operation::Read), ErrorKind::DataLoss);
+    }
+
+    #[test]
+    fn a_store_that_does_not_answer_is_not_one_that_lost_data() {
+        let blamed = |source: object_store::Error| {
+            let source = lancedb::Error::Lance { source: source.into() };
+            Error::of_table(TableKind::Sources, Operation::Read, source.into()).kind()
+        };
+        let away = object_store::Error::Generic { store: "S3", source: "no answer".into() };
+        assert_eq!(blamed(away), ErrorKind::Unavailable);
+        let (path, source) = ("a".to_owned(), "404".into());
+        assert_eq!(blamed(object_store::Error::NotFound { path, source }), ErrorKind::DataLoss);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! # What is stored
 //!
-//! A shard is a folder with three tables: `sources` (accepted document versions with their text),
-//! `chunks` (passages with their vectors) and `failures` (documents that could not be indexed).
+//! A shard is a folder, or a part of a bucket on S3-compatible storage, with three tables: `sources`
+//! (accepted document versions with their text), `chunks` (passages with their vectors) and `failures`
+//! (documents that could not be indexed).
 //! [`Shard`] is the one writer of a shard; [`ShardReader`]s are many, cheap, and never wait for it.
 //! [`Registry`] knows the corpora of a data directory.
 //!
-//! Any process that reaches a shard's folder can take it over ([`Takeover`]); the tables themselves
+//! Any process that reaches a shard's place can take it over ([`Takeover`]); the tables themselves
 //! refuse the writes of every earlier owner (`fence.rs`), so that an owner's memory always equals its
 //! tables.
 //!
@@ -44,11 +45,13 @@ mod fence;
 mod filter;
 mod location;
 mod maintain;
+mod objects;
 mod place;
 mod reader;
 mod record;
 mod registry;
 mod rows;
+mod s3;
 mod schema;
 mod search;
 mod shard;
@@ -63,6 +66,7 @@ pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, pl
 pub use place::Place;
 pub use reader::ShardReader;
 pub use registry::Registry;
+pub use s3::{ObjectStoreSettings, Secret};
 pub use schema::TableKind;
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
 pub use status::DueDocument;

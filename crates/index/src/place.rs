@@ -1,47 +1,112 @@
-//! Folders that hold shards.
+//! Where shards lie: a folder, or a part of an object store.
 //!
-//! The tables are the storage engine's. Here is what else a shard needs of its folder: a few small
+//! The tables are the storage engine's. Here is what else a shard needs of its place: a few small
 //! files.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use object_store::ObjectStore;
 
 use crate::durable;
 use crate::error::{Error, Result};
+use crate::location::{self, Location};
+use crate::objects::Objects;
 
-/// A folder that all who may own a shard see.
+/// A place that all who may own a shard see.
 #[derive(Clone, Debug)]
-pub struct Place(PathBuf);
+pub struct Place(Kind);
+
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    Folder(PathBuf),
+    Objects(Objects),
+}
 
 impl From<&Path> for Place {
     fn from(folder: &Path) -> Self {
-        Self(folder.to_owned())
+        Self(Kind::Folder(folder.to_owned()))
+    }
+}
+
+impl From<Objects> for Place {
+    fn from(objects: Objects) -> Self {
+        Self(Kind::Objects(objects))
     }
 }
 
 impl Place {
-    /// The folder.
-    pub(crate) fn folder(&self) -> &Path {
+    /// A place in a store that is there already, below a prefix. For tests, which bring stores that fail.
+    #[doc(hidden)]
+    pub fn in_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
+        Self::from(Objects::new(store, "bucket", prefix.into()))
+    }
+
+    /// The store that it is a part of, if it is.
+    #[doc(hidden)]
+    pub fn store(&self) -> Option<Arc<dyn ObjectStore>> {
+        match &self.0 {
+            Kind::Folder(_) => None,
+            Kind::Objects(objects) => Some(objects.store()),
+        }
+    }
+
+    /// Where a location leads.
+    pub(crate) async fn of(location: &Location) -> Result<Self> {
+        const DOING: &str = "connect to the object store";
+        match &location.0 {
+            location::Kind::Folder(folder) => Ok(Self::from(folder.as_path())),
+            location::Kind::Bucket(bucket) => {
+                let (settings, name) = (bucket.settings.clone(), bucket.name.clone());
+                let connect = move || settings.connect(&name).map_err(io::Error::from);
+                let store = on_files(DOING, connect).await?;
+                Ok(Self::from(Objects::new(store, &bucket.name, bucket.prefix.clone())))
+            }
+        }
+    }
+
+    pub(crate) fn kind(&self) -> &Kind {
         &self.0
     }
 
-    /// The folder of that name in this one.
-    pub(crate) fn join(&self, name: &str) -> Self {
-        Self(self.0.join(name))
+    /// The folder, if it is one, whose files have to be synced.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match &self.0 {
+            Kind::Folder(folder) => Some(folder),
+            Kind::Objects(_) => None,
+        }
     }
 
-    /// Makes the folder.
+    /// The place of that name in this one.
+    pub(crate) fn join(&self, name: &str) -> Self {
+        Self(match &self.0 {
+            Kind::Folder(folder) => Kind::Folder(folder.join(name)),
+            Kind::Objects(objects) => Kind::Objects(objects.join(name)),
+        })
+    }
+
+    /// Makes it, where places have to be made.
     pub(crate) async fn make(&self, doing: &'static str) -> Result<()> {
-        let folder = self.0.clone();
-        on_files(doing, move || durable::create_folder(&folder)).await
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let folder = folder.clone();
+                on_files(doing, move || durable::create_folder(&folder)).await
+            }
+            Kind::Objects(_) => Ok(()),
+        }
     }
 
     /// Opens it with the storage engine.
     pub(crate) async fn connect(&self) -> Result<lancedb::Connection> {
-        const DOING: &str = "open the shard's folder";
+        const DOING: &str = "open the shard's place";
+        let folder = match &self.0 {
+            Kind::Folder(folder) => folder,
+            Kind::Objects(objects) => return objects.connect(DOING).await,
+        };
         // A relative path could read like an address.
-        let folder = std::path::absolute(&self.0).map_err(|error| Error::of_file(DOING, error))?;
+        let folder = std::path::absolute(folder).map_err(|error| Error::of_file(DOING, error))?;
         let folder = folder
             .to_str()
             .ok_or_else(|| Error::invalid("data_dir", "expected a path that is valid UTF-8"))?;
@@ -51,9 +116,12 @@ impl Place {
             .map_err(|error| Error::Unavailable { doing: DOING.to_owned(), source: error.into() })
     }
 
-    /// Names of what is right in it; none if there is no such folder.
+    /// Names of what is right in it; none if there is no such place.
     pub(crate) async fn names(&self, doing: &'static str) -> Result<Vec<String>> {
-        let folder = self.0.clone();
+        let folder = match &self.0 {
+            Kind::Folder(folder) => folder.clone(),
+            Kind::Objects(objects) => return objects.names(doing).await,
+        };
         on_files(doing, move || match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             entries => entries?
@@ -65,13 +133,21 @@ impl Place {
 
     /// Makes an empty file that survives a power cut; it may be there already.
     pub(crate) async fn put_mark(&self, name: &str, doing: &'static str) -> Result<()> {
-        let path = self.0.join(name);
-        on_files(doing, move || durable::write_file(&path, b"")).await
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let path = folder.join(name);
+                on_files(doing, move || durable::write_file(&path, b"")).await
+            }
+            Kind::Objects(objects) => objects.put(name, bytes::Bytes::new(), doing).await,
+        }
     }
 
     /// Removes a file; it may be gone already.
     pub(crate) async fn remove_file(&self, name: &str, doing: &'static str) -> Result<()> {
-        let path = self.0.join(name);
+        let path = match &self.0 {
+            Kind::Folder(folder) => folder.join(name),
+            Kind::Objects(objects) => return objects.remove(name, doing).await,
+        };
         on_files(doing, move || {
             match fs::remove_file(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

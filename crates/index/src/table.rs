@@ -44,7 +44,7 @@ pub(crate) struct Stored {
     /// Through which all commits go.
     fence: Arc<Fence>,
     place: Place,
-    /// `None` only while a sync runs on another thread.
+    /// What is known to be synced; `None` before the first sync and while one runs on another thread.
     synced: Option<SyncedFolder>,
 }
 
@@ -109,8 +109,7 @@ impl Stored {
         let table = run(kind, Operation::Open, open).await?;
         let stored = run(kind, Operation::Open, table.schema()).await?;
         schema::check(kind, &stored, dimension)?;
-        let synced = Some(SyncedFolder::new(place.folder().to_owned()));
-        let opened = Self { kind, table, fence, place, synced };
+        let opened = Self { kind, table, fence, place, synced: None };
         opened.adopt().await?;
         Ok(opened)
     }
@@ -260,9 +259,10 @@ impl Stored {
         scan(self.kind, query, visit).await
     }
 
-    /// Syncs what was written since the last time.
+    /// Syncs what was written since the last time, where that has to be done.
     pub(crate) async fn sync(&mut self) -> Result<()> {
-        let anew = || SyncedFolder::new(self.place.folder().to_owned());
+        let Some(folder) = self.place.folder() else { return Ok(()) };
+        let anew = || SyncedFolder::new(folder.to_owned());
         let mut synced = self.synced.take().unwrap_or_else(anew);
         let done = tokio::task::spawn_blocking(move || {
             let result = synced.sync();
@@ -419,7 +419,8 @@ impl Stored {
 
     /// Each index has a folder of its own.
     async fn remove_empty_folders(&self) -> Result<()> {
-        let indexes = self.place.folder().join("_indices");
+        let Some(folder) = self.place.folder() else { return Ok(()) };
+        let indexes = folder.join("_indices");
         on_files("remove the folders of old indexes", move || {
             let Ok(entries) = fs::read_dir(indexes) else { return Ok(()) };
             for entry in entries {
@@ -506,7 +507,7 @@ pub(crate) async fn scan(
 }
 
 async fn heal(table: &Place, kind: TableKind) -> Result<()> {
-    let folder = table.folder().to_owned();
+    let Some(folder) = table.folder().map(ToOwned::to_owned) else { return Ok(()) };
     if on_files("look for torn commits", move || durable::remove_torn_commit(&folder)).await? {
         tracing::warn!(table = kind.name(), "removed an empty manifest that a power cut left");
     }

@@ -18,10 +18,10 @@ pub enum LogFormat {
 /// `info,clew_retriever=debug`; one that does not parse falls back to `info`. A second call does
 /// nothing, so that tests may start several nodes.
 pub fn start(filter: &str, format: LogFormat) {
-    // The storage engine logs every file; whoever wants that names it.
+    // The storage engine logs every file, and warns of each store it is given; whoever wants that names it.
     let filter = match filter.contains("lance") {
         true => filter.to_owned(),
-        false => format!("{filter},lance=warn,lance_index=warn"),
+        false => format!("{filter},lance=warn,lance_index=warn,lance_io::object_store=error"),
     };
     let filter = EnvFilter::try_new(&filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

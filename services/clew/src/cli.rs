@@ -28,7 +28,8 @@ pub struct Shared {
     /// Server to speak to, such as http://127.0.0.1:7421.
     #[arg(long, global = true, env = "CLEW_ENDPOINT", value_name = "ADDRESS")]
     pub endpoint: Option<String>,
-    /// Data directory to open in this process when there is no endpoint [default: .clew].
+    /// Data directory, a folder or s3://bucket/prefix, to open in this process when there is no
+    /// endpoint [default: .clew].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "endpoint")]
     pub data_dir: Option<PathBuf>,
     /// Configuration file (TOML); `clew serve --print-config` shows all keys.

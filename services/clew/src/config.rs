@@ -9,7 +9,7 @@ use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
 use clew_memory_encoder::EncoderConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
-use clew_retriever::RetrieverConfig;
+use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,10 @@ use crate::cli::Shared;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct NodeConfig {
-    /// Folder in which everything is kept.
+    /// Folder, or `s3://bucket/prefix`, in which everything is kept.
     pub data_dir: PathBuf,
+    /// How a data directory that is no folder is reached.
+    pub storage: StorageConfig,
     /// Address to listen on; port 0 takes a free one.
     pub listen: String,
     /// Seconds a shutdown may take to finish what was begun, 1 to 3,600.
@@ -48,6 +50,7 @@ impl Default for NodeConfig {
     fn default() -> Self {
         Self {
             data_dir: PathBuf::from(".clew"),
+            storage: StorageConfig::default(),
             listen: "127.0.0.1:7421".to_owned(),
             shutdown_secs: 30,
             encoder: EncoderConfig::default(),

@@ -37,7 +37,7 @@ impl RunningNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seam: Arc<dyn Encoder> = Arc::clone(&encoder) as Arc<dyn Encoder>;
         let retriever = Retriever::start(
-            &config.data_dir,
+            &config.storage.location(&config.data_dir.to_string_lossy())?,
             Arc::clone(&seam),
             Arc::clone(&clock),
             config.retriever.clone(),

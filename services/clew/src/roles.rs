@@ -82,11 +82,11 @@ async fn start(
             clew_generator::start(&node, &mut server, reasoner, config.generator.clone())?;
         }
         if roles.contains(&Role::Retriever) {
-            let storage = config.data_dir.to_string_lossy();
+            let location = config.storage.location(&config.data_dir.to_string_lossy())?;
             let (encoder, clock) = (Arc::clone(&encoder), Arc::clone(&clock));
             let retriever = config.retriever.clone();
             let stop =
-                clew_retriever::start(&node, &mut server, &storage, encoder, clock, retriever);
+                clew_retriever::start(&node, &mut server, location, encoder, clock, retriever);
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {

@@ -1,5 +1,6 @@
 //! By what right a shard runs here.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,11 +13,28 @@ use clew_index::{ShardReader, Takeover};
 pub(crate) enum Claim {
     /// This process has the whole data directory.
     Directory,
+    /// This process took the shards of storage that cannot be locked, and has each until another does
+    /// the same.
+    Taken(Arc<Taken>),
     /// This node has a lease, until it gives it back.
     Lease(Arc<Mutex<Option<Lease>>>),
 }
 
+/// Shards that were taken.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    /// Who took them, for people who read the tables.
+    owner: String,
+    /// Never taken back: two processes that both do would do so for ever.
+    is_lost: AtomicBool,
+}
+
 impl Claim {
+    /// A claim of a process by that name on what it takes.
+    pub fn of_taker(owner: String) -> Self {
+        Self::Taken(Arc::new(Taken { owner, is_lost: AtomicBool::new(false) }))
+    }
+
     pub fn of_lease(lease: Lease) -> Self {
         Self::Lease(Arc::new(Mutex::new(Some(lease))))
     }
@@ -25,6 +43,9 @@ impl Claim {
     pub fn standing(&self) -> Standing {
         match self {
             Self::Directory => Standing::Held,
+            Self::Taken(taken) if taken.is_lost.load(Ordering::Acquire) => Standing::Lost,
+            // Nobody tells when another takes them.
+            Self::Taken(_) => Standing::Unconfirmed,
             Self::Lease(lease) => lock(lease).as_ref().map_or(Standing::Lost, Lease::standing),
         }
     }
@@ -36,6 +57,8 @@ impl Claim {
     pub fn takeover(&self) -> Result<Takeover, Error> {
         match self {
             Self::Directory => Ok(Takeover::Uncontested),
+            Self::Taken(_) if self.standing() == Standing::Lost => Err(self.refusal()),
+            Self::Taken(taken) => Ok(Takeover::By(taken.owner.clone())),
             Self::Lease(lease) => match lock(lease).as_ref() {
                 // A process that was stopped since it took the lease must not end the ownership of
                 // whoever has had the shard meanwhile.
@@ -44,6 +67,26 @@ impl Claim {
                 }
                 Some(_) | None => Err(not_owner()),
             },
+        }
+    }
+
+    /// Has been told by the storage that another wrote to the shard.
+    pub fn overtaken(&self) {
+        if let Self::Taken(taken) = self {
+            taken.is_lost.store(true, Ordering::Release);
+        }
+    }
+
+    /// Why another is to be asked.
+    pub fn refusal(&self) -> Error {
+        match self {
+            Self::Directory | Self::Lease(_) => not_owner(),
+            Self::Taken(_) => Error::new(
+                clew_core::ErrorKind::WrongState,
+                "DATA_DIRECTORY_TAKEN",
+                "another process took over this data directory; speak to that one with --endpoint, \
+                 or end it and start this one again",
+            ),
         }
     }
 
@@ -57,11 +100,15 @@ impl Claim {
             return Ok(());
         }
         let lapse = match self {
-            Self::Directory => None,
+            Self::Directory | Self::Taken(_) => None,
             Self::Lease(lease) => lock(lease).as_ref().and_then(Lease::lapse),
         };
+        if self.standing() == Standing::Lost && matches!(self, Self::Taken(_)) {
+            return Err(self.refusal());
+        }
         if !read_from.is_current().await? {
-            return Err(not_owner());
+            self.overtaken();
+            return Err(self.refusal());
         }
         if let (Self::Lease(lease), Some(lapse)) = (self, lapse)
             && let Some(lease) = lock(lease).as_ref()
@@ -74,7 +121,7 @@ impl Claim {
     /// Gives the shard back to whoever takes it next.
     pub async fn give_back(&self, deadline: Instant) {
         let lease = match self {
-            Self::Directory => None,
+            Self::Directory | Self::Taken(_) => None,
             Self::Lease(lease) => lock(lease).take(),
         };
         if let Some(lease) = lease

@@ -3,7 +3,26 @@
 use std::time::Duration;
 
 use clew_core::{Error, Violations};
+use clew_index::{Location, ObjectStoreSettings};
 use serde::{Deserialize, Serialize};
+
+/// Section `storage`: how what lies in the data directory is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct StorageConfig {
+    /// For a data directory `s3://bucket/prefix`.
+    pub s3: ObjectStoreSettings,
+}
+
+impl StorageConfig {
+    /// The place that a data directory names: a folder, `file:///path` or `s3://bucket/prefix`.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    pub fn location(&self, data_dir: &str) -> Result<Location, Error> {
+        Ok(Location::try_new(data_dir, &self.s3)?)
+    }
+}
 
 /// Section `retriever`: bounds of the work on one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,6 +23,6 @@ mod shard;
 mod shared;
 mod writer;
 
-pub use config::RetrieverConfig;
+pub use config::{RetrieverConfig, StorageConfig};
 pub use retriever::Retriever;
 pub use role::start;

@@ -7,7 +7,7 @@ use clew_cluster::Role;
 use clew_core::SystemClock;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
-use clew_retriever::RetrieverConfig;
+use clew_retriever::{RetrieverConfig, StorageConfig};
 use serde::{Deserialize, Serialize};
 
 /// What can be configured.
@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 struct Config {
     #[serde(flatten)]
     node: NodeConfig,
-    /// Folder that all retrievers share.
+    /// Folder or `s3://bucket/prefix` that all retrievers share.
     data_dir: String,
+    storage: StorageConfig,
     retriever: RetrieverConfig,
     remote_encoder: RemoteEncoderConfig,
 }
@@ -27,6 +28,7 @@ impl Default for Config {
         Self {
             node: NodeConfig::default(),
             data_dir: ".clew".to_owned(),
+            storage: StorageConfig::default(),
             retriever: RetrieverConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
         }
@@ -37,11 +39,12 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Retriever].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
-            let (storage, clock) = (&config.data_dir, Arc::new(SystemClock));
+            let location = config.storage.location(&config.data_dir)?;
+            let clock = Arc::new(SystemClock);
             let stop = clew_retriever::start(
                 &node,
                 &mut server,
-                storage,
+                location,
                 encoder,
                 clock,
                 config.retriever,

@@ -1,7 +1,6 @@
 //! The retriever: the corpora of one data directory and their shards.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -37,26 +36,28 @@ pub struct Retriever {
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Running>>>,
-    _lock: DirectoryLock,
+    /// Of a folder. Other storage cannot be locked; there the last process that starts has it.
+    lock: Option<DirectoryLock>,
 }
 
 impl Retriever {
-    /// Takes the data directory and starts the shards of its corpora.
+    /// Takes the data directory and starts the shards of its corpora. From a folder, another process
+    /// is kept away; on other storage a process that starts later takes the shards over, and this one
+    /// refuses from then on.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::WrongState`] if another process has the directory; [`clew_core::ErrorKind::DataLoss`] if it
     /// is damaged. A single corpus that cannot run does not keep the others from running: its own
     /// calls say why.
     pub async fn start(
-        data_dir: &Path,
+        location: &Location,
         encoder: Arc<dyn Encoder>,
         clock: Arc<dyn Clock>,
         config: RetrieverConfig,
     ) -> Result<Self, Error> {
         config.validate()?;
-        let location = Location::try_new(&data_dir.to_string_lossy())?;
-        let lock = DirectoryLock::acquire(location.path())?;
-        let registry = Registry::open(&location).await?;
+        let lock = location.folder().map(DirectoryLock::acquire).transpose()?;
+        let registry = Registry::open(location).await?;
         let retriever = Self {
             registry,
             encoder,
@@ -64,7 +65,7 @@ impl Retriever {
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
-            _lock: lock,
+            lock,
         };
         for settings in retriever.registry.list().await? {
             retriever.run(settings).await?;
@@ -97,6 +98,14 @@ impl Retriever {
         self.running().get(name).cloned().ok_or_else(|| Error::not_found("corpus", name))
     }
 
+    /// By what right the next shard runs here.
+    fn claim(&self) -> Claim {
+        match &self.lock {
+            Some(_) => Claim::Directory,
+            None => Claim::of_taker(format!("process {}", std::process::id())),
+        }
+    }
+
     async fn run(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
         let settings = Arc::new(settings);
         let mut shards = Vec::new();
@@ -108,7 +117,7 @@ impl Retriever {
                 encoder: Arc::clone(&self.encoder),
                 clock: Arc::clone(&self.clock),
                 config: self.config.clone(),
-                claim: Claim::Directory,
+                claim: self.claim(),
             };
             shards.push(ShardHandle::start(line).await?);
         }

@@ -17,13 +17,13 @@ use crate::shared::{SharedRetriever, Sharing};
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    storage: &str,
+    location: Location,
     encoder: Arc<dyn Encoder>,
     clock: Arc<dyn Clock>,
     config: RetrieverConfig,
 ) -> Result<Stop, Error> {
     let sharing = Sharing {
-        location: Location::try_new(storage)?,
+        location,
         encoder,
         clock,
         me: node.me().clone(),

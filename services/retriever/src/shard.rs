@@ -18,7 +18,7 @@ use clew_runtime::tree::TreeNode;
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
-use crate::claim::{Claim, not_owner};
+use crate::claim::Claim;
 use crate::indexer::{self, Indexer};
 use crate::maintainer::{self, Maintainer};
 use crate::writer::{self, Writer};
@@ -62,7 +62,11 @@ impl Line for ShardLine {
             let settings = ShardSettings::of(&self.settings);
             let takeover = self.claim.takeover()?;
             // Boxed: the storage engine's futures are large.
-            Box::pin(Shard::open(&self.place, settings, takeover)).await.map_err(Error::from)
+            let opened = Box::pin(Shard::open(&self.place, settings, takeover)).await;
+            if let Err(clew_index::Error::LostRace { .. }) = &opened {
+                self.claim.overtaken();
+            }
+            opened.map_err(Error::from)
         })
         .await?;
         let reader = shard.reader();
@@ -71,6 +75,7 @@ impl Line for ShardLine {
             shard,
             clock: Arc::clone(&self.clock),
             commit_bytes: self.config.commit_bytes,
+            claim: self.claim.clone(),
         };
         let (writer, _) = Actor::spawn_linked(None, Writer, arguments, supervisor.clone())
             .await
@@ -148,7 +153,7 @@ impl ShardHandle {
     /// Takes room for a document of `bytes` in the shard's queue, waiting for it until `deadline`.
     pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
         if self.claim.standing() == Standing::Lost {
-            return Err(not_owner());
+            return Err(self.claim.refusal());
         }
         self.accepting.enter(bytes, deadline).await
     }

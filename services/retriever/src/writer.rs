@@ -13,6 +13,8 @@ use clew_index::{Committed, DerivedDocument, Failure, Shard};
 use clew_runtime::admission::Permit;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
+use crate::claim::Claim;
+
 /// The actor.
 pub(crate) struct Writer;
 
@@ -38,6 +40,7 @@ pub(crate) struct Arguments {
     pub shard: Shard,
     pub clock: Arc<dyn Clock>,
     pub commit_bytes: usize,
+    pub claim: Claim,
 }
 
 /// State of [`Writer`].
@@ -48,6 +51,7 @@ pub(crate) struct State {
     group: Vec<Waiting>,
     group_ids: HashSet<DocumentId>,
     group_bytes: usize,
+    claim: Claim,
     /// Whether another writer committed to the tables.
     is_overtaken: bool,
 }
@@ -72,11 +76,18 @@ impl Actor for Writer {
     async fn pre_start(
         &self,
         _myself: ActorRef<Message>,
-        Arguments { shard, clock, commit_bytes }: Arguments,
+        Arguments { shard, clock, commit_bytes, claim }: Arguments,
     ) -> Result<State, ActorProcessingErr> {
-        let (group, group_ids) = (Vec::new(), HashSet::new());
-        let is_overtaken = false;
-        Ok(State { shard, clock, commit_bytes, group, group_ids, group_bytes: 0, is_overtaken })
+        Ok(State {
+            shard,
+            clock,
+            commit_bytes,
+            group: Vec::new(),
+            group_ids: HashSet::new(),
+            group_bytes: 0,
+            claim,
+            is_overtaken: false,
+        })
     }
 
     async fn handle(
@@ -113,7 +124,10 @@ impl Actor for Writer {
         match state.is_overtaken {
             // What is in memory is no longer what the tables say: whoever still has the right to
             // write opens them anew.
-            true => Err("another writer committed to the shard".into()),
+            true => {
+                state.claim.overtaken();
+                Err("another writer committed to the shard".into())
+            }
             false => Ok(()),
         }
     }

@@ -1,0 +1,200 @@
+//! A part of an object store: all objects whose names begin with a prefix.
+//!
+//! Objects are put whole and never changed in place, and everyone sees at once what was put, replaced or
+//! removed. That is all that a shard needs: nothing has to be synced, and no commit can be torn.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use lance::dataset::{DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE};
+use lance::session::Session;
+use lance_io::object_store::{
+    DEFAULT_CLOUD_IO_PARALLELISM, DEFAULT_DOWNLOAD_RETRY_COUNT, ObjectStoreParams,
+    ObjectStoreProvider, ObjectStoreRegistry,
+};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
+
+use crate::error::{Error, Result};
+
+/// The scheme of addresses by which the storage engine finds the store; never shown.
+const SCHEME: &str = "s3";
+
+/// Objects that are read or removed at once.
+pub(crate) const PARALLEL: usize = 16;
+
+/// All objects whose names begin with a prefix.
+#[derive(Clone, Debug)]
+pub(crate) struct Objects {
+    store: Arc<dyn ObjectStore>,
+    bucket: Arc<str>,
+    prefix: Path,
+}
+
+/// An object as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Object {
+    pub bytes: Bytes,
+    pub version: UpdateVersion,
+}
+
+/// What lies right below a prefix.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    pub objects: Vec<ObjectMeta>,
+    /// Last parts of the prefixes of others.
+    pub prefixes: BTreeSet<String>,
+}
+
+impl Objects {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, bucket: &str, prefix: Path) -> Self {
+        Self { store, bucket: bucket.into(), prefix }
+    }
+
+    pub(crate) fn join(&self, name: &str) -> Self {
+        Self { prefix: self.path(name), ..self.clone() }
+    }
+
+    pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.store)
+    }
+
+    fn path(&self, name: &str) -> Path {
+        self.prefix.clone().join(name)
+    }
+
+    /// Opens it with the storage engine. Each connection caches for itself: what lies at a name may be
+    /// of another corpus of that name later.
+    pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
+        let stores = ObjectStoreRegistry::default();
+        stores.insert(SCHEME, Arc::new(Given(Arc::clone(&self.store))));
+        let session =
+            Session::new(DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE, Arc::new(stores));
+        let address = format!("{SCHEME}://{}/{}", self.bucket, self.prefix);
+        lancedb::connect(&address)
+            .session(Arc::new(session))
+            .execute()
+            .await
+            .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })
+    }
+
+    /// What lies right below the prefix.
+    pub(crate) async fn list(&self, doing: &'static str) -> Result<Listing> {
+        let found = self.store.list_with_delimiter(Some(&self.prefix)).await;
+        let found = found.map_err(|error| Error::of_object(doing, error))?;
+        let last = |path: Path| path.filename().map(ToOwned::to_owned);
+        Ok(Listing {
+            objects: found.objects,
+            prefixes: found.common_prefixes.into_iter().filter_map(last).collect(),
+        })
+    }
+
+    /// Last parts of the names right below the prefix.
+    pub(crate) async fn names(&self, doing: &'static str) -> Result<Vec<String>> {
+        let Listing { objects, prefixes } = self.list(doing).await?;
+        let objects = objects.into_iter().filter_map(|o| Some(o.location.filename()?.to_owned()));
+        Ok(objects.chain(prefixes).collect())
+    }
+
+    /// The object of that name; `None` if it is not there.
+    pub(crate) async fn get(&self, name: &str, doing: &'static str) -> Result<Option<Object>> {
+        let read = async {
+            let found = self.store.get(&self.path(name)).await?;
+            let version = UpdateVersion {
+                e_tag: found.meta.e_tag.clone(),
+                version: found.meta.version.clone(),
+            };
+            Ok(Object { bytes: found.bytes().await?, version })
+        };
+        match read.await {
+            Ok(object) => Ok(Some(object)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(Error::of_object(doing, error)),
+        }
+    }
+
+    /// Puts an object; what may have been there is replaced.
+    pub(crate) async fn put(&self, name: &str, bytes: Bytes, doing: &'static str) -> Result<()> {
+        let put = self.store.put(&self.path(name), bytes.into()).await;
+        put.map(drop).map_err(|error| Error::of_object(doing, error))
+    }
+
+    /// Puts `bytes`, which no other ever puts there, in place of the version `of`, or of nothing.
+    /// Returns whether it did; `false` if what is there is something else.
+    pub(crate) async fn swap(
+        &self,
+        name: &str,
+        of: Option<UpdateVersion>,
+        bytes: &Bytes,
+        doing: &'static str,
+    ) -> Result<bool> {
+        let mode = of.map_or(PutMode::Create, PutMode::Update);
+        let options = PutOptions { mode, ..PutOptions::default() };
+        let put = self.store.put_opts(&self.path(name), bytes.clone().into(), options).await;
+        let Err(error) = put else { return Ok(true) };
+        let is_refusal = matches!(
+            error,
+            object_store::Error::AlreadyExists { .. }
+                | object_store::Error::Precondition { .. }
+                | object_store::Error::NotFound { .. }
+        );
+        // A put whose answer was lost is repeated, and then refused over itself.
+        match self.get(name, doing).await? {
+            Some(found) if found.bytes == *bytes => Ok(true),
+            Some(_) | None if is_refusal => Ok(false),
+            Some(_) | None => Err(Error::of_object(doing, error)),
+        }
+    }
+
+    /// Removes an object; it may be gone already.
+    pub(crate) async fn remove(&self, name: &str, doing: &'static str) -> Result<()> {
+        self.remove_path(&self.path(name)).await.map_err(|error| Error::of_object(doing, error))
+    }
+
+    /// Removes all objects.
+    pub(crate) async fn remove_all(&self, doing: &'static str) -> Result<()> {
+        let removed = self
+            .store
+            .list(Some(&self.prefix))
+            .map_ok(|object| async move { self.remove_path(&object.location).await })
+            .try_buffer_unordered(PARALLEL)
+            .try_collect::<()>()
+            .await;
+        removed.map_err(|error| Error::of_object(doing, error))
+    }
+
+    async fn remove_path(&self, path: &Path) -> object_store::Result<()> {
+        match self.store.delete(path).await {
+            Err(object_store::Error::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+/// Gives the storage engine a store that is there already.
+#[derive(Debug)]
+struct Given(Arc<dyn ObjectStore>);
+
+#[async_trait::async_trait]
+impl ObjectStoreProvider for Given {
+    async fn new_store(
+        &self,
+        address: url::Url,
+        params: &ObjectStoreParams,
+    ) -> lance_core::Result<lance_io::object_store::ObjectStore> {
+        let (uploads_equal_parts, lists_in_order) = (false, true);
+        Ok(lance_io::object_store::ObjectStore::new(
+            Arc::clone(&self.0),
+            address,
+            params.resolved_block_size()?,
+            None,
+            uploads_equal_parts,
+            lists_in_order,
+            DEFAULT_CLOUD_IO_PARALLELISM,
+            DEFAULT_DOWNLOAD_RETRY_COUNT,
+            params.storage_options(),
+        ))
+    }
+}

@@ -1,0 +1,353 @@
+//! The corpora of a folder.
+//!
+//! A corpus is a folder. It is made by renaming a finished folder into place and deleted by renaming
+//! it away first, so there is no half-made and no half-deleted corpus. What is left under another name
+//! is removed when the registry is opened; a folder being made only after an hour, because it may be
+//! another process that makes it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use clew_core::{CorpusName, CorpusSettings};
+
+use super::{CORPORA, damaged, unique};
+use crate::durable;
+use crate::error::{Cause, Error, Result};
+use crate::place::{Place, on_files};
+
+const SETTINGS: &str = "settings.json";
+/// An empty file in the folder of a corpus that is to be deleted.
+const RETIRED: &str = "retired";
+/// Begin names of folders that are no corpora; no corpus name begins with a dot.
+const BEING_MADE: &str = ".making-";
+const DELETED: &str = ".deleted-";
+/// As `BEING_MADE`, of releases of which only one process used a data directory.
+const LEFT_HALF_MADE: &str = ".new-";
+/// Age after which nobody makes a folder any more; making one takes milliseconds.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// See [`super::Registry`], as are its functions.
+#[derive(Clone, Debug)]
+pub(super) struct FolderRegistry {
+    folder: PathBuf,
+}
+
+impl FolderRegistry {
+    pub async fn open(data_dir: &Path) -> Result<Self> {
+        let folder = data_dir.join(CORPORA);
+        let registry = Self { folder: folder.clone() };
+        on_files("open the data directory", move || finish_in_folder(&folder)).await?;
+        Ok(registry)
+    }
+
+    /// Returns whether this made it.
+    pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
+        let folder = self.corpus_folder(&settings.name);
+        let being_made = self.folder.join(unique_name(BEING_MADE, &settings.name));
+        let text = serde_json::to_vec_pretty(settings)
+            .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
+        on_files("make the corpus", move || make_folder(&being_made, &folder, &text)).await
+    }
+
+    pub async fn get(&self, name: &CorpusName) -> Result<Option<CorpusSettings>> {
+        let folder = self.corpus_folder(name);
+        let read = on_files("read the corpus' settings", move || {
+            if folder.join(RETIRED).exists() { Ok(None) } else { read_settings(&folder) }
+        });
+        read.await?.transpose().map_err(|source| damaged(name, source))
+    }
+
+    pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
+        let mut corpora = Vec::new();
+        for name in self.names().await? {
+            // Another process may have deleted it since it was listed.
+            corpora.extend(self.get(&name).await?);
+        }
+        Ok(corpora)
+    }
+
+    /// Names of the folders that corpora may lie in, in order.
+    async fn names(&self) -> Result<Vec<CorpusName>> {
+        let folder = self.folder.clone();
+        let names = on_files("list the corpora", move || {
+            let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name()));
+            names.collect::<io::Result<Vec<_>>>()
+        });
+        // Anything that is not a corpus' name is not ours.
+        let names = names.await?.into_iter().filter_map(|name| name.to_str()?.parse().ok());
+        let mut names: Vec<CorpusName> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// Returns whether it was there.
+    pub async fn retire(&self, name: &CorpusName) -> Result<bool> {
+        if self.get(name).await?.is_none() {
+            return Ok(false);
+        }
+        let mark = self.corpus_folder(name).join(RETIRED);
+        on_files("retire the corpus", move || durable::write_file(&mark, b"")).await?;
+        Ok(true)
+    }
+
+    pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
+        let mut retired = Vec::new();
+        for name in self.names().await? {
+            let folder = self.corpus_folder(&name);
+            let read = on_files("read the corpus' settings", move || {
+                let Some(age) = age(&folder.join(RETIRED))? else { return Ok(None) };
+                Ok(read_settings(&folder)?.map(|settings| (settings, age)))
+            });
+            // Damaged settings do not say which shards there are; such a corpus stays for a person.
+            if let Some((Ok(settings), age)) = read.await? {
+                retired.push((settings, age));
+            }
+        }
+        Ok(retired)
+    }
+
+    /// Returns whether it was there.
+    pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
+        let folder = self.corpus_folder(name);
+        let deleted = self.folder.join(unique_name(DELETED, name));
+        on_files("delete the corpus", move || delete_folder(&folder, &deleted)).await
+    }
+
+    pub fn corpus_place(&self, name: &CorpusName) -> Place {
+        Place::from(self.corpus_folder(name).as_path())
+    }
+
+    fn corpus_folder(&self, name: &CorpusName) -> PathBuf {
+        self.folder.join(name.as_str())
+    }
+}
+
+/// A name that no other process uses.
+fn unique_name(prefix: &str, name: &CorpusName) -> String {
+    format!("{prefix}{name}-{}", unique())
+}
+
+fn finish_in_folder(corpora: &Path) -> io::Result<()> {
+    durable::create_folder(corpora)?;
+    for entry in fs::read_dir(corpora)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_garbage = name.starts_with(LEFT_HALF_MADE)
+            || name.starts_with(DELETED)
+            || (name.starts_with(BEING_MADE) && is_abandoned(&entry));
+        if is_garbage {
+            remove_folder(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+fn is_abandoned(entry: &fs::DirEntry) -> bool {
+    let age = entry.metadata().and_then(|found| found.modified()).map(|time| time.elapsed());
+    matches!(age, Ok(Ok(age)) if age > ABANDONED)
+}
+
+/// Returns whether this made it.
+fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<bool> {
+    if folder.exists() {
+        return Ok(false);
+    }
+    durable::create_folder(being_made)?;
+    durable::write_file(&being_made.join(SETTINGS), settings)?;
+    match fs::rename(being_made, folder) {
+        Ok(()) => {
+            folder.parent().map_or(Ok(()), durable::sync_folder)?;
+            Ok(true)
+        }
+        // A folder takes the place only of an empty one.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+            ) =>
+        {
+            remove_folder(being_made)?;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether this deleted it.
+fn delete_folder(folder: &Path, deleted: &Path) -> io::Result<bool> {
+    match fs::rename(folder, deleted) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        renamed => renamed?,
+    }
+    folder.parent().map_or(Ok(()), durable::sync_folder)?;
+    remove_folder(deleted)?;
+    Ok(true)
+}
+
+/// `None` if there is no such corpus; an inner error if its settings do not parse.
+fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
+    match fs::read(folder.join(SETTINGS)) {
+        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(Into::into))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(folder.exists().then(|| Err(error.into())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// How long ago a file was written; `None` if it is not there.
+fn age(file: &Path) -> io::Result<Option<Duration>> {
+    match fs::metadata(file) {
+        // A clock that was set back makes it new.
+        Ok(found) => Ok(Some(found.modified()?.elapsed().unwrap_or_default())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a folder that another process may be removing, too.
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Chunking, EncoderIdentity, Timestamp};
+
+    use super::*;
+    use crate::location::Location;
+    use crate::registry::Registry;
+    use crate::s3::ObjectStoreSettings;
+
+    fn settings(name: &str) -> CorpusSettings {
+        CorpusSettings {
+            name: name.parse().unwrap(),
+            shards: 2,
+            chunking: Chunking::Sentences { max_tokens: 100 },
+            encoder: EncoderIdentity {
+                model: "m".to_owned(),
+                revision: "r".to_owned(),
+                dimension: 8,
+                max_tokens: 256,
+            },
+            created_at: Timestamp::from_micros(0),
+        }
+    }
+
+    async fn registry(folder: &Path) -> Registry {
+        let reached = ObjectStoreSettings::default();
+        let location = Location::try_new(folder.to_str().unwrap(), &reached).unwrap();
+        Registry::open(&location).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn corpora_are_made_once_listed_by_name_and_deleted_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        for name in ["b", "a"] {
+            corpora.create(&settings(name)).await.unwrap();
+        }
+        assert!(matches!(corpora.create(&settings("a")).await, Err(Error::CorpusExists(_))));
+        let reopened = registry(folder.path()).await;
+        assert_eq!(reopened.list().await.unwrap(), [settings("a"), settings("b")]);
+        let name = "a".parse().unwrap();
+        assert_eq!(reopened.get(&name).await.unwrap(), settings("a"));
+        reopened.delete(&name).await.unwrap();
+        assert!(matches!(reopened.get(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(reopened.delete(&name).await, Err(Error::CorpusNotFound(_))));
+        assert_eq!(fs::read_dir(folder.path().join(CORPORA)).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_deletion_or_creation_is_finished_on_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        corpora.create(&settings("a")).await.unwrap();
+        let root = folder.path().join(CORPORA);
+        fs::rename(root.join("a"), root.join(".deleted-a")).unwrap();
+        fs::create_dir(root.join(".new-b")).unwrap();
+        let corpora = registry(folder.path()).await;
+        assert!(corpora.list().await.unwrap().is_empty());
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_another_process_may_be_making_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        registry(folder.path()).await;
+        let root = folder.path().join(CORPORA);
+        let (fresh, old) = (root.join(".making-a-1-1"), root.join(".making-b-1-1"));
+        for being_made in [&fresh, &old] {
+            fs::create_dir(being_made).unwrap();
+        }
+        let past = std::time::SystemTime::now() - ABANDONED - Duration::from_secs(1);
+        fs::File::open(&old).unwrap().set_modified(past).unwrap();
+        registry(folder.path()).await;
+        assert!(fresh.exists() && !old.exists());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_several_who_make_or_delete_a_corpus_one_succeeds() {
+        let folder = tempfile::tempdir().unwrap();
+        let name: CorpusName = "a".parse().unwrap();
+        for _ in 0..10 {
+            let registries = [registry(folder.path()).await, registry(folder.path()).await];
+            let made = registries.clone().map(|registry| {
+                tokio::spawn(async move { registry.create(&settings("a")).await.is_ok() })
+            });
+            let made: Vec<_> = futures::future::try_join_all(made).await.unwrap();
+            assert_eq!(made.iter().filter(|&&made| made).count(), 1);
+            assert_eq!(registries[0].get(&name).await.unwrap(), settings("a"));
+            let deleted = registries.clone().map(|registry| {
+                let name = name.clone();
+                tokio::spawn(async move { registry.delete(&name).await.is_ok() })
+            });
+            let deleted: Vec<_> = futures::future::try_join_all(deleted).await.unwrap();
+            assert_eq!(deleted.iter().filter(|&&deleted| deleted).count(), 1);
+        }
+        assert_eq!(fs::read_dir(folder.path().join(CORPORA)).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_retired_corpus_is_gone_for_everyone_and_deleted_by_anyone() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        corpora.create(&settings("a")).await.unwrap();
+        let name = "a".parse().unwrap();
+        corpora.retire(&name).await.unwrap();
+        let other = registry(folder.path()).await;
+        assert!(other.list().await.unwrap().is_empty());
+        assert!(matches!(other.get(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(other.retire(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(other.create(&settings("a")).await, Err(Error::CorpusExists(_))));
+        let retired = other.retired().await.unwrap();
+        assert_eq!(
+            retired.iter().map(|(settings, _)| settings).collect::<Vec<_>>(),
+            [&settings("a")]
+        );
+        other.delete(&name).await.unwrap();
+        assert!(corpora.retired().await.unwrap().is_empty());
+        corpora.create(&settings("a")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn damaged_settings_are_data_loss() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        corpora.create(&settings("a")).await.unwrap();
+        let file = folder.path().join(CORPORA).join("a").join(SETTINGS);
+        for damage in [Some("{"), None] {
+            match damage {
+                Some(text) => fs::write(&file, text).unwrap(),
+                None => fs::remove_file(&file).unwrap(),
+            }
+            let error = corpora.list().await.unwrap_err();
+            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The corpora of an object store.
+//!
+//! Each name has one object, its register, which is only ever replaced in the version that was read
+//! before: so of several who make, retire or delete a corpus at the same time one succeeds. A register
+//! is never removed, because only a put can be tied to what is there and a removal cannot.
+//!
+//! The shards of a corpus lie below a prefix of its name and the time it was made, which grows with each
+//! corpus of that name: whoever still removes the objects of a deleted corpus, however late, does not
+//! touch those of a later one. What such a one left is removed when the registry is opened.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use clew_core::{CorpusName, CorpusSettings};
+use futures::{StreamExt, TryStreamExt};
+use object_store::{ObjectMeta, UpdateVersion};
+use serde::{Deserialize, Serialize};
+
+use super::{CORPORA, damaged, unique};
+use crate::error::{Cause, Error, Result};
+use crate::objects::{Objects, PARALLEL};
+use crate::place::Place;
+
+/// Ends the name of a register.
+const REGISTER: &str = ".json";
+
+const READING: &str = "read the corpus' settings";
+const LISTING: &str = "list the corpora";
+
+/// See [`super::Registry`], as are its functions.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectRegistry {
+    corpora: Objects,
+    /// What was read, by name, with the tag of the object it was read from.
+    known: Arc<Mutex<HashMap<CorpusName, (String, Register)>>>,
+}
+
+/// What is written in a register.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Register {
+    state: State,
+    settings: CorpusSettings,
+    /// Makes it differ from all others, so that who wrote it can tell that it was written.
+    written_by: String,
+}
+
+/// A register among others.
+struct Listed {
+    name: CorpusName,
+    register: std::result::Result<Register, Cause>,
+    /// How long ago it was written.
+    age: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    /// There is such a corpus.
+    Live,
+    /// Its owners are to close its shards.
+    Retired,
+    /// Its objects are being removed or gone.
+    Deleted,
+}
+
+impl ObjectRegistry {
+    pub async fn open(place: &Objects) -> Result<Self> {
+        let registry = Self { corpora: place.join(CORPORA), known: Arc::default() };
+        let names = registry.corpora.list("open the data directory").await?.prefixes;
+        // Anything that is not a corpus' name is not ours.
+        for name in names.iter().filter_map(|name| name.parse().ok()) {
+            registry.finish_deletions(&name).await?;
+        }
+        Ok(registry)
+    }
+
+    /// Removes what is left of corpora of that name that were deleted.
+    async fn finish_deletions(&self, name: &CorpusName) -> Result<()> {
+        const DOING: &str = "finish the deletion of a corpus";
+        let corpora = self.corpora.join(name.as_str());
+        let found = corpora.list(DOING).await?.prefixes;
+        // Read after the listing, so that a corpus which is made meanwhile is not among what was found.
+        let register = match self.read(name).await {
+            Ok(Some((register, _))) => register,
+            // Without a register it is not known what is of use; it stays for a person.
+            Ok(None) | Err(Error::Corrupt { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let kept = (register.state != State::Deleted).then(|| incarnation(&register.settings));
+        for left in found.into_iter().filter(|found| Some(found) != kept.as_ref()) {
+            corpora.join(&left).remove_all(DOING).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether this made it.
+    pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
+        const DOING: &str = "make the corpus";
+        let of = match self.read(&settings.name).await? {
+            None => None,
+            Some((found, version)) if found.state == State::Deleted => {
+                if settings.created_at <= found.settings.created_at {
+                    let reason = "the clock says that it is before an earlier corpus of that name \
+                                  was made; set the clock, or take another name";
+                    return Err(Error::Unavailable {
+                        doing: DOING.to_owned(),
+                        source: reason.into(),
+                    });
+                }
+                Some(version)
+            }
+            Some(_) => return Ok(false),
+        };
+        self.write(State::Live, settings, of, DOING).await
+    }
+
+    pub async fn get(&self, name: &CorpusName) -> Result<Option<CorpusSettings>> {
+        let found = self.read(name).await?.filter(|(found, _)| found.state == State::Live);
+        Ok(found.map(|(found, _)| found.settings))
+    }
+
+    pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
+        let mut corpora = Vec::new();
+        for Listed { name, register, .. } in self.registers().await? {
+            let register = register.map_err(|source| damaged(&name, source))?;
+            corpora.extend((register.state == State::Live).then_some(register.settings));
+        }
+        Ok(corpora)
+    }
+
+    /// Returns whether it was there.
+    pub async fn retire(&self, name: &CorpusName) -> Result<bool> {
+        match self.read(name).await? {
+            Some((found, version)) if found.state == State::Live => {
+                self.write(State::Retired, &found.settings, Some(version), "retire the corpus")
+                    .await
+            }
+            _ => Ok(false),
+        }
+    }
+
+    pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
+        let registers = self.registers().await?.into_iter();
+        // Damaged settings do not say which shards there are; such a corpus stays for a person.
+        let retired = registers.filter_map(|Listed { register, age, .. }| {
+            let register = register.ok().filter(|found| found.state == State::Retired)?;
+            Some((register.settings, age))
+        });
+        Ok(retired.collect())
+    }
+
+    /// Returns whether it was there.
+    pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
+        const DOING: &str = "delete the corpus";
+        let Some((found, version)) = self.read(name).await? else { return Ok(false) };
+        if found.state == State::Deleted
+            || !self.write(State::Deleted, &found.settings, Some(version), DOING).await?
+        {
+            return Ok(false);
+        }
+        self.corpora
+            .join(name.as_str())
+            .join(&incarnation(&found.settings))
+            .remove_all(DOING)
+            .await?;
+        Ok(true)
+    }
+
+    pub fn corpus_place(&self, corpus: &CorpusSettings) -> Place {
+        Place::from(self.corpora.join(corpus.name.as_str()).join(&incarnation(corpus)))
+    }
+
+    async fn read(&self, name: &CorpusName) -> Result<Option<(Register, UpdateVersion)>> {
+        let Some(found) = self.corpora.get(&object_of(name), READING).await? else {
+            return Ok(None);
+        };
+        let register =
+            serde_json::from_slice(&found.bytes).map_err(|error| damaged(name, error.into()))?;
+        Ok(Some((register, found.version)))
+    }
+
+    /// Returns whether `of`, or nothing, was there until now.
+    async fn write(
+        &self,
+        state: State,
+        settings: &CorpusSettings,
+        of: Option<UpdateVersion>,
+        doing: &'static str,
+    ) -> Result<bool> {
+        let register = Register { state, settings: settings.clone(), written_by: unique() };
+        let bytes = serde_json::to_vec_pretty(&register)
+            .map_err(|error| Error::of_file(doing, error.into()))?;
+        self.corpora.swap(&object_of(&settings.name), of, &Bytes::from(bytes), doing).await
+    }
+
+    /// All registers, by name. One listing tells which of them
+    /// have to be read.
+    async fn registers(&self) -> Result<Vec<Listed>> {
+        let listed = self.corpora.list(LISTING).await?.objects;
+        let named = listed.into_iter().filter_map(|object| Some((name_of(&object)?, object)));
+        let read = |(name, object): (CorpusName, ObjectMeta)| async move {
+            let written = SystemTime::from(object.last_modified);
+            // A clock that was set back makes it new.
+            let age = written.elapsed().unwrap_or_default();
+            if let (Some(tag), Some((known_tag, register))) =
+                (&object.e_tag, self.known().get(&name))
+                && tag == known_tag
+            {
+                return Ok(Listed { name, register: Ok(register.clone()), age });
+            }
+            let register = match self.read(&name).await {
+                Ok(Some((register, version))) => {
+                    if let Some(tag) = version.e_tag {
+                        self.known().insert(name.clone(), (tag, register.clone()));
+                    }
+                    Ok(register)
+                }
+                Ok(None) => Err("it was removed".into()),
+                Err(Error::Corrupt { source, .. }) => Err(source),
+                Err(error) => return Err(error),
+            };
+            Ok(Listed { name, register, age })
+        };
+        let mut registers: Vec<_> =
+            futures::stream::iter(named).map(read).buffer_unordered(PARALLEL).try_collect().await?;
+        registers.sort_by(|a: &Listed, b| a.name.cmp(&b.name));
+        Ok(registers)
+    }
+
+    // No code that can panic runs under the lock, so a poisoned one holds a valid map.
+    fn known(&self) -> MutexGuard<'_, HashMap<CorpusName, (String, Register)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn object_of(name: &CorpusName) -> String {
+    format!("{name}{REGISTER}")
+}
+
+fn name_of(object: &ObjectMeta) -> Option<CorpusName> {
+    object.location.filename()?.strip_suffix(REGISTER)?.parse().ok()
+}
+
+/// What tells a corpus from others of its name.
+fn incarnation(corpus: &CorpusSettings) -> String {
+    corpus.created_at.as_micros().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Chunking, EncoderIdentity, ShardIndex, Timestamp};
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStore, ObjectStoreExt};
+
+    use super::*;
+    use crate::registry::Registry;
+
+    fn settings(name: &str, created_at: i64) -> CorpusSettings {
+        CorpusSettings {
+            name: name.parse().unwrap(),
+            shards: 2,
+            chunking: Chunking::Sentences { max_tokens: 100 },
+            encoder: EncoderIdentity {
+                model: "m".to_owned(),
+                revision: "r".to_owned(),
+                dimension: 8,
+                max_tokens: 256,
+            },
+            created_at: Timestamp::from_micros(created_at),
+        }
+    }
+
+    async fn registry(store: &Arc<InMemory>) -> Registry {
+        let store = Arc::clone(store) as Arc<dyn ObjectStore>;
+        Registry::open_place(&Place::in_store(store, "data")).await.unwrap()
+    }
+
+    async fn objects(store: &InMemory) -> Vec<String> {
+        store.list(None).map_ok(|o| o.location.to_string()).try_collect().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_corpus_is_made_retired_deleted_and_made_anew_once_each() {
+        let store = Arc::new(InMemory::new());
+        let (a, b) = (registry(&store).await, registry(&store).await);
+        let name: CorpusName = "notes".parse().unwrap();
+        assert!(matches!(a.get(&name).await, Err(Error::CorpusNotFound(_))));
+        a.create(&settings("notes", 1)).await.unwrap();
+        b.create(&settings("a", 1)).await.unwrap();
+        assert!(matches!(b.create(&settings("notes", 2)).await, Err(Error::CorpusExists(_))));
+        assert_eq!(b.list().await.unwrap(), [settings("a", 1), settings("notes", 1)]);
+        b.retire(&name).await.unwrap();
+        assert!(matches!(a.retire(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(a.get(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(matches!(a.create(&settings("notes", 2)).await, Err(Error::CorpusExists(_))));
+        assert_eq!(a.list().await.unwrap(), [settings("a", 1)]);
+        assert_eq!(a.retired().await.unwrap()[0].0, settings("notes", 1));
+        a.delete(&name).await.unwrap();
+        assert!(matches!(b.delete(&name).await, Err(Error::CorpusNotFound(_))));
+        assert!(b.retired().await.unwrap().is_empty());
+        // Its objects may still be being removed, and must not be taken for those of the new one.
+        let error = b.create(&settings("notes", 1)).await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+        b.create(&settings("notes", 2)).await.unwrap();
+        assert_eq!(a.get(&name).await.unwrap(), settings("notes", 2));
+        assert_eq!(a.list().await.unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_an_interrupted_deletion_left_is_removed_on_open_and_nothing_else() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        let put = async |corpus: &CorpusSettings| {
+            let place = corpora.shard_place(corpus, ShardIndex(0));
+            place.put_mark("something", "test").await.unwrap();
+        };
+        for name in ["gone", "retired", "kept"] {
+            corpora.create(&settings(name, 1)).await.unwrap();
+            put(&settings(name, 1)).await;
+        }
+        corpora.retire(&"retired".parse().unwrap()).await.unwrap();
+        corpora.delete(&"gone".parse().unwrap()).await.unwrap();
+        assert_eq!(objects(&store).await.iter().filter(|o| o.contains("something")).count(), 2);
+        // An owner that had not closed its shard.
+        put(&settings("gone", 1)).await;
+        corpora.delete(&"kept".parse().unwrap()).await.unwrap();
+        corpora.create(&settings("kept", 2)).await.unwrap();
+        put(&settings("kept", 1)).await;
+        put(&settings("kept", 2)).await;
+        store.put(&"data/corpora/stray/1/x".into(), Bytes::new().into()).await.unwrap();
+        registry(&store).await;
+        let left = objects(&store).await.into_iter().filter(|name| !name.ends_with(".json"));
+        let expected = [
+            "data/corpora/kept/2/shard-0/something",
+            "data/corpora/retired/1/shard-0/something",
+            "data/corpora/stray/1/x",
+        ];
+        assert_eq!(left.collect::<Vec<_>>(), expected);
+    }
+
+    #[tokio::test]
+    async fn damaged_settings_are_data_loss() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        corpora.create(&settings("a", 1)).await.unwrap();
+        store.put(&"data/corpora/a.json".into(), Bytes::from("{").into()).await.unwrap();
+        assert!(matches!(corpora.list().await, Err(Error::Corrupt { .. })));
+        let error = corpora.get(&"a".parse().unwrap()).await.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+        assert!(corpora.retired().await.unwrap().is_empty());
+        registry(&store).await;
+    }
+}

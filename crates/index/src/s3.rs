@@ -1,0 +1,231 @@
+//! S3-compatible storage: how it is reached.
+//!
+//! Requests go through the HTTP client that the storage engine brings along anyway; the object store's
+//! own connection to it would bring a second one and a second library of cryptography.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AwsCredential, S3ConditionalPut};
+use object_store::client::{
+    ClientConfigKey, HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest,
+    HttpResponse, HttpService,
+};
+use object_store::{
+    BackoffConfig, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
+};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// How long a connection may take to be made.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long one request may take, its body and answer included; the engine writes and reads at most
+/// some 16 MiB at once.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a request that failed is not repeated any more.
+const RETRY_PATIENCE: Duration = Duration::from_secs(20);
+const MAX_RETRIES: usize = 5;
+/// First and longest pause before a request is repeated.
+const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// How S3-compatible storage is reached.
+///
+/// What is not set here is taken from the environment as other tools take it: `AWS_ENDPOINT_URL`,
+/// `AWS_REGION`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and the
+/// identities that a cloud gives its machines and pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObjectStoreSettings {
+    /// Address of the server, `https://host:port`. Without it that of AWS for the region.
+    pub endpoint: Option<String>,
+    /// Region; without it `us-east-1`, which servers other than AWS take for theirs.
+    pub region: Option<String>,
+    /// Name of the access key. Needs `secret_access_key`.
+    pub access_key_id: Option<String>,
+    /// The access key's secret. Better given by the environment than by a file.
+    pub secret_access_key: Option<Secret>,
+    /// Whether an endpoint that begins with `http://` may be used, over which everybody on the way can
+    /// read and change what is stored.
+    pub allow_http: bool,
+    /// Whether the bucket is part of the host's name; otherwise it is the first part of the path,
+    /// which every server understands.
+    pub virtual_hosted: bool,
+}
+
+/// A text that is shown nowhere.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub struct Secret(String);
+
+impl From<String> for Secret {
+    fn from(secret: String) -> Self {
+        Self(secret)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+impl ObjectStoreSettings {
+    /// What is wrong with them: the key at fault and the problem.
+    pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
+        if self.access_key_id.is_some() != self.secret_access_key.is_some() {
+            let problem = "expected `access_key_id` and `secret_access_key`, got only one of them";
+            return Some(("storage.s3.access_key_id", problem.to_owned()));
+        }
+        let endpoint = self.endpoint.as_deref()?;
+        let schemes: &[&str] = if self.allow_http { &["https", "http"] } else { &["https"] };
+        let is_good = url::Url::parse(endpoint)
+            .is_ok_and(|url| url.has_host() && schemes.contains(&url.scheme()));
+        let problem = || {
+            let hint = if self.allow_http { "" } else { " (or http:// with `allow_http`)" };
+            format!("expected https://host:port{hint}, got `{endpoint}`")
+        };
+        (!is_good).then(|| ("storage.s3.endpoint", problem()))
+    }
+
+    /// The bucket as a store. Reads files, for the certificates that the system trusts.
+    pub(crate) fn connect(&self, bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
+        let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint);
+        }
+        if let Some(region) = &self.region {
+            builder = builder.with_region(region);
+        }
+        if let (Some(key), Some(secret)) = (&self.access_key_id, &self.secret_access_key) {
+            // In place of all of the environment's, whose token would belong to another key.
+            let credential =
+                AwsCredential { key_id: key.clone(), secret_key: secret.0.clone(), token: None };
+            builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)));
+        }
+        let backoff = BackoffConfig {
+            init_backoff: RETRY_PAUSE.0,
+            max_backoff: RETRY_PAUSE.1,
+            ..BackoffConfig::default()
+        };
+        let retry =
+            RetryConfig { backoff, max_retries: MAX_RETRIES, retry_timeout: RETRY_PATIENCE };
+        if self.allow_http {
+            builder = builder.with_allow_http(true);
+        }
+        let store = builder
+            .with_virtual_hosted_style_request(self.virtual_hosted)
+            // All that the fence and the registry rest on.
+            .with_conditional_put(S3ConditionalPut::ETagMatch)
+            // One by one, as every server can.
+            .with_disable_bulk_delete(true)
+            .with_retry(retry)
+            .with_http_connector(Connector)
+            .build()?;
+        Ok(Arc::new(store))
+    }
+}
+
+/// Makes HTTP clients.
+#[derive(Debug)]
+struct Connector;
+
+impl HttpConnector for Connector {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        let allows_http = options
+            .get_config_value(&ClientConfigKey::AllowHttp)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT_PATIENCE)
+            .timeout(REQUEST_PATIENCE)
+            .https_only(!allows_http)
+            .redirect(reqwest::redirect::Policy::none())
+            // Ranges are of the bytes as they are stored.
+            .no_gzip()
+            .no_brotli()
+            .no_zstd()
+            .no_deflate()
+            .build()
+            .map_err(|error| object_store::Error::Generic { store: "S3", source: error.into() })?;
+        Ok(HttpClient::new(Client(client)))
+    }
+}
+
+#[derive(Debug)]
+struct Client(reqwest::Client);
+
+#[async_trait::async_trait]
+impl HttpService for Client {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let (parts, body) = request.into_parts();
+        let answered = self
+            .0
+            .request(parts.method, parts.uri.to_string())
+            .headers(parts.headers)
+            .body(reqwest::Body::wrap(body))
+            .send()
+            .await
+            .map_err(http_error)?;
+        let (status, headers) = (answered.status(), answered.headers().clone());
+        // Whole, so that an answer that breaks off is repeated as its request is.
+        let body = answered.bytes().await.map_err(http_error)?;
+        let mut response = HttpResponse::new(body.into());
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        Ok(response)
+    }
+}
+
+/// An error by what may be repeated after it, without the address, which may be signed.
+fn http_error(error: reqwest::Error) -> HttpError {
+    let kind = if error.is_timeout() {
+        HttpErrorKind::Timeout
+    } else if error.is_connect() {
+        HttpErrorKind::Connect
+    } else if error.is_builder() {
+        HttpErrorKind::Unknown
+    } else {
+        // The connection ended in the middle; whether the request was done is not known.
+        HttpErrorKind::Interrupted
+    };
+    HttpError::new(kind, error.without_url())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(endpoint: &str, allow_http: bool) -> ObjectStoreSettings {
+        let endpoint = Some(endpoint.to_owned());
+        ObjectStoreSettings { endpoint, allow_http, ..ObjectStoreSettings::default() }
+    }
+
+    #[test]
+    fn plain_http_has_to_be_allowed_and_keys_come_in_pairs() {
+        assert_eq!(ObjectStoreSettings::default().problem(), None);
+        for (endpoint, allow_http) in [("https://h:1", false), ("http://h:1", true)] {
+            assert_eq!(settings(endpoint, allow_http).problem(), None);
+        }
+        for (endpoint, allow_http) in [("http://h:1", false), ("h:1", true), ("ftp://h", true)] {
+            let (key, problem) = settings(endpoint, allow_http).problem().unwrap();
+            assert_eq!(key, "storage.s3.endpoint");
+            assert!(problem.contains(endpoint), "{problem}");
+        }
+        let half =
+            ObjectStoreSettings { access_key_id: Some("k".to_owned()), ..Default::default() };
+        assert_eq!(half.problem().unwrap().0, "storage.s3.access_key_id");
+    }
+
+    #[test]
+    fn the_secret_is_shown_nowhere() {
+        let secret = Some(Secret::from("hush".to_owned()));
+        let settings = ObjectStoreSettings { secret_access_key: secret, ..Default::default() };
+        assert!(!format!("{settings:?}").contains("hush"));
+        assert!(!serde_json::to_string(&settings).unwrap().contains("hush"));
+    }
+}

@@ -1,0 +1,288 @@
+//! The same on S3-compatible storage: the life of a shard, owners that race, and corpora that several
+//! make and delete.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Chunking, CorpusSettings, EncoderIdentity, ErrorKind, ShardIndex, Timestamp};
+use clew_index::{Error, Location, ObjectStoreSettings, Place, Registry, Shard, Takeover, Tuning};
+use clew_testkit::S3Server;
+use futures::TryStreamExt;
+use object_store::ObjectStoreExt;
+use tokio::sync::Barrier;
+
+use crate::fixture::{Search, derive, document, id, settings};
+
+const MARKER: &str = "zanzibarite";
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn location(server: &S3Server) -> Location {
+    let settings = ObjectStoreSettings {
+        endpoint: Some(server.endpoint()),
+        access_key_id: Some("test".to_owned()),
+        secret_access_key: Some("test-secret".to_owned().into()),
+        allow_http: true,
+        ..ObjectStoreSettings::default()
+    };
+    Location::try_new(&server.url(), &settings).unwrap()
+}
+
+async fn server() -> S3Server {
+    tokio::task::spawn_blocking(|| S3Server::start().unwrap()).await.unwrap()
+}
+
+fn corpus(name: &str, created_at: i64) -> CorpusSettings {
+    CorpusSettings {
+        name: name.parse().unwrap(),
+        shards: 1,
+        chunking: Chunking::Sentences { max_tokens: 100 },
+        encoder: EncoderIdentity {
+            model: "m".to_owned(),
+            revision: "r".to_owned(),
+            dimension: 16,
+            max_tokens: 256,
+        },
+        created_at: at(created_at),
+    }
+}
+
+/// A registry and the place of a shard of its only corpus.
+async fn made(server: &S3Server) -> (Registry, Place) {
+    let registry = Registry::open(&location(server)).await.unwrap();
+    let notes = corpus("notes", 1);
+    registry.create(&notes).await.unwrap();
+    let place = registry.shard_place(&notes, ShardIndex(0));
+    (registry, place)
+}
+
+async fn open(place: &Place, takeover: Takeover) -> clew_index::Result<Shard> {
+    let tuning = Tuning { index_rows: 4, vector_index_rows: 4, ..Tuning::default() };
+    Box::pin(Shard::open(place, settings(tuning), takeover)).await
+}
+
+fn by(owner: &str) -> Takeover {
+    Takeover::By(owner.to_owned())
+}
+
+async fn index_due(shard: &mut Shard) {
+    let reader = shard.reader();
+    let due = reader.due(at(i64::MAX), 100, &Default::default());
+    let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
+    let stored = reader.read_sources(&wanted).await.unwrap();
+    let derived = stored.into_iter().map(|one| derive(one.document, one.version)).collect();
+    shard.commit_derived(derived).await.unwrap();
+}
+
+/// Names of objects, and of those that hold `marker`.
+async fn objects(place: &Place, marker: &str) -> (Vec<String>, Vec<String>) {
+    let store = place.store().expect("a bucket");
+    let all: Vec<_> = store.list(None).try_collect().await.unwrap();
+    let (mut names, mut marked) = (Vec::new(), Vec::new());
+    for object in all {
+        let bytes = store.get(&object.location).await.unwrap().bytes().await.unwrap();
+        names.push(object.location.to_string());
+        if bytes.windows(marker.len()).any(|window| window == marker.as_bytes()) {
+            marked.push(object.location.to_string());
+        }
+    }
+    (names, marked)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_lives_on_s3_as_in_a_folder() {
+    let server = server().await;
+    let (registry, place) = made(&server).await;
+    let mut shard = open(&place, by("a")).await.unwrap();
+    let documents = (0..6).map(|i| document(&format!("d{i}"), &format!("plain text {i}")));
+    let secret = document("secret", &format!("the {MARKER} lies here\nand {MARKER} there"));
+    shard.accept(documents.chain([secret]).collect(), at(1)).await.unwrap();
+    index_due(&mut shard).await;
+    let plan = shard.maintenance_plan().await.unwrap();
+    shard.maintain(&plan, PATIENCE).await.unwrap();
+    shard.accept(vec![document("secret", &format!("another {MARKER}"))], at(2)).await.unwrap();
+    index_due(&mut shard).await;
+    let found = Search::new(MARKER).run(&shard.reader()).await;
+    assert_eq!(found.sparse.len(), 1);
+    assert!(!objects(&place, MARKER).await.1.is_empty());
+
+    let receipt = shard.forget(&[id("secret")]).await.unwrap().remove(0);
+    assert_eq!((receipt.versions, receipt.chunks), (1, 1));
+    drop(shard);
+    // The erasure is remembered.
+    let mut shard = open(&place, by("b")).await.unwrap();
+    assert!(shard.is_erasure_wanted());
+    assert!(Search::new(MARKER).run(&shard.reader()).await.sparse.is_empty());
+    shard.erase(PATIENCE).await.unwrap();
+    assert_eq!(objects(&place, MARKER).await.1, Vec::<String>::new());
+    let statistics = shard.statistics().await.unwrap();
+    assert!(statistics.tables().iter().all(|(_, table)| table.versions <= 2), "{statistics:?}");
+
+    let shard = open(&place, by("c")).await.unwrap();
+    assert!(!shard.is_erasure_wanted());
+    assert_eq!(shard.reader().counts().documents, 6);
+    let search = Search { limit: 50, ..Search::new("plain text") };
+    let found = search.run(&shard.reader()).await;
+    assert_eq!((found.dense.len(), found.sparse.len()), (6, 6));
+    drop(shard);
+
+    registry.delete(&"notes".parse().unwrap()).await.unwrap();
+    assert_eq!(objects(&place, MARKER).await.0, ["some/where/corpora/notes.json"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_owners_that_commit_at_the_same_time_one_wins() {
+    const ROUNDS: i64 = 30;
+    let server = server().await;
+    let (_registry, place) = made(&server).await;
+    drop(open(&place, Takeover::Uncontested).await.unwrap());
+    let mut winners = Vec::new();
+    for round in 0..ROUNDS {
+        let ready = Arc::new(Barrier::new(2));
+        let race = ["a", "b"].map(|who| {
+            let (place, ready) = (place.clone(), Arc::clone(&ready));
+            tokio::spawn(async move {
+                let mut shard = open(&place, Takeover::Uncontested).await.unwrap();
+                ready.wait().await;
+                let name = format!("d{round}-{who}");
+                match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
+                    Ok(_) => Some(name),
+                    Err(Error::LostRace { .. }) => None,
+                    Err(error) => panic!("{error:?}"),
+                }
+            })
+        });
+        let won: Vec<_> =
+            futures::future::try_join_all(race).await.unwrap().into_iter().flatten().collect();
+        assert_eq!(won.len(), 1, "round {round}: {won:?}");
+        winners.extend(won);
+    }
+    let shard = open(&place, Takeover::Uncontested).await.unwrap();
+    assert_eq!(shard.reader().counts().accepted, ROUNDS as u64);
+    for name in winners {
+        assert!(shard.reader().status(&id(&name)).is_some(), "{name} is lost");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_that_take_a_shard_over_one_has_it() {
+    let server = server().await;
+    let (_registry, place) = made(&server).await;
+    let mut acknowledged = Vec::new();
+    for round in 0..6 {
+        let ready = Arc::new(Barrier::new(2));
+        let race = ["a", "b"].map(|who| {
+            let (place, ready) = (place.clone(), Arc::clone(&ready));
+            tokio::spawn(async move {
+                let opened = open(&place, by(who)).await;
+                ready.wait().await;
+                let mut shard = match opened {
+                    Ok(shard) => shard,
+                    Err(Error::LostRace { .. }) => return None,
+                    Err(error) => panic!("{error:?}"),
+                };
+                let name = format!("d{round}-{who}");
+                match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
+                    Ok(_) => Some(name),
+                    Err(Error::LostRace { .. }) => None,
+                    Err(error) => panic!("{error:?}"),
+                }
+            })
+        });
+        let won: Vec<_> =
+            futures::future::try_join_all(race).await.unwrap().into_iter().flatten().collect();
+        assert_eq!(won.len(), 1, "round {round}: {won:?}");
+        acknowledged.extend(won);
+    }
+    let shard = open(&place, by("last")).await.unwrap();
+    assert_eq!(shard.reader().counts().accepted, acknowledged.len() as u64);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_owner_is_refused_whatever_it_does_and_nothing_of_it_is_seen() {
+    let server = server().await;
+    let (_registry, place) = made(&server).await;
+    let mut a = open(&place, by("a")).await.unwrap();
+    a.accept(vec![document("kept", "one\ntwo"), document("gone", MARKER)], at(1)).await.unwrap();
+    index_due(&mut a).await;
+    a.accept(vec![document("pending", "three")], at(2)).await.unwrap();
+    let version = a.reader().status(&id("pending")).unwrap().version;
+    assert!(a.reader().is_current().await.unwrap());
+    let mut b = open(&place, by("b")).await.unwrap();
+    assert!(!a.reader().is_current().await.unwrap());
+    b.forget(&[id("gone")]).await.unwrap();
+    b.erase(PATIENCE).await.unwrap();
+    let late = vec![derive(document("pending", "three"), version)];
+    let refused = [
+        a.accept(vec![document("late", "late")], at(3)).await.map(drop),
+        a.commit_derived(late).await.map(drop),
+        a.forget(&[id("kept")]).await.map(drop),
+        a.erase(PATIENCE).await,
+        a.reload().await,
+    ];
+    // Nothing is to be erased as far as it knows.
+    for (i, refused) in refused.into_iter().enumerate().filter(|(i, _)| *i != 3) {
+        assert!(matches!(refused, Err(Error::LostRace { .. })), "{i}: {refused:?}");
+    }
+    b.reload().await.unwrap();
+    assert_eq!((b.reader().counts().accepted, b.reader().counts().documents), (2, 1));
+    index_due(&mut b).await;
+    assert_eq!(b.reader().counts().documents, 2);
+    assert_eq!(objects(&place, MARKER).await.1, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_several_who_make_or_delete_a_corpus_one_succeeds() {
+    let server = server().await;
+    let location = location(&server);
+    let registries =
+        [Registry::open(&location).await.unwrap(), Registry::open(&location).await.unwrap()];
+    let name = corpus("a", 0).name;
+    for round in 0..10 {
+        let made = registries.clone().map(|registry| {
+            tokio::spawn(async move { registry.create(&corpus("a", round)).await.is_ok() })
+        });
+        let made = futures::future::try_join_all(made).await.unwrap();
+        assert_eq!(made.iter().filter(|&&made| made).count(), 1);
+        assert_eq!(registries[0].get(&name).await.unwrap(), corpus("a", round));
+        if round % 2 == 0 {
+            registries[1].retire(&name).await.unwrap();
+            assert!(registries[0].list().await.unwrap().is_empty());
+            assert_eq!(registries[0].retired().await.unwrap().len(), 1);
+        }
+        let deleted = registries.clone().map(|registry| {
+            let name = name.clone();
+            tokio::spawn(async move { registry.delete(&name).await.is_ok() })
+        });
+        let deleted = futures::future::try_join_all(deleted).await.unwrap();
+        assert_eq!(deleted.iter().filter(|&&deleted| deleted).count(), 1);
+        assert!(registries[0].list().await.unwrap().is_empty());
+        assert!(registries[0].retired().await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_gone_is_unavailable_and_no_loss() {
+    let server = server().await;
+    let (registry, place) = made(&server).await;
+    let mut shard = open(&place, by("a")).await.unwrap();
+    shard.accept(vec![document("a", "one")], at(1)).await.unwrap();
+    index_due(&mut shard).await;
+    shard.accept(vec![document("unread", "in no cache")], at(2)).await.unwrap();
+    drop(server);
+    let started = Instant::now();
+    let failed = [
+        shard.accept(vec![document("b", "two")], at(3)).await.map(drop).unwrap_err(),
+        shard.reader().get(&id("unread")).await.map(drop).unwrap_err(),
+        registry.list().await.map(drop).unwrap_err(),
+        open(&place, by("b")).await.map(drop).unwrap_err(),
+    ];
+    for (i, error) in failed.into_iter().enumerate() {
+        let error = clew_core::Error::from(error);
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{i}: {}", error.chain());
+    }
+    assert!(started.elapsed() < Duration::from_secs(240), "{:?}", started.elapsed());
+}
