@@ -4,8 +4,8 @@
 //! while faults are done to them, and knows what was acknowledged; at the end the cluster is held
 //! against what it knows. `tests/README.md` lists the faults.
 
-mod driver;
-mod processes;
+pub mod driver;
+pub mod processes;
 
 use std::time::{Duration, Instant};
 

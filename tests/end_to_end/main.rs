@@ -17,4 +17,5 @@ mod model_folder;
 mod python;
 mod refusals;
 mod replace;
+mod s3;
 mod words;
