@@ -1,11 +1,12 @@
-//! The laws of a shard, checked on real tables: in a temporary folder, and on an
-//! S3-compatible server.
+//! The laws of a shard, checked on real tables: in a temporary folder, on an S3-compatible server, and in
+//! a store that fails.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
 mod check;
 mod damage;
 mod erasure;
+mod faults;
 mod fixture;
 mod maintenance;
 mod ownership;
