@@ -34,6 +34,8 @@ pub(crate) enum Message {
     BatchEnded { documents: Vec<DocumentId>, stored: bool },
     /// A batch panicked: what is busy is no longer known.
     BatchPanicked,
+    /// What tells of commits panicked.
+    WakerPanicked,
 }
 
 /// What an indexer works with.
@@ -87,7 +89,13 @@ impl Actor for Indexer {
     ) -> Result<State, ActorProcessingErr> {
         let mut tasks = JoinSet::new();
         let (reader, clock) = (arguments.reader.clone(), Arc::clone(&arguments.clock));
-        tasks.spawn(wake_on_change(myself, reader, clock));
+        tasks.spawn(async move {
+            let waking = wake_on_change(myself.clone(), reader, clock);
+            if AssertUnwindSafe(waking).catch_unwind().await.is_err() {
+                // Nobody would look any more. Without an indexer there is no one to tell.
+                drop(myself.cast(Message::WakerPanicked));
+            }
+        });
         let deriver = Deriver {
             settings: arguments.settings,
             reader: arguments.reader,
@@ -131,6 +139,7 @@ impl Actor for Indexer {
                 }
             }
             Message::BatchPanicked => return Err("deriving a batch panicked".into()),
+            Message::WakerPanicked => return Err("the waker panicked".into()),
         }
         if !state.paused {
             state.start_batches(&myself);
