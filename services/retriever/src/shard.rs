@@ -352,3 +352,6 @@ fn stopped() -> Error {
         "the shard is shutting down; ask another node or retry later",
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,401 @@
+//! Whatever fails or panics on the way from an accepted document to one that is found: it is found once
+//! in the end, or set aside with its error, and the others go on.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use clew_core::{
+    Attributes, CandidateQuery, Chunking, Embedding, Filter, Grouping, MediaType, Priority,
+    SearchMode, Shard as _, Span, TextKind, Timestamp,
+};
+use clew_testkit::{Fault, FaultyStore};
+use futures::StreamExt;
+use object_store::memory::InMemory;
+use object_store::{ObjectStore, ObjectStoreExt};
+
+use super::*;
+
+const DIMENSION: u32 = 8;
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+/// In a text that cannot be derived.
+const POISON: &str = "poison";
+
+/// Where an encoder fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Point {
+    Cutting,
+    Embedding,
+}
+
+/// How it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    Panics,
+    /// With an error of the service, which is over soon.
+    Away,
+    /// With an error of the document.
+    Refuses,
+}
+
+/// An encoder that fails once when told so, and at each text with [`POISON`] where it is told so.
+#[derive(Debug)]
+struct FailingEncoder {
+    identity: EncoderIdentity,
+    once: Mutex<Option<(Point, Failing)>>,
+    at_poison: Option<(Point, Failing)>,
+}
+
+impl FailingEncoder {
+    fn new(at_poison: Option<(Point, Failing)>) -> Arc<Self> {
+        let identity = EncoderIdentity {
+            model: "failing".to_owned(),
+            revision: "1".to_owned(),
+            dimension: DIMENSION,
+            max_tokens: 64,
+        };
+        Arc::new(Self { identity, once: Mutex::default(), at_poison })
+    }
+
+    fn fail_once(&self, point: Point, failing: Failing) {
+        *self.once.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            Some((point, failing));
+    }
+
+    /// Whether it is to fail at `point` over `text`.
+    fn failing(&self, point: Point, text: &str) -> Option<Failing> {
+        let mut once = self.once.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let is_here = once.is_some_and(|(at, _)| at == point);
+        let now = is_here.then(|| once.take()).flatten();
+        drop(once);
+        let poisoned = self.at_poison.filter(|(at, _)| *at == point && text.contains(POISON));
+        now.or(poisoned).map(|(_, failing)| failing)
+    }
+}
+
+#[async_trait]
+impl Encoder for FailingEncoder {
+    fn identity(&self) -> &EncoderIdentity {
+        &self.identity
+    }
+
+    fn token_spans(&self, text: &str) -> Vec<Span> {
+        assert!(self.failing(Point::Cutting, text).is_none(), "told to panic while cutting");
+        let starts = text.split_whitespace().map(|word| (word.as_ptr().addr(), word.len()));
+        let begin = text.as_ptr().addr();
+        starts.map(|(at, len)| Span::new(at - begin, at - begin + len)).collect()
+    }
+
+    async fn embed(
+        &self,
+        texts: Vec<String>,
+        _kind: TextKind,
+        _priority: Priority,
+        _deadline: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
+        for text in &texts {
+            match self.failing(Point::Embedding, text) {
+                None => {}
+                Some(Failing::Panics) => panic!("told to panic while embedding"),
+                Some(Failing::Away) => {
+                    let kind = clew_core::ErrorKind::Unavailable;
+                    return Err(Error::new(kind, "AWAY", "the device is away"));
+                }
+                Some(Failing::Refuses) => return Err(Error::internal("the device chokes on it")),
+            }
+        }
+        let embed = |text: &String| {
+            let mut vector = [0.1; DIMENSION as usize];
+            for (i, byte) in text.bytes().enumerate() {
+                vector[i % DIMENSION as usize] += f32::from(byte);
+            }
+            let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+            let vector = vector.iter().map(|x| x / length).collect();
+            Embedding { vector, tokens: text.split_whitespace().count() as u32, truncated: false }
+        };
+        Ok(texts.iter().map(embed).collect())
+    }
+}
+
+/// A clock that runs many times as fast, so that documents are tried again soon, and that panics once
+/// when told so.
+#[derive(Debug)]
+struct FastClock {
+    started: Instant,
+    asked: AtomicUsize,
+    panics_at: AtomicI64,
+}
+
+const FASTER: i64 = 10_000;
+
+impl FastClock {
+    fn new() -> Arc<Self> {
+        let (asked, panics_at) = (AtomicUsize::new(0), AtomicI64::new(-1));
+        Arc::new(Self { started: Instant::now(), asked, panics_at })
+    }
+
+    /// Lets the `nth` question from now on end in a panic.
+    fn panic_at(&self, nth: usize) {
+        let nth = self.asked.load(Ordering::SeqCst) + nth;
+        self.panics_at.store(nth as i64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for FastClock {
+    fn now(&self) -> Timestamp {
+        let nth = self.asked.fetch_add(1, Ordering::SeqCst) as i64;
+        assert_ne!(nth, self.panics_at.load(Ordering::SeqCst), "told to panic at the clock");
+        Timestamp::from_micros(self.started.elapsed().as_micros() as i64 * FASTER + 1)
+    }
+}
+
+struct Bench {
+    store: FaultyStore,
+    encoder: Arc<FailingEncoder>,
+    clock: Arc<FastClock>,
+    shard: ShardHandle,
+}
+
+impl Bench {
+    /// A shard on a copy of `tables`.
+    async fn start(tables: &InMemory, at_poison: Option<(Point, Failing)>) -> Self {
+        let store = FaultyStore::new(Arc::new(tables.fork()));
+        let (encoder, clock) = (FailingEncoder::new(at_poison), FastClock::new());
+        let settings = CorpusSettings {
+            name: "notes".parse().unwrap(),
+            shards: 1,
+            chunking: Chunking::Sentences { max_tokens: 16 },
+            encoder: encoder.identity.clone(),
+            created_at: Timestamp::from_micros(0),
+        };
+        let line = ShardLine {
+            place: Place::in_store(Arc::new(store.clone()), "shard-0"),
+            shard: ShardIndex(0),
+            settings: Arc::new(settings),
+            encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            // Maintenance has its own tests; here it would count among the storage's operations.
+            config: RetrieverConfig { maintenance_interval_secs: 3600, ..Default::default() },
+            claim: Claim::Directory,
+        };
+        let shard = ShardHandle::start(line).await.unwrap();
+        // Behind that of the maintainer, after which nothing is done without a document.
+        shard.maintain(deadline()).await.unwrap();
+        Self { store, encoder, clock, shard }
+    }
+
+    /// Tables of a shard without documents.
+    async fn tables() -> InMemory {
+        let tables = Arc::new(InMemory::new());
+        let empty = Self::start(&InMemory::new(), None).await;
+        empty.stop().await;
+        for object in empty.store.list(None).collect::<Vec<_>>().await {
+            let path = object.unwrap().location;
+            let bytes = empty.store.get(&path).await.unwrap().bytes().await.unwrap();
+            tables.put(&path, bytes.into()).await.unwrap();
+        }
+        tables.fork()
+    }
+
+    async fn stop(&self) {
+        self.shard.stop(deadline()).await.unwrap();
+    }
+
+    /// Accepts a document, as often as it takes.
+    async fn accept(&self, name: &str, text: &str) {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let document = Document {
+                id: name.parse().unwrap(),
+                text: text.to_owned(),
+                media_type: MediaType::Plain,
+                title: String::new(),
+                attributes: Attributes::new(),
+                event_time: None,
+            };
+            let accepted = async { self.shard.accept(document, deadline()).await?.await };
+            match accepted.await {
+                Ok(_) => return,
+                Err(error) => assert!(Instant::now() < give_up, "{}", error.chain()),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until a document stands somewhere.
+    async fn until(&self, told: &str, is_so: impl Fn(&Counts) -> bool) -> Counts {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let counts = self.shard.counts(deadline()).await;
+            match &counts {
+                Ok(counts) if is_so(counts) => return *counts,
+                _ => assert!(Instant::now() < give_up, "{told}: {counts:?}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// How often each document's chunks are found.
+    async fn found(&self) -> BTreeMap<(String, u32), usize> {
+        let query = CandidateQuery {
+            text: "text".to_owned(),
+            vector: Some(vec![1.0; DIMENSION as usize]),
+            mode: SearchMode::Dense,
+            filter: Filter::default(),
+            grouping: Grouping::Chunks,
+            limit: 100,
+            exact: true,
+        };
+        let mut found = BTreeMap::new();
+        for hit in self.shard.candidates(&query, deadline()).await.unwrap().dense {
+            *found.entry((hit.document_id.to_string(), hit.ordinal)).or_default() += 1;
+        }
+        found
+    }
+
+    /// Every document is found once, also after a restart from the tables.
+    async fn assert_once(&self, told: &str) {
+        let expected: BTreeMap<_, _> =
+            NAMES.iter().map(|name| (((*name).to_owned(), 0), 1)).collect();
+        let counts = self.until(told, |counts| counts.documents == 4 && counts.pending == 0).await;
+        assert_eq!((counts.accepted, counts.chunks), (4, 4), "{told}: {counts:?}");
+        assert_eq!((counts.retrying, counts.set_aside), (0, 0), "{told}: {counts:?}");
+        assert_eq!(self.found().await, expected, "{told}");
+        self.stop().await;
+    }
+}
+
+fn deadline() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+fn text(name: &str) -> String {
+    format!("A short text of document {name}.")
+}
+
+/// Runs all of `cases`, some at a time; what panics in one fails the test.
+async fn all<C: Send + 'static, F: Future<Output = ()> + Send + 'static>(
+    cases: Vec<C>,
+    run: impl Fn(C) -> F,
+) {
+    let mut running =
+        futures::stream::iter(cases).map(|case| tokio::spawn(run(case))).buffer_unordered(8);
+    while let Some(ended) = running.next().await {
+        ended.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_of_the_storage_anywhere_delays_documents_and_does_no_more() {
+    let tables = Arc::new(Bench::tables().await);
+    let healthy = Bench::start(&tables, None).await;
+    let before = (healthy.store.changes(), healthy.store.reads());
+    for name in NAMES {
+        healthy.accept(name, &text(name)).await;
+    }
+    healthy.until("without faults", |counts| counts.documents == 4).await;
+    let changes = healthy.store.changes() - before.0;
+    let reads = healthy.store.reads() - before.1;
+    healthy.assert_once("without faults").await;
+    let mut cases = Vec::new();
+    for nth in 0..changes {
+        // The process lives on in these tests.
+        let faults = Fault::ALL.into_iter();
+        let faults = faults.filter(|fault| !matches!(fault, Fault::Crash | Fault::CrashAfter));
+        cases.extend(faults.map(|fault| (nth, Some(fault))));
+    }
+    cases.extend((0..reads).map(|nth| (nth, None)));
+    assert!(cases.len() > 30, "{} cases", cases.len());
+    all(cases, |(nth, fault)| {
+        let tables = Arc::clone(&tables);
+        async move {
+            let bench = Bench::start(&tables, None).await;
+            match fault {
+                Some(fault) => bench.store.plan(nth, fault),
+                None => bench.store.plan_read(nth),
+            }
+            for name in NAMES {
+                bench.accept(name, &text(name)).await;
+            }
+            bench.assert_once(&format!("{fault:?} at {nth}")).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_of_the_encoder_or_the_clock_delays_documents_and_does_no_more() {
+    let tables = Arc::new(Bench::tables().await);
+    let mut cases: Vec<_> = [
+        (Point::Cutting, Failing::Panics),
+        (Point::Embedding, Failing::Panics),
+        (Point::Embedding, Failing::Away),
+        (Point::Embedding, Failing::Refuses),
+    ]
+    .map(|(point, failing)| (Some((point, failing)), 0))
+    .into();
+    // By the clock it is decided what is due, and when to look again.
+    cases.extend((0..6).map(|nth| (None, nth)));
+    all(cases, |(at_encoder, at_clock)| {
+        let tables = Arc::clone(&tables);
+        async move {
+            let bench = Bench::start(&tables, None).await;
+            match at_encoder {
+                Some((point, failing)) => bench.encoder.fail_once(point, failing),
+                None => bench.clock.panic_at(at_clock),
+            }
+            for name in NAMES {
+                bench.accept(name, &text(name)).await;
+            }
+            bench.assert_once(&format!("{at_encoder:?}, clock at {at_clock}")).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_document_that_always_fails_is_set_aside_with_its_error_and_others_go_on() {
+    let tables = Arc::new(Bench::tables().await);
+    let cases = vec![
+        (Point::Cutting, Failing::Panics, clew_core::Stage::Chunking),
+        (Point::Embedding, Failing::Refuses, clew_core::Stage::Embedding),
+    ];
+    all(cases, |(point, failing, stage)| {
+        let tables = Arc::clone(&tables);
+        async move {
+            let told = format!("{point:?} {failing:?}");
+            let bench = Bench::start(&tables, Some((point, failing))).await;
+            bench.accept("bad", POISON).await;
+            let mut others = 0;
+            let give_up = Instant::now() + PATIENCE;
+            // Each new document makes the indexer look at the old one, too.
+            loop {
+                bench.accept(&format!("good-{others}"), &text("good")).await;
+                others += 1;
+                let all = |counts: &Counts| counts.documents == others;
+                let counts = bench.until(&told, all).await;
+                if counts.set_aside == 1 {
+                    break;
+                }
+                assert!(Instant::now() < give_up, "{told}: {counts:?}");
+            }
+            let (_, status) = bench
+                .shard
+                .document(&"bad".parse().unwrap(), deadline())
+                .await
+                .unwrap()
+                .expect("it is there");
+            let failure = status.failure.expect("a failure");
+            assert_eq!((failure.stage, failure.next_try), (stage, None), "{told}");
+            assert_eq!(failure.attempts, clew_index::Tuning::default().attempts, "{told}");
+            assert!(bench.found().await.keys().all(|(name, _)| name != "bad"), "{told}");
+            // A new version is tried.
+            bench.accept("bad", "It is well now.").await;
+            bench.until(&told, |counts| counts.documents == others + 1).await;
+            bench.stop().await;
+        }
+    })
+    .await;
+}
