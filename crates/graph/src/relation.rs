@@ -63,7 +63,7 @@ fn groups(passage: &str, named: &Named, mentions: &[(Span, usize)]) -> Vec<Group
             groups.push(alone);
             continue;
         };
-        let gap = passage[last.span.end..span.start].trim();
+        let gap = passage[last.span.end..span.start].trim_matches(is_markup);
         let lists = match gap {
             "," => true,
             "and" | "or" | "&" => true,
@@ -132,10 +132,15 @@ fn first_word(text: &str) -> String {
     text.split_whitespace().next().unwrap_or_default().to_lowercase()
 }
 
+/// White space, and the signs that Markdown sets around names.
+fn is_markup(c: char) -> bool {
+    c.is_whitespace() || "`*_".contains(c)
+}
+
 /// The words of a relation, on one line; `None` if there are too many or none that relates.
 fn words_between(gap: &str) -> Option<String> {
     let gap = ["'s", "’s", "'S", "’S"].iter().find_map(|end| gap.strip_prefix(end)).unwrap_or(gap);
-    let text = gap.trim_matches(|c: char| c.is_whitespace() || ",.'’-–".contains(c));
+    let text = gap.trim_matches(|c: char| is_markup(c) || ",.'’-–@".contains(c));
     // An article before the second entity is that one's.
     let bare = [" the", " a", " an"].iter().find_map(|article| text.strip_suffix(article));
     let text = bare.unwrap_or(text).trim_end();

@@ -117,6 +117,8 @@ fn relations_read_as_the_sentence_that_states_them() {
         ),
         ("Ada's friend Charles came.", &["Ada | friend | Charles"]),
         ("Anna, Boris and Carla came.", &[]),
+        ("We know `Encoder`, `Shard` and `Clock`.", &[]),
+        ("We know that `Anna` calls `Boris`.", &["Anna | calls | Boris"]),
         ("“Come, Anna!” said Boris.", &[]),
         ("We asked Anna, 'and she knows Boris.'", &[]),
     ] {
