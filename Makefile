@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test check bench cluster-bench proto
+.PHONY: help setup build demo cluster-demo test fault-test check bench cluster-bench proto
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -31,6 +31,10 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
 test: build $(PYTHON_PACKAGES) ## Run all tests
 	cargo test --workspace
+
+# As root on Linux: every process gets a host of its own.
+fault-test: build ## Hurt a cluster in all ways, at least three times each, and show what it felt
+	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
 
 # Quick checks first.
 check: setup $(PYTHON_PACKAGES) ## Check format, dependencies and lints

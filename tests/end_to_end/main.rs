@@ -7,10 +7,11 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 #![allow(clippy::print_stdout, reason = "a seed or a count in the output of a failed test")]
 
+#[path = "../shared/client.rs"]
 mod client;
-mod cluster;
 mod command_line;
 mod forget;
+#[path = "../shared/harness.rs"]
 mod harness;
 mod kill;
 mod model_folder;
@@ -18,4 +19,6 @@ mod python;
 mod refusals;
 mod replace;
 mod s3;
+#[allow(dead_code, reason = "shared with the tests of faults")]
+#[path = "../shared/words.rs"]
 mod words;

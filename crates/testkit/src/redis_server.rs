@@ -1,7 +1,7 @@
 //! A real Redis server of a test's own.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,41 +14,51 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Ports to try, since another process may take a free one before the server does.
 const ATTEMPTS: usize = 5;
 
-/// A `redis-server` on a port of the loopback interface that keeps nothing on disk. It is killed when
-/// dropped.
+/// A `redis-server` that keeps nothing on disk. It is killed when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
-    port: u16,
+    address: SocketAddr,
+    /// Command that runs the rest of its words as a command.
+    through: Vec<String>,
     child: Option<Child>,
 }
 
 impl RedisServer {
-    /// Starts a server and waits until it answers.
+    /// Starts a server on a free port of the loopback interface and waits until it answers.
     ///
     /// # Errors
     /// If there is no `redis-server`, which `make setup` installs, or it does not answer.
     pub fn start() -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
-            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-            let mut server = Self { port, child: None };
-            match server.run() {
-                Ok(()) => return Ok(server),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
-                Err(error) => failure = Some(error),
+            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+            match Self::start_at(address, &[]) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => failure = Some(error),
+                done => return done,
             }
         }
         Err(failure.unwrap_or_else(|| io::Error::other("no port is free")))
     }
 
-    /// Its port on 127.0.0.1, the same for as long as this value lives.
+    /// Starts a server at an address, by a command that runs the rest of its words as a command, such
+    /// as `ip netns exec NAME`, and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
+        let mut server = Self { address, through: through.to_vec(), child: None };
+        server.run()?;
+        Ok(server)
+    }
+
+    /// Its port, the same for as long as this value lives.
     pub fn port(&self) -> u16 {
-        self.port
+        self.address.port()
     }
 
     /// Its address, as configuration wants it.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://{}", self.address)
     }
 
     /// Kills it as `kill -9` does. Nothing that it held survives.
@@ -75,7 +85,7 @@ impl RedisServer {
     /// # Errors
     /// If it does not answer.
     pub fn command(&self, command: &str, end: &str) -> io::Result<String> {
-        ask(self.port, command, end)
+        ask(self.address, command, end)
     }
 
     /// Removes all keys.
@@ -105,8 +115,11 @@ impl RedisServer {
     }
 
     fn run(&mut self) -> io::Result<()> {
-        let child = Command::new("redis-server")
-            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+        let (address, port) = (self.address.ip().to_string(), self.address.port().to_string());
+        let mut words = self.through.iter().map(String::as_str).chain(["redis-server"]);
+        let child = Command::new(words.next().unwrap_or_default())
+            .args(words)
+            .args(["--port", &port, "--bind", &address, "--protected-mode", "no"])
             .args(["--save", "", "--appendonly", "no"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -127,7 +140,7 @@ impl RedisServer {
             if let Some(status) = child.try_wait()? {
                 break format!("redis-server ended with {status}");
             }
-            if ask(self.port, "INFO server", &ours).is_ok_and(|reply| reply.contains(&ours)) {
+            if ask(self.address, "INFO server", &ours).is_ok_and(|reply| reply.contains(&ours)) {
                 return Ok(());
             }
             if Instant::now() > give_up {
@@ -148,8 +161,8 @@ impl Drop for RedisServer {
 }
 
 /// Sends a command and reads until the reply holds `end`.
-fn ask(port: u16, command: &str, end: &str) -> io::Result<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+fn ask(address: SocketAddr, command: &str, end: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let (mut reply, mut buffer) = (String::new(), [0; 4096]);
@@ -200,9 +213,9 @@ mod tests {
         let server = RedisServer::start().unwrap();
         server.pause().unwrap();
         let (sent, answered) = std::sync::mpsc::channel();
-        let port = server.port();
+        let address = server.address;
         let asking = std::thread::spawn(move || {
-            let reply = ask(port, "PING", "\r\n");
+            let reply = ask(address, "PING", "\r\n");
             sent.send(()).ok();
             reply
         });

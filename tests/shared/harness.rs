@@ -17,6 +17,9 @@ pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Time between two looks at a condition that nothing announces.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
+/// Last lines of a server's log that a failed test shows.
+const LOG_TAIL: usize = 200;
+
 /// The folder of one test, with a model in it. Everything goes with it.
 pub struct Home {
     folder: TempDir,
@@ -24,7 +27,10 @@ pub struct Home {
 
 impl Home {
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap())
+    }
+
+    pub fn in_folder(folder: TempDir) -> Self {
         let home = Self { folder };
         std::fs::create_dir(home.model()).unwrap();
         clew_testkit::write_tiny_bert(&home.model(), 1).unwrap();
@@ -222,6 +228,11 @@ impl Server {
 
     /// Asks it to end (SIGTERM) and waits for that.
     pub fn terminate(mut self) -> ExitStatus {
+        self.end()
+    }
+
+    /// As [`Self::terminate`], with its log left to look at.
+    pub fn end(&mut self) -> ExitStatus {
         let told = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().unwrap();
         assert!(told.success());
         let ended = self.process.wait(Instant::now() + PATIENCE);
@@ -238,7 +249,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            println!("--- log of the server at {}\n{}---", self.endpoint, self.log.text());
+            let log = self.log.text();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n");
+            println!("--- log of the server at {}\n{tail}\n---", self.endpoint);
         }
     }
 }

@@ -5,14 +5,26 @@
 const LETTERS: [char; 14] = ['b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'm', 'p', 'q', 'v', 'w', 'z'];
 
 /// The word of a number; words of different kinds differ too.
-pub fn word(kind: char, mut number: usize) -> String {
+pub fn word(kind: char, number: usize) -> String {
+    spelled(kind, number, 4)
+}
+
+/// The word of a number with so many letters after its kind.
+pub fn spelled(kind: char, mut number: usize, letters: usize) -> String {
     let mut word = format!("x{kind}");
-    for _ in 0..4 {
+    for _ in 0..letters {
         word.push(LETTERS[number % LETTERS.len()]);
         number /= LETTERS.len();
     }
     assert_eq!(number, 0, "there are not so many words");
     word
+}
+
+/// The number of a word; `None` for what is none.
+pub fn number_of(word: &str) -> Option<usize> {
+    let digit = |letter| LETTERS.iter().position(|known| *known == letter);
+    let letters = word.chars().skip(2).collect::<Vec<_>>();
+    letters.into_iter().rev().try_fold(0, |sum, letter| Some(sum * LETTERS.len() + digit(letter)?))
 }
 
 /// A text of several chunks, every one of which carries each of `words`.

@@ -1,0 +1,206 @@
+//! The processes of a cluster, each on a host of its own.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::time::Duration;
+
+use clew_client::Client;
+use clew_testkit::{RedisServer, signal};
+
+use crate::disk::Disk;
+use crate::harness::{Home, Ran, Server, eventually};
+use crate::hosts::{Host, Network, run_name};
+
+/// The services and how many processes each has, in the order in which they start.
+pub const SERVICES: [(&str, usize); 4] =
+    [("encoder", 2), ("retriever", 3), ("generator", 1), ("gateway", 1)];
+
+/// The retriever whose disk can be full while that of the others is not.
+pub const ON_SMALL_DISK: &str = "retriever-2";
+
+/// How long a request may take in a cluster that is being hurt.
+pub const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a lease lasts.
+pub const LEASE: Duration = Duration::from_millis(1800);
+
+/// Short times, so that a test sees in seconds what takes a minute in production.
+const TIMES: [(&str, &str); 8] = [
+    ("CLEW_CLUSTER__HEARTBEAT_MS", "200"),
+    ("CLEW_CLUSTER__MEMBER_TTL_MS", "1200"),
+    ("CLEW_CLUSTER__LEASE_TTL_MS", "1800"),
+    ("CLEW_CLUSTER__LEASE_RENEW_MS", "400"),
+    ("CLEW_PEERS__KEEPALIVE_INTERVAL_MS", "300"),
+    ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "700"),
+    ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
+    ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "1500"),
+];
+
+const PORT: u16 = 7421;
+const REDIS_PORT: u16 = 6379;
+
+/// Ended processes whose logs a failed test shows.
+const ENDED: usize = 4;
+
+/// A cluster. Its fields go in the order in which they can: processes before hosts and disk.
+pub struct Cluster {
+    nodes: BTreeMap<String, Server>,
+    ended: Vec<Server>,
+    redis: RedisServer,
+    hosts: BTreeMap<String, Host>,
+    network: Network,
+    pub disk: Disk,
+    home: Home,
+}
+
+impl Cluster {
+    pub async fn start() -> Self {
+        let mut network = Network::new();
+        let folder = tempfile::Builder::new().prefix(&format!("{}-", run_name())).tempdir();
+        let home = Home::in_folder(folder.unwrap());
+        let disk = Disk::mount(&home.path("disk.img"), &home.data_dir());
+        let mut hosts = BTreeMap::new();
+        for name in node_names().into_iter().chain(["redis".to_owned()]) {
+            let host = network.add(&name);
+            hosts.insert(name, host);
+        }
+        let at = SocketAddr::from((hosts["redis"].address, REDIS_PORT));
+        let redis = RedisServer::start_at(at, &hosts["redis"].through()).unwrap();
+        let (nodes, ended) = (BTreeMap::new(), Vec::new());
+        let mut cluster = Self { nodes, ended, redis, hosts, network, disk, home };
+        for name in node_names() {
+            cluster.start_again(&name).await;
+        }
+        cluster
+    }
+
+    /// Starts a node that does not run, and waits until it serves.
+    pub async fn start_again(&mut self, name: &str) {
+        let command = self.command(name);
+        let server = tokio::task::spawn_blocking(move || Server::start(command)).await.unwrap();
+        self.nodes.insert(name.to_owned(), server);
+    }
+
+    fn command(&self, name: &str) -> Command {
+        let role = name.split('-').next().unwrap();
+        let mut command = self.home.clew();
+        command.args(["serve", "--roles", role, "--listen", &self.address(name)]);
+        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
+        command.env("CLEW_CLUSTER__REDIS", self.redis.url());
+        command.env("CLEW_CLUSTER__NODE_ID", name);
+        command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
+        command.envs(TIMES);
+        let mut through = self.hosts[name].through();
+        if name == ON_SMALL_DISK {
+            through.extend(Disk::ordinary_user());
+        }
+        run_through(&through, &command)
+    }
+
+    fn address(&self, name: &str) -> String {
+        format!("{}:{PORT}", self.hosts[name].address)
+    }
+
+    pub fn redis(&mut self) -> &mut RedisServer {
+        &mut self.redis
+    }
+
+    /// Ends a node without any warning.
+    pub fn kill(&mut self, name: &str) {
+        let mut node = self.nodes.remove(name).expect("a node that runs");
+        node.kill();
+        self.note_end(node);
+    }
+
+    /// Stops a node where it is, or lets it go on.
+    pub fn signal(&self, name: &str, what: &str) {
+        signal(self.nodes[name].id(), what).unwrap();
+    }
+
+    /// Has a node end by itself and starts it again.
+    pub async fn restart_gracefully(&mut self, name: &str) {
+        let mut node = self.nodes.remove(name).expect("a node that runs");
+        let ended = tokio::task::spawn_blocking(move || {
+            let status = node.end();
+            (node, status)
+        });
+        let (node, status) = ended.await.unwrap();
+        assert!(status.success(), "{name} ended with {status}:\n{}", node.log());
+        self.note_end(node);
+        self.start_again(name).await;
+    }
+
+    fn note_end(&mut self, node: Server) {
+        if self.ended.len() == ENDED {
+            self.ended.remove(0);
+        }
+        self.ended.push(node);
+    }
+
+    /// Loses all that goes from one host to another.
+    pub fn cut(&self, from: &str, to: &str) {
+        self.hosts[to].turn_deaf_to(&self.hosts[from]);
+    }
+
+    /// Undoes every cut.
+    pub fn heal_network(&self) {
+        self.network.heal();
+    }
+
+    /// Where clients reach the cluster, also while the gateway does not run.
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.address("gateway-0"))
+    }
+
+    pub async fn client(&self) -> Client {
+        let endpoint = self.endpoint();
+        let connect = async || Client::connect(&endpoint, REQUEST_PATIENCE).await.ok();
+        eventually("the gateway answers", connect).await
+    }
+
+    /// Runs `clew` against the gateway.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        self.home.run_at(&self.nodes["gateway-0"], arguments)
+    }
+
+    /// Ends all nodes; each has to do so by itself. What is on the disk stays.
+    pub fn stop(&mut self) {
+        // Those that others work with last.
+        for name in node_names().iter().rev() {
+            let Some(mut node) = self.nodes.remove(name) else { continue };
+            let status = node.end();
+            assert!(status.success(), "{name} ended with {status}:\n{}", node.log());
+        }
+    }
+
+    /// What the cluster keeps its data in.
+    pub fn home(&self) -> &Home {
+        &self.home
+    }
+}
+
+/// The names of all nodes, in the order in which they start.
+pub fn node_names() -> Vec<String> {
+    let names = |(role, count)| (0..count).map(move |number| format!("{role}-{number}"));
+    SERVICES.into_iter().flat_map(names).collect()
+}
+
+/// The names of the processes of one service.
+pub fn processes_of(service: &str) -> Vec<String> {
+    node_names().into_iter().filter(|name| name.starts_with(service)).collect()
+}
+
+/// `command`, run by a command that runs the rest of its words as a command.
+fn run_through(through: &[String], command: &Command) -> Command {
+    let mut whole = Command::new(&through[0]);
+    whole.args(&through[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => whole.env(name, value),
+            None => whole.env_remove(name),
+        };
+    }
+    whole.current_dir(command.get_current_dir().expect("the test's folder"));
+    whole
+}

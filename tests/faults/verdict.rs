@@ -1,0 +1,158 @@
+//! Holds a cluster against what clients know.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_client::Client;
+use clew_core::{CorpusName, Query, SearchMode};
+use clew_proto::cluster::v1::TreeNode;
+use clew_proto::ingest::v1::DocumentStage;
+
+use crate::client::{
+    assert_whole, by_words, chunks, counts, exhaustive, id, idle, search, states, text_of,
+};
+use crate::cluster::{Cluster, node_names};
+use crate::harness::{eventually, files_below};
+use crate::ledger::{
+    Ledger, SHARDS, lasting_documents, lasting_word, text, version_in, version_word,
+};
+use crate::words::number_of;
+
+/// Best passages among which a document has to be to count as recalled.
+const TOP: usize = 5;
+
+/// What a fixed set of queries finds.
+#[derive(Debug, PartialEq)]
+pub struct Recall {
+    /// Queries with their document among the best passages, by mode.
+    recalled: BTreeMap<String, usize>,
+    /// The lasting documents in the order of their likeness to a question.
+    ranked: Vec<String>,
+}
+
+impl Recall {
+    pub async fn measure(client: &Client, corpus: &CorpusName) -> Self {
+        let lasting: Vec<_> = lasting_documents().map(|(name, _)| id(&name)).collect();
+        let mut recalled = BTreeMap::new();
+        for mode in [SearchMode::Dense, SearchMode::Sparse, SearchMode::Hybrid] {
+            let mut count = 0;
+            for (number, document) in lasting.iter().enumerate() {
+                let text = format!("the old house by the river is {}", lasting_word(number));
+                let mut query = Query { mode, ..Query::new(text, TOP) };
+                query.filter.documents.clone_from(&lasting);
+                let found = search(client, corpus, query).await;
+                count +=
+                    usize::from(found.iter().any(|item| item.document_id == document.as_str()));
+            }
+            recalled.insert(format!("{mode:?}"), count);
+        }
+        assert_eq!(recalled["Sparse"], lasting.len(), "a word that no other document has");
+        let mut query = exhaustive("a letter for a friend was lost");
+        query.filter.documents = lasting;
+        let ranked = search(client, corpus, query).await;
+        let ranked = ranked.into_iter().map(|item| item.chunk_id).collect();
+        Self { recalled, ranked }
+    }
+}
+
+/// Waits until nothing is under way any more, and fails unless the cluster holds what it has to, and
+/// nothing else.
+pub async fn assert_kept(cluster: &Cluster, corpus: &CorpusName, ledger: &Ledger, before: &Recall) {
+    let client = cluster.client().await;
+    idle(&client, corpus).await;
+    assert_documents(&client, corpus, ledger).await;
+    assert_eq!(Recall::measure(&client, corpus).await, *before, "recall changed");
+    assert_healed(cluster, &client).await;
+}
+
+/// Every document once, whole, indexed and found, in a version that it may have; every forgotten one
+/// absent.
+async fn assert_documents(client: &Client, corpus: &CorpusName, ledger: &Ledger) {
+    let states = states(client, corpus).await;
+    let counts = counts(client, corpus).await;
+    let listed = states.len() as u64;
+    assert_eq!((counts.documents, counts.indexed_documents), (listed, listed), "{counts:?}");
+    let ids: Vec<_> = states.keys().map(|name| id(name)).collect();
+    let shown = chunks(client, corpus, &ids).await;
+    let mut expected: BTreeMap<String, String> = lasting_documents().collect();
+    for (name, known) in &ledger.documents {
+        if !states.contains_key(name) {
+            assert!(known.possible.contains(&None), "{name} is lost: {known:?}");
+            continue;
+        }
+        let stored = text_of(client, corpus, &id(name)).await;
+        let version = version_in(&stored).unwrap_or_else(|| panic!("{name} is {stored:?}"));
+        assert!(known.possible.contains(&Some(version)), "{name} is {version}: {known:?}");
+        let found = by_words(client, corpus, &version_word(version)).await;
+        assert!(found.iter().all(|item| item.document_id == *name), "{found:#?}");
+        assert_eq!(found.len(), shown[name].len(), "{name} is found in part");
+        expected.insert(name.clone(), text(name, version));
+        for other in known.possible.iter().flatten().filter(|other| **other != version) {
+            let word = version_word(*other);
+            assert!(by_words(client, corpus, &word).await.is_empty(), "{word} is found");
+        }
+    }
+    for (name, known) in ledger.documents.iter().filter(|(name, _)| !states.contains_key(*name)) {
+        assert!(!shown.contains_key(name), "a part of {name} is found: {known:?}");
+    }
+    let names: BTreeSet<&String> = states.keys().collect();
+    assert_eq!(
+        names,
+        expected.keys().collect::<BTreeSet<_>>(),
+        "documents that nobody sent, or some are lost"
+    );
+    for (name, text) in &expected {
+        let state = &states[name];
+        assert_eq!(text_of(client, corpus, &id(name)).await, *text, "{name}");
+        assert_eq!(state.stage(), DocumentStage::Indexed, "{state:?}");
+        assert_eq!(assert_whole(text, &shown[name]), state.version, "{name}");
+        assert_eq!(state.version, state.live_version, "{name}");
+        assert_eq!(state.chunks as usize, shown[name].len(), "{name}");
+    }
+}
+
+/// All nodes are there, every shard is where it belongs, and every credit was given back.
+async fn assert_healed(cluster: &Cluster, client: &Client) {
+    eventually("every shard is where it belongs", async || {
+        let topology = client.topology().await.ok()?;
+        let are_placed = topology.shards.iter().all(|shard| shard.owner == shard.placed_on);
+        let are_there = topology.members.len() == node_names().len();
+        (are_placed && are_there && topology.shards.len() == SHARDS as usize).then_some(())
+    })
+    .await;
+    eventually("every credit is given back", async || {
+        let tree = client.cluster_tree().await.ok()?;
+        (tree.silent.is_empty() && tree.nodes.iter().all(is_idle)).then_some(())
+    })
+    .await;
+    let tree = cluster.run(&["cluster", "tree"]);
+    assert_eq!(tree.code, Some(0), "{tree:?}");
+    for name in node_names() {
+        assert!(tree.stdout.contains(&name), "no {name} in\n{}", tree.stdout);
+    }
+}
+
+/// Whether nothing waits or is worked on in a part of a tree.
+fn is_idle(tree: &TreeNode) -> bool {
+    tree.queued == 0 && tree.children.iter().all(is_idle)
+}
+
+/// Fails if a forgotten text is in a file of a cluster that has ended.
+pub fn assert_erased(cluster: &Cluster, ledger: &Ledger) {
+    let mut versions: BTreeMap<usize, String> = BTreeMap::new();
+    for (path, content) in files_below(&cluster.home().data_dir()) {
+        let text = String::from_utf8_lossy(&content);
+        let length = version_word(0).len();
+        for (at, _) in text.match_indices("xv") {
+            if let Some(version) = text.get(at..at + length).and_then(number_of) {
+                versions.insert(version, path.display().to_string());
+            }
+        }
+    }
+    assert!(!versions.is_empty(), "a scan that finds nothing proves nothing");
+    for (name, known) in &ledger.documents {
+        for (version, path) in versions.iter().filter(|(version, _)| **version < known.erased_below)
+        {
+            assert!(!ledger.is_version_of(*version, name), "{version} of {name} is in {path}");
+        }
+    }
+}
