@@ -23,18 +23,19 @@ pub const ON_SMALL_DISK: &str = "retriever-2";
 pub const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long a lease lasts.
-pub const LEASE: Duration = Duration::from_millis(1800);
+pub const LEASE: Duration = Duration::from_millis(3000);
 
-/// Short times, so that a test sees in seconds what takes a minute in production.
+/// Short times, so that a test sees in seconds what takes a minute in production, and long enough for
+/// ten processes on two cores.
 const TIMES: [(&str, &str); 8] = [
-    ("CLEW_CLUSTER__HEARTBEAT_MS", "200"),
-    ("CLEW_CLUSTER__MEMBER_TTL_MS", "1200"),
-    ("CLEW_CLUSTER__LEASE_TTL_MS", "1800"),
-    ("CLEW_CLUSTER__LEASE_RENEW_MS", "400"),
-    ("CLEW_PEERS__KEEPALIVE_INTERVAL_MS", "300"),
-    ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "700"),
+    ("CLEW_CLUSTER__HEARTBEAT_MS", "300"),
+    ("CLEW_CLUSTER__MEMBER_TTL_MS", "2000"),
+    ("CLEW_CLUSTER__LEASE_TTL_MS", "3000"),
+    ("CLEW_CLUSTER__LEASE_RENEW_MS", "600"),
+    ("CLEW_PEERS__KEEPALIVE_INTERVAL_MS", "500"),
+    ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "1000"),
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
-    ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "1500"),
+    ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "2000"),
 ];
 
 const PORT: u16 = 7421;

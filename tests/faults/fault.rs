@@ -84,14 +84,14 @@ impl Fault {
                 let name = one_of(&processes_of(service), random);
                 cluster.kill(&name);
                 // Sometimes back before its leases end, sometimes after others took over.
-                pause(random, 0.3..3.0).await;
+                pause(random, 0.3..5.0).await;
                 cluster.start_again(&name).await;
                 name
             }
             Self::StopOwner => {
                 let name = one_of(&owners(cluster).await, random);
                 cluster.signal(&name, "STOP");
-                pause(random, LEASE.as_secs_f64() * 1.4..LEASE.as_secs_f64() * 2.5).await;
+                pause(random, LEASE.as_secs_f64() * 1.2..LEASE.as_secs_f64() * 2.0).await;
                 cluster.signal(&name, "CONT");
                 name
             }
@@ -130,7 +130,7 @@ impl Fault {
             Self::EmptyRedis => {
                 cluster.redis().kill().unwrap();
                 // Sometimes shorter than its leases last, sometimes longer.
-                pause(random, 0.3..3.0).await;
+                pause(random, 0.3..5.0).await;
                 cluster.redis().restart_empty().unwrap();
                 "redis".to_owned()
             }
@@ -160,7 +160,7 @@ impl Fault {
 /// Undoes cuts after a while.
 async fn heal_later(name: String, cluster: &Cluster, random: &mut Rng) -> String {
     // Longer than it takes to notice, and on average longer than leases last.
-    pause(random, 1.5..4.0).await;
+    pause(random, 2.0..6.0).await;
     cluster.heal_network();
     name
 }

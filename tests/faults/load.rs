@@ -21,8 +21,8 @@ use crate::ledger::{EVERYWHERE, Ledger, SHARDS, text, version_in, written_docume
 const PAUSE: Duration = Duration::from_millis(40);
 /// Most documents of one stream.
 const STREAM: usize = 5;
-/// A request that takes longer is not as it should be: many times what it takes without a fault.
-const LATE: Duration = Duration::from_secs(1);
+/// A request that takes longer counts as disturbed: many times what it takes without a fault.
+const LATE: Duration = Duration::from_secs(2);
 /// How long all may take to go on after a fault was healed.
 const HEALING: Duration = Duration::from_secs(90);
 /// Of 256 things that a writer does, how many are forgetting.
@@ -156,11 +156,11 @@ impl Load {
 }
 
 impl Seen {
-    /// The clients of which no request that began after `healed` was as it should be yet.
+    /// The clients of which no request that began after `healed` did what was asked yet.
     fn waiting(&self, healed: Instant) -> Vec<Lane> {
         let is_fine = |lane: &Lane| {
             let mut since = self.requests.iter().filter(|r| r.lane == *lane && r.began >= healed);
-            since.any(|request| !request.is_disturbed())
+            since.any(|request| request.is_done)
         };
         let mut lanes: Vec<Lane> = (0..SHARDS).map(Lane::Writes).chain([Lane::Searches]).collect();
         lanes.retain(|lane| !is_fine(lane));

@@ -12,7 +12,7 @@ use clew_proto::ingest::v1::{Accepted, DocumentStage, DocumentState, Refused, in
 use clew_proto::query::v1::Evidence;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, eventually};
 
 /// Tokens of a chunk: the tiny model reads 64, and short chunks make many of a short text.
 pub const CHUNK_TOKENS: u32 = 48;
@@ -122,10 +122,13 @@ pub fn query(text: &str, mode: SearchMode) -> Query {
     Query { mode, ..Query::new(text, MOST_RESULTS) }
 }
 
+/// What a search finds. In a cluster on a busy machine a shard may be late: then it is asked again.
 pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<Evidence> {
-    let found = client.search(corpus, query).await.unwrap();
-    assert_eq!(found.shards_missing, Vec::<u32>::new());
-    found.evidence
+    eventually("no shard is missing", async || {
+        let found = client.search(corpus, query.clone()).await.unwrap();
+        found.shards_missing.is_empty().then_some(found.evidence)
+    })
+    .await
 }
 
 /// Everything a search by words finds.
