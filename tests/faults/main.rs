@@ -52,7 +52,7 @@ async fn whatever_happens_to_machines_nothing_acknowledged_is_lost_and_nothing_f
     let before = Recall::measure(&client, &notes).await;
     drop(client);
     let mut load = Load::start(cluster.endpoint(), notes.clone(), &mut random);
-    // Without a fault first: who is slow by themselves are not slowed down by faults.
+    // All goes well before anything is done to it.
     load.recovered(Instant::now(), Instant::now()).await;
     let mut report = Report::new();
     for fault in faults(&mut random) {

@@ -18,10 +18,10 @@ use crate::ledger::{
 use crate::words::number_of;
 
 /// Best passages among which a document has to be to count as recalled.
-const TOP: usize = 5;
+const TOP: usize = 10;
 
 /// What a fixed set of queries finds.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub struct Recall {
     /// Queries with their document among the best passages, by mode.
     recalled: BTreeMap<String, usize>,
@@ -52,6 +52,15 @@ impl Recall {
         let ranked = ranked.into_iter().map(|item| item.chunk_id).collect();
         Self { recalled, ranked }
     }
+
+    /// Fails if less is found than `before`. By words more may be: what the other documents hold counts
+    /// in the scores of words, and these documents change.
+    fn assert_not_below(&self, before: &Self) {
+        assert_eq!(self.ranked, before.ranked, "the ranking by likeness changed");
+        for (mode, count) in &before.recalled {
+            assert!(self.recalled[mode] >= *count, "{mode}: {self:?} after {before:?}");
+        }
+    }
 }
 
 /// Waits until nothing is under way any more, and fails unless the cluster holds what it has to, and
@@ -60,7 +69,7 @@ pub async fn assert_kept(cluster: &Cluster, corpus: &CorpusName, ledger: &Ledger
     let client = cluster.client().await;
     idle(&client, corpus).await;
     assert_documents(&client, corpus, ledger).await;
-    assert_eq!(Recall::measure(&client, corpus).await, *before, "recall changed");
+    Recall::measure(&client, corpus).await.assert_not_below(before);
     assert_healed(cluster, &client).await;
 }
 
