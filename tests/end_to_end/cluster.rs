@@ -4,7 +4,7 @@
 pub mod driver;
 pub mod processes;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
 

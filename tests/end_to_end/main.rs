@@ -9,6 +9,7 @@
 
 #[path = "../shared/client.rs"]
 mod client;
+mod cluster;
 mod command_line;
 mod forget;
 #[path = "../shared/harness.rs"]

@@ -13,8 +13,8 @@ use crate::harness::{Home, Ran, Server, eventually};
 use crate::hosts::{Host, Network, run_name};
 
 /// The services and how many processes each has, in the order in which they start.
-pub const SERVICES: [(&str, usize); 4] =
-    [("encoder", 2), ("retriever", 3), ("generator", 1), ("gateway", 1)];
+pub const SERVICES: [(&str, usize); 5] =
+    [("encoder", 2), ("retriever", 3), ("generator", 1), ("graph-builder", 1), ("gateway", 1)];
 
 /// The retriever whose disk can be full while that of the others is not.
 pub const ON_SMALL_DISK: &str = "retriever-2";
@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     fn command(&self, name: &str) -> Command {
-        let role = name.split('-').next().unwrap();
+        let (role, _number) = name.rsplit_once('-').unwrap();
         let mut command = self.home.clew();
         command.args(["serve", "--roles", role, "--listen", &self.address(name)]);
         command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
@@ -173,6 +173,11 @@ impl Cluster {
             let status = node.end();
             assert!(status.success(), "{name} ended with {status}:\n{}", node.log());
         }
+    }
+
+    /// The process of a node.
+    pub fn process(&self, name: &str) -> u32 {
+        self.nodes[name].id()
     }
 
     /// What the cluster keeps its data in.

@@ -14,6 +14,7 @@ mod client;
 mod cluster;
 mod disk;
 mod fault;
+mod flood;
 #[allow(dead_code, reason = "shared with the other tests of the whole")]
 #[path = "../shared/harness.rs"]
 mod harness;

@@ -71,6 +71,8 @@ pub async fn assert_kept(cluster: &Cluster, corpus: &CorpusName, ledger: &Ledger
     assert_documents(&client, corpus, ledger).await;
     Recall::measure(&client, corpus).await.assert_not_below(before);
     assert_healed(cluster, &client).await;
+    let checked = cluster.run(&["check"]);
+    assert_eq!(checked.code, Some(0), "what is stored is not as promised: {checked:?}");
 }
 
 /// Every document once, whole, indexed and found, in a version that it may have; every forgotten one

@@ -12,7 +12,7 @@ use clew_proto::ingest::v1::{Accepted, DocumentStage, DocumentState, Refused, in
 use clew_proto::query::v1::Evidence;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::harness::{PATIENCE, eventually};
+use crate::harness::PATIENCE;
 
 /// Tokens of a chunk: the tiny model reads 64, and short chunks make many of a short text.
 pub const CHUNK_TOKENS: u32 = 48;
@@ -124,11 +124,13 @@ pub fn query(text: &str, mode: SearchMode) -> Query {
 
 /// What a search finds. In a cluster on a busy machine a shard may be late: then it is asked again.
 pub async fn search(client: &Client, corpus: &CorpusName, query: Query) -> Vec<Evidence> {
-    eventually("no shard is missing", async || {
+    for _ in 0..20 {
         let found = client.search(corpus, query.clone()).await.unwrap();
-        found.shards_missing.is_empty().then_some(found.evidence)
-    })
-    .await
+        if found.shards_missing.is_empty() {
+            return found.evidence;
+        }
+    }
+    panic!("shards are missing again and again");
 }
 
 /// Everything a search by words finds.

@@ -130,6 +130,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "DISK_FULL",
         "DATA_LOSS",
         "DATA_DIRECTORY_IN_USE",
+        "DATA_DIRECTORY_TAKEN",
         "TABLE_MISMATCH",
         "ENCODER_MISMATCH",
         "BROKEN_MODEL",
@@ -141,6 +142,9 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "DOCUMENT_REPLACED",
         "NO_MEMBER",
         "NO_PEER",
+        "NO_RETRIEVER",
+        "FOREIGN_LEASE",
+        "REDIS_UNAVAILABLE",
         "PEER_LOST",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")

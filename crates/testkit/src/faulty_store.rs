@@ -284,7 +284,8 @@ mod tests {
         let store = FaultyStore::new(Arc::new(InMemory::new()));
         assert!(put(&store, "a").await);
         store.plan_read(1);
-        let reads = [0, 1, 2].map(|_| store.get(&"a".into()));
+        let path = Path::from("a");
+        let reads = [0, 1, 2].map(|_| store.get(&path));
         let read = futures::future::join_all(reads).await;
         assert_eq!(read.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
         assert_eq!(store.reads(), 3);

@@ -77,10 +77,6 @@ impl Cluster {
         command
     }
 
-    pub fn redis(&mut self) -> &mut RedisServer {
-        &mut self.redis
-    }
-
     /// Ends a node without any warning.
     pub fn kill(&mut self, name: &str) {
         println!("kill {name}");
@@ -92,19 +88,6 @@ impl Cluster {
     pub fn signal(&self, name: &str, what: &str) {
         println!("{what} {name}");
         signal(self.nodes[name].id(), what).unwrap();
-    }
-
-    /// Has a node end by itself and starts it again.
-    pub async fn restart_gracefully(&mut self, name: &str) {
-        println!("restart {name}");
-        let node = self.nodes.remove(name).expect("a node that runs");
-        let log = tokio::task::spawn_blocking(move || {
-            let log = node.log();
-            assert!(node.terminate().success(), "{log}");
-            log
-        });
-        log.await.unwrap();
-        self.start_again(name).await;
     }
 
     pub fn gateway(&self) -> &Server {

@@ -71,6 +71,10 @@ impl Connection {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
                 stream.set_nodelay(true)?;
+                // When a connection is given up, so is what the other end has not received of it.
+                // Otherwise the kernel delivers it once the network heals, and an old write comes
+                // after newer ones that went another way.
+                stream.set_zero_linger()?;
                 Ok::<_, io::Error>(TokioIo::new(Socket { stream, _alive: alive }))
             }
         });

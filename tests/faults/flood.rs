@@ -1,0 +1,124 @@
+//! Many producers at one shard that cannot keep up: each of them waits or is told to come again, and the
+//! gateway between them holds no more than it may.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use clew_client::Client;
+use clew_core::{CorpusName, Document};
+use clew_proto::ingest::v1::ingest_response::Result as Outcome;
+use futures::StreamExt;
+
+use crate::ONE_AT_A_TIME;
+use crate::client::{counts, create_in_shards, document};
+use crate::cluster::{Cluster, REQUEST_PATIENCE};
+use crate::harness::eventually;
+use crate::words::text_with;
+
+const PRODUCERS: usize = 200;
+const FLOOD: Duration = Duration::from_secs(12);
+/// About the length of a text.
+const TEXT_BYTES: usize = 64 << 10;
+/// The most memory that the gateway may come to hold: what it holds of documents (64 MiB), what its
+/// connections buffer, and itself.
+const BOUND_MIB: u64 = 512;
+/// Of each turn, how long the owner of the shard is stopped and how long it runs.
+const STOPPED: Duration = Duration::from_millis(180);
+const RUNNING: Duration = Duration::from_millis(20);
+
+/// What producers were told.
+#[derive(Default)]
+struct Told {
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    sent: AtomicU64,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_from_two_hundred_producers_does_not_fill_the_gateway() {
+    let _one_at_a_time = ONE_AT_A_TIME.lock().await;
+    let cluster = Cluster::start().await;
+    let client = cluster.client().await;
+    let flooded = create_in_shards(&client, "flooded", 1).await;
+    let owner = eventually("the shard has an owner", async || {
+        let topology = client.topology().await.ok()?;
+        let owner = topology.shards.first()?.owner.clone();
+        (!owner.is_empty()).then_some(owner)
+    })
+    .await;
+    let before = resident_mib(cluster.process("gateway-0"), "VmRSS:");
+    let (told, is_over) = (Arc::new(Told::default()), Arc::new(AtomicBool::new(false)));
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|number| {
+            let (endpoint, corpus) = (cluster.endpoint(), flooded.clone());
+            tokio::spawn(produce(number, endpoint, corpus, Arc::clone(&told), Arc::clone(&is_over)))
+        })
+        .collect();
+    let until = std::time::Instant::now() + FLOOD;
+    while std::time::Instant::now() < until {
+        cluster.signal(&owner, "STOP");
+        tokio::time::sleep(STOPPED).await;
+        cluster.signal(&owner, "CONT");
+        tokio::time::sleep(RUNNING).await;
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for producer in producers {
+        producer.await.unwrap();
+    }
+    let most = resident_mib(cluster.process("gateway-0"), "VmHWM:");
+    let read = |count: &AtomicU64| count.load(Ordering::SeqCst);
+    let (accepted, refused, sent) = (read(&told.accepted), read(&told.refused), read(&told.sent));
+    println!(
+        "gateway: {before} MiB before, at most {most} MiB; {sent} documents of {} KiB sent, \
+         {accepted} accepted, {refused} refused for now",
+        TEXT_BYTES >> 10
+    );
+    assert!(most <= BOUND_MIB, "the gateway held {most} MiB");
+    assert!(accepted > 0 && sent > accepted, "it was no flood");
+    let stored = counts(&client, &flooded).await.documents;
+    assert!(stored >= accepted, "{accepted} were acknowledged, {stored} are there");
+    client.delete_corpus(&flooded).await.unwrap();
+}
+
+/// Sends documents as fast as they are taken until it is over, and waits for the answers.
+async fn produce(
+    number: usize,
+    endpoint: String,
+    corpus: CorpusName,
+    told: Arc<Told>,
+    is_over: Arc<AtomicBool>,
+) {
+    let line = text_with(&["xflood"]);
+    let text = line.repeat(TEXT_BYTES / line.len());
+    let mut round = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        let Ok(client) = Client::connect(&endpoint, REQUEST_PATIENCE).await else { continue };
+        let (sent_by_all, is_over) = (Arc::clone(&told), Arc::clone(&is_over));
+        let text = text.clone();
+        round += 1;
+        let documents = futures::stream::unfold(0, move |count| {
+            let more = (!is_over.load(Ordering::SeqCst)).then(|| -> (Document, u64) {
+                sent_by_all.sent.fetch_add(1, Ordering::SeqCst);
+                (document(&format!("p{number}-{round}-{count}"), text.clone()), count + 1)
+            });
+            std::future::ready(more)
+        });
+        let Ok(responses) = client.ingest(&corpus, documents).await else { continue };
+        let mut responses = std::pin::pin!(responses);
+        while let Some(Ok(response)) = responses.next().await {
+            match response.result {
+                Some(Outcome::Accepted(_)) => told.accepted.fetch_add(1, Ordering::SeqCst),
+                _ => told.refused.fetch_add(1, Ordering::SeqCst),
+            };
+        }
+    }
+}
+
+/// A figure of a process' memory.
+fn resident_mib(process: u32, field: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).expect("Linux tells it");
+    let kibibytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kibibytes >> 10
+}
