@@ -35,6 +35,7 @@ test: build $(PYTHON_PACKAGES) ## Run all tests
 # As root on Linux: every process gets a host of its own.
 fault-test: build ## Hurt a cluster in all ways, at least three times each, and show what it felt
 	CLEW_FAULTS=$(or $(CLEW_FAULTS),45) cargo test --workspace --test faults -- --nocapture whatever_happens
+	CLEW_FAULT_CASES=all cargo test --workspace --test shard -- --nocapture any_put_or_removal
 
 # Quick checks first.
 check: setup $(PYTHON_PACKAGES) ## Check format, dependencies and lints

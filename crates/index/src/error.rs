@@ -211,7 +211,8 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
     while let Some(cause) = next {
         next = cause.source();
         // What the system said to the store says more, if there is a system below it.
-        by_store = by_store.or(cause.downcast_ref::<object_store::Error>().map(blame_of_store));
+        by_store =
+            by_store.or(cause.downcast_ref::<object_store::Error>().and_then(blame_of_store));
         if let Some(error) = cause.downcast_ref::<io::Error>() {
             return match error.kind() {
                 _ if is_disk_full(error) => Blame::DiskFull,
@@ -241,10 +242,12 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
     })
 }
 
-fn blame_of_store(error: &object_store::Error) -> Blame {
+fn blame_of_store(error: &object_store::Error) -> Option<Blame> {
     match error {
-        object_store::Error::NotFound { .. } => Blame::Corrupt,
-        _ => Blame::Unavailable,
+        object_store::Error::NotFound { .. } => Some(Blame::Corrupt),
+        // A folder always answers; without an error of the system a file is not what it should be.
+        object_store::Error::Generic { store: "LocalFileSystem", .. } => None,
+        _ => Some(Blame::Unavailable),
     }
 }
 
@@ -284,8 +287,9 @@ mod tests {
             let source = lancedb::Error::Lance { source: source.into() };
             Error::of_table(TableKind::Sources, Operation::Read, source.into()).kind()
         };
-        let away = object_store::Error::Generic { store: "S3", source: "no answer".into() };
-        assert_eq!(blamed(away), ErrorKind::Unavailable);
+        let failed = |store| object_store::Error::Generic { store, source: "no".into() };
+        assert_eq!(blamed(failed("S3")), ErrorKind::Unavailable);
+        assert_eq!(blamed(failed("LocalFileSystem")), ErrorKind::DataLoss);
         let (path, source) = ("a".to_owned(), "404".into());
         assert_eq!(blamed(object_store::Error::NotFound { path, source }), ErrorKind::DataLoss);
     }

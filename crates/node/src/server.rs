@@ -23,6 +23,10 @@ use crate::node_service::NodeRpc;
 
 /// Requests that one connection may have in flight; beyond it they wait on the connection.
 const REQUESTS_PER_CONNECTION: usize = 256;
+/// Bytes that a peer may send ahead of what is read, on one stream and on one connection. With many
+/// producers it is these that a node's memory holds.
+const STREAM_BYTES: u32 = 256 << 10;
+const CONNECTION_BYTES: u32 = 512 << 10;
 /// How long after saying so a node goes on taking requests, so that callers have heard it.
 const NOTICE: Duration = Duration::from_millis(500);
 
@@ -104,6 +108,8 @@ impl Server {
         tonic::transport::Server::builder()
             .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
             .tcp_nodelay(true)
+            .initial_stream_window_size(STREAM_BYTES)
+            .initial_connection_window_size(CONNECTION_BYTES)
             .http2_keepalive_interval(Some(Duration::from_secs(10)))
             .http2_keepalive_timeout(Some(Duration::from_secs(10)))
             .add_routes(routes.routes())

@@ -134,7 +134,7 @@ def placement(folder):
 def main():
     folder = Path(tempfile.mkdtemp(prefix="clew-bench-"))
     registry, crates = documented_crates()
-    small = [crate for crate in crates if crate.startswith(("tokio-1", "tracing-0"))]
+    small = [crate for crate in crates if crate.startswith(("clap_builder-", "regex-1"))]
     patterns = [f"{crate}/src/**/*.rs" for crate in small]
     result = {"placement": placement(folder), "hops": hops(folder, patterns, registry)}
     result["scaling"] = scaling(folder, patterns, registry)

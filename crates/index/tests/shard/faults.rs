@@ -248,12 +248,7 @@ impl Chapter {
 }
 
 fn kind(error: Error) -> ErrorKind {
-    let error = clew_core::Error::from(error);
-    let kind = error.kind();
-    if kind != ErrorKind::Unavailable {
-        println!("{}", error.chain());
-    }
-    kind
+    clew_core::Error::from(error).kind()
 }
 
 /// The history without faults.
@@ -281,13 +276,19 @@ async fn chapters() -> Vec<Arc<Chapter>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_put_or_removal_may_fail_in_any_way() {
+    // Every place with one of the faults, in turn; with `CLEW_FAULT_CASES=all` every place with each of
+    // them, which takes some minutes.
+    let all = std::env::var("CLEW_FAULT_CASES").is_ok_and(|cases| cases == "all");
     let mut cases = Vec::new();
-    for chapter in chapters().await {
+    for (number, chapter) in chapters().await.into_iter().enumerate() {
         for nth in 0..chapter.changes {
-            cases.extend(Fault::ALL.map(|fault| (Arc::clone(&chapter), nth, fault)));
+            let case = |fault: &Fault| (Arc::clone(&chapter), nth, *fault);
+            match all {
+                true => cases.extend(Fault::ALL.iter().map(case)),
+                false => cases.push(case(&Fault::ALL[(number + nth) % Fault::ALL.len()])),
+            }
         }
     }
-    println!("{} cases", cases.len());
     let run = |(chapter, nth, fault): (Arc<Chapter>, usize, Fault)| {
         tokio::spawn(async move { chapter.with(nth, fault).await })
     };
