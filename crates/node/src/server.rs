@@ -21,12 +21,14 @@ use tonic_health::server::HealthReporter;
 use crate::Node;
 use crate::node_service::NodeRpc;
 
-/// Requests that one connection may have in flight; beyond it they wait on the connection.
-const REQUESTS_PER_CONNECTION: usize = 256;
+/// Requests that one connection may have in flight; beyond it they wait on the connection, searches
+/// behind writes. So it is as many as a gateway sends at most; the queues behind have limits of their own.
+const REQUESTS_PER_CONNECTION: usize = 4096;
 /// Bytes that a peer may send ahead of what is read, on one stream and on one connection. With many
 /// producers it is these that a node's memory holds.
 const STREAM_BYTES: u32 = 256 << 10;
-const CONNECTION_BYTES: u32 = 512 << 10;
+/// Room for many streams that wait to be read, so that they do not hold up others.
+const CONNECTION_BYTES: u32 = 16 << 20;
 /// How long after saying so a node goes on taking requests, so that callers have heard it.
 const NOTICE: Duration = Duration::from_millis(500);
 
