@@ -245,8 +245,8 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
 fn blame_of_store(error: &object_store::Error) -> Option<Blame> {
     match error {
         object_store::Error::NotFound { .. } => Some(Blame::Corrupt),
-        // A folder always answers; without an error of the system a file is not what it should be.
-        object_store::Error::Generic { store: "LocalFileSystem", .. } => None,
+        // A folder always answers: without an error of the system below, a file is not what it should be.
+        object_store::Error::Generic { store, .. } if *store != "S3" => None,
         _ => Some(Blame::Unavailable),
     }
 }
@@ -289,7 +289,9 @@ mod tests {
         };
         let failed = |store| object_store::Error::Generic { store, source: "no".into() };
         assert_eq!(blamed(failed("S3")), ErrorKind::Unavailable);
-        assert_eq!(blamed(failed("LocalFileSystem")), ErrorKind::DataLoss);
+        for store in ["LocalFileSystem", "memory", "N/A"] {
+            assert_eq!(blamed(failed(store)), ErrorKind::DataLoss);
+        }
         let (path, source) = ("a".to_owned(), "404".into());
         assert_eq!(blamed(object_store::Error::NotFound { path, source }), ErrorKind::DataLoss);
     }

@@ -159,7 +159,8 @@ impl FaultyStore {
 }
 
 fn failure(what: &'static str) -> Error {
-    Error::Generic { store: "faulty", source: what.into() }
+    // As the store that may fail for real says it.
+    Error::Generic { store: "S3", source: what.into() }
 }
 
 impl fmt::Display for FaultyStore {
