@@ -187,7 +187,7 @@ impl Chapter {
         if self.step == Step::Open {
             faulty.plan(nth_change, fault);
         }
-        let (mut shard, mut is_done) = (None, false);
+        let (mut shard, mut is_planned, mut is_done) = (None, false, false);
         for _ in 0..TRIES {
             if shard.is_none() {
                 match open(faulty.clone()).await {
@@ -200,17 +200,26 @@ impl Chapter {
                         continue;
                     }
                 }
-                if self.step != Step::Open {
+                if self.step != Step::Open && !is_planned {
                     faulty.plan(nth_change, fault);
                 }
+                is_planned = true;
             }
-            let Some(shard) = &mut shard else { continue };
-            match take(shard, self.step, self.now()).await {
+            let Some(opened) = &mut shard else { continue };
+            match take(opened, self.step, self.now()).await {
                 Ok(()) => {
                     is_done = true;
                     break;
                 }
-                Err(error) => assert_eq!(kind(error), ErrorKind::Unavailable, "{told}"),
+                Err(error) => {
+                    // As above: the owner has to open the shard again.
+                    let kind = kind(error);
+                    let is_late = fault == Fault::DoneLater && kind == ErrorKind::LostRace;
+                    assert!(is_late || kind == ErrorKind::Unavailable, "{told}: {kind:?}");
+                    if is_late {
+                        shard = None;
+                    }
+                }
             }
         }
         let crashes = matches!(fault, Fault::Crash | Fault::CrashAfter);
