@@ -7,10 +7,9 @@ use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary
 use clew_proto::convert::graph_builder as convert;
 use clew_proto::graph_builder::v1::graph_builder_service_client::GraphBuilderServiceClient;
 use futures::TryStreamExt;
-use tonic::Request;
 use tonic::transport::Channel;
 
-use crate::{Client, failed};
+use crate::{Client, failed, within};
 
 /// Has the tasks of one message summarised over `channel`, within `patience`.
 ///
@@ -21,7 +20,7 @@ pub async fn summarise(
     tasks: &[SummaryTask],
     patience: Duration,
 ) -> Result<Vec<Summary>, Error> {
-    let request = within(convert::summarise_to_wire(tasks), patience);
+    let request = within(patience, convert::summarise_to_wire(tasks));
     let responses = GraphBuilderServiceClient::new(channel).summarise(request).await;
     let responses = responses.map_err(failed)?.into_inner().map_err(failed);
     in_order(tasks, responses.try_collect().await?, convert::summary_from_wire)
@@ -36,16 +35,10 @@ pub async fn extract(
     tasks: &[ExtractionTask],
     patience: Duration,
 ) -> Result<Vec<Extraction>, Error> {
-    let request = within(convert::extract_to_wire(tasks), patience);
+    let request = within(patience, convert::extract_to_wire(tasks));
     let responses = GraphBuilderServiceClient::new(channel).extract(request).await;
     let responses = responses.map_err(failed)?.into_inner().map_err(failed);
     in_order(tasks, responses.try_collect().await?, convert::extraction_from_wire)
-}
-
-fn within<T>(message: T, patience: Duration) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(patience);
-    request
 }
 
 /// What the responses hold, one for each task.

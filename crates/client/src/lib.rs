@@ -90,9 +90,7 @@ impl Client {
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        request.set_timeout(self.patience);
-        request
+        within(self.patience, message)
     }
 
     /// Makes a corpus.
@@ -369,6 +367,13 @@ impl Client {
         let request = self.request(cluster::DrainNodeRequest { id: id.to_owned() });
         self.cluster.clone().drain_node(request).await.map(drop).map_err(failed)
     }
+}
+
+/// A request that may take so long.
+pub(crate) fn within<T>(patience: Duration, message: T) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(patience);
+    request
 }
 
 pub(crate) fn failed(status: tonic::Status) -> Error {

@@ -3,6 +3,8 @@
 //! A file and not a table, because settings are few, are written once, and should be readable by a
 //! person when nothing else is. Any number of processes may use a registry at the same time.
 
+#[cfg(test)]
+mod fixture;
 mod folder;
 mod objects;
 

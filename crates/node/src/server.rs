@@ -29,8 +29,22 @@ const REQUESTS_PER_CONNECTION: usize = 4096;
 const STREAM_BYTES: u32 = 256 << 10;
 /// Room for many streams that wait to be read, so that they do not hold up others.
 const CONNECTION_BYTES: u32 = 16 << 20;
+/// How long a connection may be silent before its peer is asked for a sign of life, and how long that
+/// may take.
+const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long after saying so a node goes on taking requests, so that callers have heard it.
 const NOTICE: Duration = Duration::from_millis(500);
+
+/// A server without services: how Clew's servers treat their connections.
+pub fn transport() -> tonic::transport::Server {
+    tonic::transport::Server::builder()
+        .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
+        .tcp_nodelay(true)
+        .initial_stream_window_size(STREAM_BYTES)
+        .initial_connection_window_size(CONNECTION_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+}
 
 /// The services that a node offers.
 pub struct Server {
@@ -107,13 +121,7 @@ impl Server {
                 health.clear_service_status(name).await;
             }
         };
-        tonic::transport::Server::builder()
-            .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
-            .tcp_nodelay(true)
-            .initial_stream_window_size(STREAM_BYTES)
-            .initial_connection_window_size(CONNECTION_BYTES)
-            .http2_keepalive_interval(Some(Duration::from_secs(10)))
-            .http2_keepalive_timeout(Some(Duration::from_secs(10)))
+        transport()
             .add_routes(routes.routes())
             .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
             .await

@@ -60,6 +60,13 @@ pub fn of_request<T>(request: &tonic::Request<T>, default: Duration) -> Instant 
     Instant::now() + patience.min(MAX_PATIENCE)
 }
 
+/// A request that tells its deadline, as [`of_request`] reads it.
+pub fn request<T>(message: T, deadline: Instant) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+    request
+}
+
 /// Longest deadline that is honoured: a request holds its permits no longer.
 const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 

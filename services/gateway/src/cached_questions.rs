@@ -56,13 +56,8 @@ impl Encoder for CachedQuestions {
         let cached = join_all(keys.iter().map(|key| self.cache.get(key))).await;
         let mut found: Vec<Option<Embedding>> =
             cached.into_iter().map(|bytes| from_bytes(&bytes?, dimension)).collect();
-        let is_missing = |found: &[Option<Embedding>], i: usize| found[i].is_none();
-        let missing: Vec<String> = texts
-            .into_iter()
-            .enumerate()
-            .filter(|(i, _)| is_missing(&found, *i))
-            .map(|(_, text)| text)
-            .collect();
+        let missing = texts.into_iter().zip(&found).filter(|(_, found)| found.is_none());
+        let missing: Vec<String> = missing.map(|(text, _)| text).collect();
         if !missing.is_empty() {
             let embedded = self.encoder.embed(missing, kind, priority, deadline).await?;
             let empty = found.iter_mut().zip(&keys).filter(|(place, _)| place.is_none());

@@ -25,8 +25,6 @@ pub struct GatewayConfig {
     /// Bytes of texts that clients have read by graph builders at once, 1 MiB to 1 GiB. Beyond it they are
     /// refused with a retry delay.
     pub graph_builder_bytes: u32,
-    /// Requests one connection may have in flight, 1 to 10,000.
-    pub requests_per_connection: usize,
 }
 
 impl Default for GatewayConfig {
@@ -38,7 +36,6 @@ impl Default for GatewayConfig {
             shard_patience_ms: 5000,
             accept_queue_bytes: 64 << 20,
             graph_builder_bytes: 16 << 20,
-            requests_per_connection: 256,
         }
     }
 }
@@ -62,7 +59,6 @@ impl GatewayConfig {
         within("shard_patience_ms", self.shard_patience_ms, 10, 600_000);
         within("accept_queue_bytes", self.accept_queue_bytes.into(), 1 << 20, u32::MAX.into());
         within("graph_builder_bytes", self.graph_builder_bytes.into(), 1 << 20, 1 << 30);
-        within("requests_per_connection", self.requests_per_connection as u64, 1, 10_000);
         violations.into_result()
     }
 

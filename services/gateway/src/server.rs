@@ -58,7 +58,6 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
 /// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
 pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let requests_per_connection = backends.config.requests_per_connection;
     let (corpora, ingestion, queries, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
     health.set_serving::<IngestServiceServer<Ingestion>>().await;
@@ -69,9 +68,7 @@ pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
-    let router = tonic::transport::Server::builder()
-        .concurrency_limit_per_connection(requests_per_connection)
-        .tcp_nodelay(true)
+    let router = clew_node::transport()
         .add_service(health_service)
         .add_service(reflection)
         .add_service(corpora)

@@ -8,9 +8,9 @@ use clew_proto::convert::generator as convert;
 use clew_proto::from_status;
 use clew_proto::generator::v1::generator_service_client::GeneratorServiceClient;
 use clew_proto::generator::v1::read_response::Event;
+use clew_runtime::deadline::request;
 use clew_runtime::pool::Pool;
 use futures::TryStreamExt;
-use tonic::Request;
 
 /// Has evidence read by the least busy generator of a pool.
 pub struct RemoteReasoner {
@@ -35,8 +35,7 @@ impl Reasoner for RemoteReasoner {
         let message = convert::read_to_wire(question, evidence);
         self.generators
             .call(1, deadline, |channel| {
-                let mut request = Request::new(message.clone());
-                request.set_timeout(deadline.saturating_duration_since(Instant::now()));
+                let request = request(message.clone(), deadline);
                 async move {
                     let mut client = GeneratorServiceClient::new(channel);
                     let failed = |status| from_status(&status).with_source(status);

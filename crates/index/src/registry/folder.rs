@@ -217,27 +217,11 @@ fn remove_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Chunking, EncoderIdentity, Timestamp};
-
     use super::*;
     use crate::location::Location;
     use crate::registry::Registry;
+    use crate::registry::fixture::settings;
     use crate::s3::ObjectStoreSettings;
-
-    fn settings(name: &str) -> CorpusSettings {
-        CorpusSettings {
-            name: name.parse().unwrap(),
-            shards: 2,
-            chunking: Chunking::Sentences { max_tokens: 100 },
-            encoder: EncoderIdentity {
-                model: "m".to_owned(),
-                revision: "r".to_owned(),
-                dimension: 8,
-                max_tokens: 256,
-            },
-            created_at: Timestamp::from_micros(0),
-        }
-    }
 
     async fn registry(folder: &Path) -> Registry {
         let reached = ObjectStoreSettings::default();
@@ -250,13 +234,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
         for name in ["b", "a"] {
-            corpora.create(&settings(name)).await.unwrap();
+            corpora.create(&settings(name, 0)).await.unwrap();
         }
-        assert!(matches!(corpora.create(&settings("a")).await, Err(Error::CorpusExists(_))));
+        assert!(matches!(corpora.create(&settings("a", 0)).await, Err(Error::CorpusExists(_))));
         let reopened = registry(folder.path()).await;
-        assert_eq!(reopened.list().await.unwrap(), [settings("a"), settings("b")]);
+        assert_eq!(reopened.list().await.unwrap(), [settings("a", 0), settings("b", 0)]);
         let name = "a".parse().unwrap();
-        assert_eq!(reopened.get(&name).await.unwrap(), settings("a"));
+        assert_eq!(reopened.get(&name).await.unwrap(), settings("a", 0));
         reopened.delete(&name).await.unwrap();
         assert!(matches!(reopened.get(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(reopened.delete(&name).await, Err(Error::CorpusNotFound(_))));
@@ -267,7 +251,7 @@ mod tests {
     async fn an_interrupted_deletion_or_creation_is_finished_on_open() {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
-        corpora.create(&settings("a")).await.unwrap();
+        corpora.create(&settings("a", 0)).await.unwrap();
         let root = folder.path().join(CORPORA);
         fs::rename(root.join("a"), root.join(".deleted-a")).unwrap();
         fs::create_dir(root.join(".new-b")).unwrap();
@@ -298,11 +282,11 @@ mod tests {
         for _ in 0..10 {
             let registries = [registry(folder.path()).await, registry(folder.path()).await];
             let made = registries.clone().map(|registry| {
-                tokio::spawn(async move { registry.create(&settings("a")).await.is_ok() })
+                tokio::spawn(async move { registry.create(&settings("a", 0)).await.is_ok() })
             });
             let made: Vec<_> = futures::future::try_join_all(made).await.unwrap();
             assert_eq!(made.iter().filter(|&&made| made).count(), 1);
-            assert_eq!(registries[0].get(&name).await.unwrap(), settings("a"));
+            assert_eq!(registries[0].get(&name).await.unwrap(), settings("a", 0));
             let deleted = registries.clone().map(|registry| {
                 let name = name.clone();
                 tokio::spawn(async move { registry.delete(&name).await.is_ok() })
@@ -317,29 +301,29 @@ mod tests {
     async fn a_retired_corpus_is_gone_for_everyone_and_deleted_by_anyone() {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
-        corpora.create(&settings("a")).await.unwrap();
+        corpora.create(&settings("a", 0)).await.unwrap();
         let name = "a".parse().unwrap();
         corpora.retire(&name).await.unwrap();
         let other = registry(folder.path()).await;
         assert!(other.list().await.unwrap().is_empty());
         assert!(matches!(other.get(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(other.retire(&name).await, Err(Error::CorpusNotFound(_))));
-        assert!(matches!(other.create(&settings("a")).await, Err(Error::CorpusExists(_))));
+        assert!(matches!(other.create(&settings("a", 0)).await, Err(Error::CorpusExists(_))));
         let retired = other.retired().await.unwrap();
         assert_eq!(
             retired.iter().map(|(settings, _)| settings).collect::<Vec<_>>(),
-            [&settings("a")]
+            [&settings("a", 0)]
         );
         other.delete(&name).await.unwrap();
         assert!(corpora.retired().await.unwrap().is_empty());
-        corpora.create(&settings("a")).await.unwrap();
+        corpora.create(&settings("a", 0)).await.unwrap();
     }
 
     #[tokio::test]
     async fn damaged_settings_are_data_loss() {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
-        corpora.create(&settings("a")).await.unwrap();
+        corpora.create(&settings("a", 0)).await.unwrap();
         let file = folder.path().join(CORPORA).join("a").join(SETTINGS);
         for damage in [Some("{"), None] {
             match damage {

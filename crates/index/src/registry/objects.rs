@@ -250,27 +250,13 @@ fn incarnation(corpus: &CorpusSettings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Chunking, EncoderIdentity, ShardIndex, Timestamp};
+    use clew_core::ShardIndex;
     use object_store::memory::InMemory;
     use object_store::{ObjectStore, ObjectStoreExt};
 
     use super::*;
     use crate::registry::Registry;
-
-    fn settings(name: &str, created_at: i64) -> CorpusSettings {
-        CorpusSettings {
-            name: name.parse().unwrap(),
-            shards: 2,
-            chunking: Chunking::Sentences { max_tokens: 100 },
-            encoder: EncoderIdentity {
-                model: "m".to_owned(),
-                revision: "r".to_owned(),
-                dimension: 8,
-                max_tokens: 256,
-            },
-            created_at: Timestamp::from_micros(created_at),
-        }
-    }
+    use crate::registry::fixture::settings;
 
     async fn registry(store: &Arc<InMemory>) -> Registry {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;

@@ -10,6 +10,7 @@ use clew_testkit::S3Server;
 use futures::TryStreamExt;
 use object_store::ObjectStoreExt;
 use tokio::sync::Barrier;
+use tokio::task::JoinHandle;
 
 use crate::fixture::{Search, derive, document, id, settings};
 
@@ -75,6 +76,24 @@ async fn index_due(shard: &mut Shard) {
     let stored = reader.read_sources(&wanted).await.unwrap();
     let derived = stored.into_iter().map(|one| derive(one.document, one.version)).collect();
     shard.commit_derived(derived).await.unwrap();
+}
+
+/// Offers a document as one of several owners; its name if it was accepted, `None` if another owner was
+/// faster.
+async fn offer(shard: &mut Shard, name: String, round: i64) -> Option<String> {
+    match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
+        Ok(_) => Some(name),
+        Err(Error::LostRace { .. }) => None,
+        Err(error) => panic!("{error:?}"),
+    }
+}
+
+/// What the only one of two won.
+async fn only_winner(race: [JoinHandle<Option<String>>; 2]) -> String {
+    let ended = futures::future::try_join_all(race).await.unwrap();
+    let won: Vec<String> = ended.into_iter().flatten().collect();
+    assert_eq!(won.len(), 1, "{won:?}");
+    won.into_iter().next().unwrap()
 }
 
 /// Names of objects, and of those that hold `marker`.
@@ -147,18 +166,11 @@ async fn of_two_owners_that_commit_at_the_same_time_one_wins() {
             tokio::spawn(async move {
                 let mut shard = open(&place, Takeover::Uncontested).await.unwrap();
                 ready.wait().await;
-                let name = format!("d{round}-{who}");
-                match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
-                    Ok(_) => Some(name),
-                    Err(Error::LostRace { .. }) => None,
-                    Err(error) => panic!("{error:?}"),
-                }
+                offer(&mut shard, format!("d{round}-{who}"), round).await
             })
         });
-        let won: Vec<_> =
-            futures::future::try_join_all(race).await.unwrap().into_iter().flatten().collect();
-        assert_eq!(won.len(), 1, "round {round}: {won:?}");
-        winners.extend(won);
+        let won = only_winner(race).await;
+        winners.push(won);
     }
     let shard = open(&place, Takeover::Uncontested).await.unwrap();
     assert_eq!(shard.reader().counts().accepted, ROUNDS as u64);
@@ -184,18 +196,11 @@ async fn of_two_that_take_a_shard_over_one_has_it() {
                     Err(Error::LostRace { .. }) => return None,
                     Err(error) => panic!("{error:?}"),
                 };
-                let name = format!("d{round}-{who}");
-                match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
-                    Ok(_) => Some(name),
-                    Err(Error::LostRace { .. }) => None,
-                    Err(error) => panic!("{error:?}"),
-                }
+                offer(&mut shard, format!("d{round}-{who}"), round).await
             })
         });
-        let won: Vec<_> =
-            futures::future::try_join_all(race).await.unwrap().into_iter().flatten().collect();
-        assert_eq!(won.len(), 1, "round {round}: {won:?}");
-        acknowledged.extend(won);
+        let won = only_winner(race).await;
+        acknowledged.push(won);
     }
     let shard = open(&place, by("last")).await.unwrap();
     assert_eq!(shard.reader().counts().accepted, acknowledged.len() as u64);

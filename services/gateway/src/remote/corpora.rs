@@ -13,12 +13,13 @@ use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
 use clew_runtime::admission::Gate;
+use clew_runtime::deadline::request;
 use clew_runtime::pool::Pool;
 use tokio::sync::watch;
 use tonic::transport::Channel;
 
 use super::routes::Routes;
-use super::shard::{RemoteShard, request};
+use super::shard::RemoteShard;
 
 /// How long a corpus' settings are used before they are looked up again. They never change while
 /// the corpus exists; what is noticed late is that it was deleted, and its shards say so themselves.

@@ -15,8 +15,8 @@ use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use clew_runtime::admission::Gate;
+use clew_runtime::deadline::request;
 use futures::TryStreamExt;
-use tonic::Request;
 use tonic::transport::Channel;
 
 use super::routes::Routes;
@@ -50,13 +50,6 @@ impl RemoteShard {
     fn shard_ref(&self) -> Option<wire::ShardRef> {
         Some((&self.shard).into())
     }
-}
-
-/// A request that tells its deadline.
-pub(super) fn request<T>(message: T, deadline: Instant) -> Request<T> {
-    let mut request = Request::new(message);
-    request.set_timeout(deadline.saturating_duration_since(Instant::now()));
-    request
 }
 
 #[async_trait]
