@@ -20,11 +20,15 @@ pub struct ClusterConfig {
     /// Beginning of every key in Redis, 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a Redis
     /// need different ones.
     pub redis_prefix: String,
-    /// All nodes, the same list on each of them, for a cluster without Redis: every shard stays where
-    /// it is placed. Excludes `redis`.
+    /// Nodes by name, the same list on each of them, for a cluster without Redis: every shard stays where
+    /// it is placed. All retrievers are among them. Excludes `redis`.
     pub members: Vec<MemberConfig>,
+    /// More nodes of a cluster without Redis: all that DNS finds by the name of a service, as the names
+    /// of headless services in Kubernetes tell. They are looked up every `member_ttl_ms`. Excludes
+    /// `redis`.
+    pub services: Vec<ServiceConfig>,
     /// This node's name, unique in the cluster. Without it the host's name and a random number; with
-    /// `members` it has to be one of theirs.
+    /// `members` and no `services` it has to be one of theirs.
     pub node_id: Option<NodeId>,
     /// Address the other nodes reach this one at, `http://host:port`. Without it the one it listens on.
     pub advertise: Option<Address>,
@@ -49,6 +53,16 @@ pub struct MemberConfig {
     /// Where the others reach it, `http://host:port`.
     pub address: Address,
     /// What it does.
+    pub roles: BTreeSet<Role>,
+}
+
+/// Nodes that a name in DNS stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceConfig {
+    /// The name and the nodes' port, `http://name:port`.
+    pub address: Address,
+    /// What each of them does: anything but to own shards.
     pub roles: BTreeSet<Role>,
 }
 
@@ -102,6 +116,7 @@ impl Default for ClusterConfig {
             redis: None,
             redis_prefix: "clew".to_owned(),
             members: Vec::new(),
+            services: Vec::new(),
             node_id: None,
             advertise: None,
             heartbeat_ms: 1000,
@@ -118,7 +133,7 @@ const REDIS_PATIENCE: Duration = Duration::from_secs(1);
 impl ClusterConfig {
     /// Whether there can be other nodes.
     pub fn is_cluster(&self) -> bool {
-        self.redis.is_some() || !self.members.is_empty()
+        self.redis.is_some() || !self.members.is_empty() || !self.services.is_empty()
     }
 
     /// Refuses what contradicts itself and values out of range.
@@ -128,11 +143,11 @@ impl ClusterConfig {
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if let Some(redis) = &self.redis {
-            if !self.members.is_empty() {
-                violations.push(
-                    "cluster.members",
-                    "expected either `redis` or `members`, got both; remove one of them",
-                );
+            let lists = [("members", self.members.len()), ("services", self.services.len())];
+            for (list, _) in lists.into_iter().filter(|(_, count)| *count > 0) {
+                let problem =
+                    format!("expected either `redis` or `{list}`, got both; remove one of them");
+                violations.push(format!("cluster.{list}"), problem);
             }
             if let Err(error) = redis::Client::open(redis.reveal()) {
                 let problem = format!("expected `redis://host:port`, got `{redis:?}`: {error}");
@@ -174,7 +189,16 @@ impl ClusterConfig {
             let problem = format!("expected at least one role for `{}`, got none", member.id);
             violations.push("cluster.members", problem);
         }
-        if self.members.is_empty() {
+        for service in &self.services {
+            if service.roles.is_empty() || service.roles.contains(&Role::Retriever) {
+                let problem = format!(
+                    "expected roles other than `retriever` for `{}`, whose nodes own nothing; name                      every retriever in `members`",
+                    service.address.as_str()
+                );
+                violations.push("cluster.services", problem);
+            }
+        }
+        if self.members.is_empty() || !self.services.is_empty() {
             return;
         }
         match &self.node_id {
@@ -188,6 +212,18 @@ impl ClusterConfig {
             ),
             Some(_) => {}
         }
+    }
+
+    /// Refuses a node that has to be named and is not.
+    pub(crate) fn may_be_unnamed(&self, me: &Member) -> Result<(), Error> {
+        if self.services.is_empty() || !me.roles.contains(&Role::Retriever) {
+            return Ok(());
+        }
+        let problem = format!(
+            "expected this node, a retriever, among `members`, but there is no `{}`; shards are placed              on those alone",
+            me.id
+        );
+        Err(Error::invalid("cluster.node_id", problem))
     }
 
     pub(crate) fn heartbeat(&self) -> Duration {
@@ -275,6 +311,29 @@ mod tests {
         config.node_id = Some("b".parse().unwrap());
         assert!(config.validate().is_ok());
         assert!(config.is_cluster());
+    }
+
+    #[test]
+    fn services_are_of_nodes_that_own_nothing() {
+        let service = |roles: &[Role]| ServiceConfig {
+            address: "http://nodes:7000".parse().unwrap(),
+            roles: roles.iter().copied().collect(),
+        };
+        let config = ClusterConfig {
+            members: vec![member("a")],
+            services: vec![service(&[Role::Encoder, Role::Generator])],
+            ..ClusterConfig::default()
+        };
+        assert!(config.validate().is_ok() && config.is_cluster());
+        let address = "http://10.0.0.9:7000".parse::<Address>().unwrap();
+        let me = |role| Member::starting("z".parse().unwrap(), address.clone(), [role]);
+        assert!(config.may_be_unnamed(&me(Role::Encoder)).is_ok());
+        assert!(config.may_be_unnamed(&me(Role::Retriever)).is_err());
+        for roles in [&[][..], &[Role::Encoder, Role::Retriever]] {
+            let config =
+                ClusterConfig { services: vec![service(roles)], ..ClusterConfig::default() };
+            assert_eq!(fields(&config), ["cluster.services"]);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Who is there and who owns which shard.
 //!
-//! A node learns of the others from Redis, from a fixed list, or is alone ([`Membership`]). Shards are
+//! A node learns of the others from Redis, from a fixed list and DNS, or is alone ([`Membership`]). Shards are
 //! placed on the retrievers among them by rendezvous hashing ([`placement`]); a lease keeps two of them
 //! from working on one shard ([`Leases`]); and a pure function says what a retriever does about its
 //! shards ([`decide`]).
@@ -13,6 +13,7 @@ mod cache;
 mod config;
 mod connection;
 pub mod decide;
+mod discovery;
 mod lease;
 mod member;
 mod membership;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use clew_core::Error;
 
 pub use self::cache::Cache;
-pub use self::config::{ClusterConfig, MemberConfig, RedisUrl};
+pub use self::config::{ClusterConfig, MemberConfig, RedisUrl, ServiceConfig};
 use self::connection::Redis;
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
 pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, ShardKey};
@@ -40,7 +41,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Joins the cluster that `config` describes as `me`: the one in Redis, the fixed list, or none.
+    /// Joins the cluster that `config` describes as `me`: the one in Redis, the fixed list with those that DNS
+    /// finds, or none.
     ///
     /// It does not wait for a Redis that is away: then the view is stale, leases are refused, and both
     /// heal when Redis comes.
@@ -50,12 +52,12 @@ impl Cluster {
     pub async fn join(config: &ClusterConfig, me: Member) -> Result<Self, Error> {
         config.validate()?;
         let Some(redis) = Redis::new(config)?.map(Arc::new) else {
-            let members = if config.members.is_empty() {
-                Members::fixed([me.clone()])
-            } else {
-                Members::fixed(config.members.iter().cloned().map(Member::from))
-            };
-            let membership = Membership::fixed(me.id.clone(), members);
+            let mut known: Vec<Member> = config.members.iter().cloned().map(Member::from).collect();
+            if known.iter().all(|member| member.id != me.id) {
+                config.may_be_unnamed(&me)?;
+                known.push(me.clone());
+            }
+            let membership = Membership::found_by_name(me.id.clone(), known, config);
             let leases = Leases::by_placement(me.id, membership.members());
             return Ok(Self { membership, leases, cache: Cache::new(None) });
         };

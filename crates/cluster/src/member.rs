@@ -11,6 +11,7 @@ use clew_core::{CorpusName, Error, ShardIndex};
 use serde::{Deserialize, Serialize};
 
 const MAX_NODE_ID_BYTES: usize = 128;
+const SCHEME: &str = "http://";
 
 /// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning with
 /// a letter or digit.
@@ -72,13 +73,18 @@ impl Address {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Its `host:port`.
+    pub(crate) fn authority(&self) -> &str {
+        self.0.trim_start_matches(SCHEME)
+    }
 }
 
 impl FromStr for Address {
     type Err = Error;
 
     fn from_str(address: &str) -> Result<Self, Error> {
-        let place = address.strip_prefix("http://").and_then(|rest| rest.rsplit_once(':'));
+        let place = address.strip_prefix(SCHEME).and_then(|rest| rest.rsplit_once(':'));
         let is_host = |host: &str| {
             !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || "/@?#".contains(c))
         };

@@ -1,4 +1,5 @@
-//! Who is in the cluster: each node says so itself, again and again, and sees who else does.
+//! Who is in the cluster: each node says so itself, again and again, and sees who else does. Where there
+//! is no Redis, a list says it, and DNS.
 //!
 //! In Redis, two keys hold all members: a hash with a record of each and a sorted set with the time at
 //! which each record ends, by Redis' own clock. One script per heartbeat writes this node's record,
@@ -14,12 +15,13 @@ use std::time::{Duration, Instant};
 
 use clew_core::Error;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 pub(crate) use self::observed::{Observed, Record};
 use crate::config::ClusterConfig;
 use crate::connection::Redis;
+use crate::discovery::keep_looking;
 use crate::member::{Contact, Member, MemberState, Members, NodeId};
 
 /// KEYS: records, ends. ARGV: id, incarnation, record, time to live in ms. Returns all records, and
@@ -47,12 +49,27 @@ pub struct Membership {
     me: NodeId,
     members: watch::Sender<Arc<Members>>,
     heart: Option<Heart>,
+    /// Ends with this value.
+    _lookups: JoinSet<()>,
 }
 
 impl Membership {
     /// A node that knows all `members` there will ever be, itself among them.
     pub fn fixed(me: NodeId, members: Members) -> Self {
-        Self { me, members: watch::Sender::new(Arc::new(members)), heart: None }
+        let members = watch::Sender::new(Arc::new(members));
+        Self { me, members, heart: None, _lookups: JoinSet::new() }
+    }
+
+    /// A node that knows some members, itself among them, and finds the others by the names of their
+    /// services.
+    pub(crate) fn found_by_name(me: NodeId, known: Vec<Member>, config: &ClusterConfig) -> Self {
+        let mut membership = Self::fixed(me, Members::fixed(known.clone()));
+        if !config.services.is_empty() {
+            let (services, every) = (config.services.clone(), config.member_ttl());
+            let shown = membership.members.clone();
+            membership._lookups.spawn(keep_looking(services, known, every, shown));
+        }
+        membership
     }
 
     /// Joins the members in Redis as `me`. If Redis is away, the node begins alone with a stale view,
@@ -78,7 +95,8 @@ impl Membership {
         });
         pulse.beat().await;
         let task = tokio::spawn(keep_beating(Arc::clone(&pulse)));
-        Self { me: me.id, members, heart: Some(Heart { pulse, task }) }
+        let heart = Some(Heart { pulse, task });
+        Self { me: me.id, members, heart, _lookups: JoinSet::new() }
     }
 
     /// This node's name.

@@ -25,7 +25,7 @@ pub async fn run(config: NodeConfig, roles: BTreeSet<Role>) -> Result<(), Error>
     if !config.cluster.is_cluster() {
         return Err(Error::invalid(
             "cluster",
-            "expected `cluster.redis` or `cluster.members` for a node with --roles; without \
+            "expected `cluster.redis`, `cluster.members` or `cluster.services` for a node with --roles; without \
              --roles all roles run in one process",
         ));
     }
