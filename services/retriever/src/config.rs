@@ -45,6 +45,9 @@ pub struct RetrieverConfig {
     pub searches: u32,
     /// Seconds between looks at whether tables want maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
+    /// Seconds between two checks of a hundred documents against the promises, 1 to 86,400. More spares
+    /// the storage; less finds damage sooner.
+    pub check_interval_secs: u64,
 }
 
 impl Default for RetrieverConfig {
@@ -56,6 +59,7 @@ impl Default for RetrieverConfig {
             derive_batches: 3,
             searches: 256,
             maintenance_interval_secs: 5,
+            check_interval_secs: 60,
         }
     }
 }
@@ -81,7 +85,12 @@ impl RetrieverConfig {
         within("derive_batches", self.derive_batches as u64, 1, 16);
         within("searches", self.searches.into(), 1, 10_000);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
+        within("check_interval_secs", self.check_interval_secs, 1, 86_400);
         violations.into_result()
+    }
+
+    pub(crate) fn check_interval(&self) -> Duration {
+        Duration::from_secs(self.check_interval_secs)
     }
 
     pub(crate) fn maintenance_interval(&self) -> Duration {

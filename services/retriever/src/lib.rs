@@ -4,13 +4,15 @@
 //! Retriever ── one supervised line of actors per shard
 //!   shard k ── writer      every commit, one at a time, grouped; owns the tables' write side
 //!           ├─ indexer     works off the difference between what is accepted and what is derived
-//!           └─ maintainer  compacts, refreshes indexes and prunes, through the writer's queue
+//!           ├─ maintainer  compacts, refreshes indexes and prunes, through the writer's queue
+//!           └─ checker     holds the tables against the promises, a page at a time, and counts
 //! ```
 //!
 //! Searching is a function over a snapshot and needs no actor. A line that fails is made anew from
 //! the tables ([`clew_runtime::supervise`]), so what a shard knows is always what its tables say.
 
 mod catalogue;
+mod checker;
 mod claim;
 mod config;
 mod indexer;

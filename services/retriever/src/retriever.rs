@@ -118,6 +118,7 @@ impl Retriever {
                 clock: Arc::clone(&self.clock),
                 config: self.config.clone(),
                 claim: self.claim(),
+                tally: Arc::default(),
             };
             shards.push(ShardHandle::start(line).await?);
         }

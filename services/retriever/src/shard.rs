@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Clock,
-    CorpusSettings, Counts, Document, DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error,
-    Forgotten, ListQuery, ShardIndex, StoredDocument,
+    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, Clock, CorpusSettings,
+    Counts, Document, DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error, Forgotten,
+    ListQuery, ShardIndex, StoredDocument,
 };
 use clew_index::{Place, Shard, ShardReader, ShardSettings};
 use clew_runtime::admission::{Gate, Permit};
@@ -18,6 +18,7 @@ use clew_runtime::tree::TreeNode;
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
+use crate::checker::{self, Checker, Tally};
 use crate::claim::Claim;
 use crate::indexer::{self, Indexer};
 use crate::maintainer::{self, Maintainer};
@@ -32,6 +33,7 @@ pub(crate) struct ShardLine {
     pub clock: Arc<dyn Clock>,
     pub config: RetrieverConfig,
     pub claim: Claim,
+    pub tally: Arc<Tally>,
 }
 
 /// A line that runs.
@@ -97,8 +99,17 @@ impl Line for ShardLine {
             reader: reader.clone(),
             interval: self.config.maintenance_interval(),
         };
-        let (maintainer, _) =
-            Actor::spawn_linked(None, Maintainer, arguments, supervisor).await.map_err(spawned)?;
+        let (maintainer, _) = Actor::spawn_linked(None, Maintainer, arguments, supervisor.clone())
+            .await
+            .map_err(spawned)?;
+        let arguments = checker::Arguments {
+            shard: self.shard,
+            reader: reader.clone(),
+            claim: self.claim.clone(),
+            tally: Arc::clone(&self.tally),
+            interval: self.config.check_interval(),
+        };
+        Actor::spawn_linked(None, Checker, arguments, supervisor).await.map_err(spawned)?;
         Ok(Running { writer, indexer, maintainer, reader })
     }
 }
@@ -111,11 +122,13 @@ pub struct ShardHandle {
     accepting: Gate,
     searching: Gate,
     claim: Claim,
+    tally: Arc<Tally>,
 }
 
 impl ShardHandle {
     pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
         let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
+        let tally = Arc::clone(&line.tally);
         let supervised = Supervised::start(line).await?;
         let retry_after = Duration::from_millis(200);
         Ok(Self {
@@ -128,6 +141,7 @@ impl ShardHandle {
             ),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
             claim,
+            tally,
         })
     }
 
@@ -216,8 +230,8 @@ impl ShardHandle {
 
     /// How it shows in the tree.
     pub(crate) fn node(&self) -> TreeNode {
-        let queues = vec![self.accepting.node(), self.searching.node()];
-        self.supervised.node().with_children(queues)
+        let parts = vec![self.accepting.node(), self.searching.node(), self.tally.node()];
+        self.supervised.node().with_children(parts)
     }
 
     /// Stops taking documents, finishes what was accepted, and ends the actors. What is not yet
@@ -303,17 +317,8 @@ impl clew_core::Shard for ShardHandle {
     async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
         let _permit = self.searching.try_enter(1)?;
         let reader = self.reader(deadline).await?;
-        let checked = within(deadline, "checking documents", async {
-            let checked = Box::pin(reader.check(query)).await?;
-            self.claim.confirm(&reader).await?;
-            Ok(checked)
-        })
-        .await?;
-        for Breach { invariant, document_id, detail } in &checked.breaches {
-            let (shard, invariant) = (self.shard, invariant.as_str());
-            tracing::error!(%shard, %document_id, invariant, detail, "a promise does not hold");
-        }
-        Ok(checked)
+        let checking = self.tally.check(self.shard, &reader, &self.claim, query);
+        within(deadline, "checking documents", checking).await
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

@@ -335,6 +335,7 @@ impl Inner {
             clock: Arc::clone(&self.sharing.clock),
             config: self.sharing.config.clone(),
             claim: claim.clone(),
+            tally: Arc::default(),
         };
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))

@@ -170,15 +170,22 @@ impl Bench {
             encoder: encoder.identity.clone(),
             created_at: Timestamp::from_micros(0),
         };
+        // Maintenance and checks have tests of their own; here they would count among the storage's
+        // operations.
+        let config = RetrieverConfig {
+            maintenance_interval_secs: 3600,
+            check_interval_secs: 3600,
+            ..RetrieverConfig::default()
+        };
         let line = ShardLine {
             place: Place::in_store(Arc::new(store.clone()), "shard-0"),
             shard: ShardIndex(0),
             settings: Arc::new(settings),
             encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            // Maintenance has its own tests; here it would count among the storage's operations.
-            config: RetrieverConfig { maintenance_interval_secs: 3600, ..Default::default() },
+            config,
             claim: Claim::Directory,
+            tally: Arc::default(),
         };
         let shard = ShardHandle::start(line).await.unwrap();
         // Behind that of the maintainer, after which nothing is done without a document.

@@ -1,0 +1,126 @@
+//! The checker: holds the shard against its promises, a page of documents at a time, for as long as it
+//! runs, and counts what it finds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clew_core::{Breach, CheckQuery, Checked, Error, Invariant, ShardIndex};
+use clew_index::ShardReader;
+use clew_runtime::deadline::within;
+use clew_runtime::tree::TreeNode;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+use crate::claim::Claim;
+
+/// Documents of a page: few, so that searches hardly feel it.
+const PAGE: usize = 100;
+/// A bound against a hung disk, not an estimate.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What all checks of a shard found since this process has it, whoever asked for them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    documents: AtomicU64,
+    breaches: [AtomicU64; Invariant::ALL.len()],
+}
+
+impl Tally {
+    /// Checks a page of documents, counts it, and logs every breach.
+    pub async fn check(
+        &self,
+        shard: ShardIndex,
+        reader: &ShardReader,
+        claim: &Claim,
+        query: &CheckQuery,
+    ) -> Result<Checked, Error> {
+        let checked = Box::pin(reader.check(query)).await?;
+        // What is another's is no breach of ours.
+        claim.confirm(reader).await?;
+        self.documents.fetch_add(checked.documents, Ordering::Relaxed);
+        for Breach { invariant, document_id, detail } in &checked.breaches {
+            self.count(*invariant).fetch_add(1, Ordering::Relaxed);
+            let invariant = invariant.as_str();
+            tracing::error!(%shard, %document_id, invariant, detail, "a promise does not hold");
+        }
+        Ok(checked)
+    }
+
+    fn count(&self, invariant: Invariant) -> &AtomicU64 {
+        let place = Invariant::ALL.iter().position(|known| *known == invariant).unwrap_or_default();
+        &self.breaches[place]
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        let documents = self.documents.load(Ordering::Relaxed);
+        let broken = Invariant::ALL.iter().filter_map(|invariant| {
+            let count = self.count(*invariant).load(Ordering::Relaxed);
+            (count > 0).then(|| format!("{} {count}", invariant.as_str()))
+        });
+        let broken: Vec<String> = broken.collect();
+        let state = match broken.is_empty() {
+            true => format!("kept in {documents} checks"),
+            false => format!("broken in {documents} checks: {}", broken.join(", ")),
+        };
+        TreeNode::new("promises", "invariants", state)
+    }
+}
+
+/// The actor; its state is the task that checks.
+pub(crate) struct Checker;
+
+/// What a checker works with.
+pub(crate) struct Arguments {
+    pub shard: ShardIndex,
+    pub reader: ShardReader,
+    pub claim: Claim,
+    pub tally: Arc<Tally>,
+    pub interval: Duration,
+}
+
+impl Actor for Checker {
+    type Msg = ();
+    type State = JoinSet<()>;
+    type Arguments = Arguments;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<()>,
+        arguments: Arguments,
+    ) -> Result<JoinSet<()>, ActorProcessingErr> {
+        let mut task = JoinSet::new();
+        task.spawn(keep_checking(arguments));
+        Ok(task)
+    }
+}
+
+async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
+    let mut query = CheckQuery { after: None, limit: PAGE };
+    loop {
+        tokio::time::sleep(interval).await;
+        let checking = tally.check(shard, &reader, &claim, &query);
+        match within(Instant::now() + PATIENCE, "checking documents", checking).await {
+            // After the last page it begins anew.
+            Ok(checked) => query.after = checked.last,
+            Err(error) => tracing::debug!(error = error.chain(), "a check is tried again"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_says_what_is_broken_and_how_often() {
+        let tally = Tally::default();
+        assert_eq!(tally.node().state, "kept in 0 checks");
+        tally.documents.fetch_add(7, Ordering::Relaxed);
+        for invariant in [Invariant::StateTrue, Invariant::TextWhole, Invariant::StateTrue] {
+            tally.count(invariant).fetch_add(1, Ordering::Relaxed);
+        }
+        assert_eq!(tally.node().state, "broken in 7 checks: text_whole 1, state_true 2");
+    }
+}
