@@ -1,15 +1,15 @@
 //! A cluster of real processes over a real Redis, on this machine's loopback interface. What happens to
 //! machines and networks is tried in `tests/faults`.
 
-pub mod driver;
-pub mod processes;
+mod processes;
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
 
 use crate::client::{by_words, create_in_shards, document, remember};
-use crate::harness::eventually;
+use crate::harness::{Home, Server, eventually};
 use crate::words::{text_with, word};
 use processes::{Cluster, REQUEST_PATIENCE};
 
@@ -100,6 +100,56 @@ async fn texts_are_read_by_whichever_graph_builder_is_there() {
     assert_eq!(outline["summary"], text);
     assert_eq!(outline["relations"][0]["head"], "Ariadne");
     cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_nodes_that_own_nothing_are_found_by_the_names_of_their_services() {
+    let home = Home::new();
+    let [readers, retriever] = [free_address(), free_address()];
+    let (_, port) = readers.rsplit_once(':').unwrap();
+    // A name that stands for one address or two, of which the second answers nobody.
+    let config = format!(
+        r#"[cluster]
+members = [{{ id = "retriever-0", address = "http://{retriever}", roles = ["retriever"] }}]
+services = [{{ address = "http://localhost:{port}", roles = ["encoder", "generator", "graph-builder"] }}]
+"#
+    );
+    let config = home.write("cluster.toml", config);
+    let node = |roles: &str, listen: &str| {
+        let mut command = home.serve_command_at(listen);
+        command.args(["--roles", roles, "--config"]).arg(&config);
+        command
+    };
+    let unnamed = Server::try_start(node("retriever", "127.0.0.1:0"));
+    let refused = unnamed.err().expect("a retriever has to be named");
+    assert!(refused.log.contains("cluster.node_id"), "{}", refused.log);
+
+    let reading = Server::start(node("encoder,generator,graph-builder", &readers));
+    let mut owner = node("retriever", &retriever);
+    owner.env("CLEW_CLUSTER__NODE_ID", "retriever-0");
+    let owner = Server::start(owner);
+    let gateway = Server::start(node("gateway", "127.0.0.1:0"));
+    let client = gateway.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    let documents = (0..8).map(|i| document(&format!("d{i}"), text_with(&[&word('c', i)])));
+    remember(&client, &notes, documents.collect()).await;
+    assert_eq!(by_words(&client, &notes, &word('c', 5)).await[0].document_id, "d5");
+    let ask = ["ask", "--corpus", "notes", "--json", "What came from the city?"];
+    let asked = home.run_at(&gateway, &ask);
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let topology = client.topology().await.unwrap();
+    let found = format!("http://{readers}");
+    assert!(topology.members.iter().any(|member| member.address == found), "{topology:?}");
+    assert!(topology.shards.iter().all(|shard| shard.owner == "retriever-0"), "{topology:?}");
+    for server in [gateway, owner, reading] {
+        assert!(server.terminate().success());
+    }
+}
+
+/// An address that nobody listened on a moment ago.
+fn free_address() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap().to_string()
 }
 
 /// Whether nothing waits or is worked on in a part of a tree.

@@ -1,4 +1,4 @@
-//! Data directories in a bucket on S3-compatible storage: one process, and a cluster.
+//! Data directories in a bucket on S3-compatible storage. A cluster over one is in `tests/faults`.
 
 use std::process::Command;
 use std::time::Duration;
@@ -6,11 +6,7 @@ use std::time::Duration;
 use clew_core::ErrorKind;
 use clew_testkit::S3Server;
 
-use crate::client::{
-    by_words, counts, create, create_in_shards, document, id, idle, remember, text_of,
-};
-use crate::cluster::driver::Driver;
-use crate::cluster::processes::Cluster;
+use crate::client::{by_words, counts, create, document, id, idle, remember, text_of};
 use crate::harness::{Home, Server};
 use crate::words::{text_with, word};
 
@@ -67,29 +63,4 @@ async fn a_process_that_starts_later_has_the_data_directory_and_the_earlier_one_
     remember(&later, &notes, vec![document("c", text_with(&["xthird"]))]).await;
     assert_eq!(counts(&later, &notes).await.documents, 3);
     assert!(second.terminate().success());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_over_a_bucket_goes_on_when_owners_are_killed_and_stopped() {
-    let mut cluster = Cluster::start_on(Some(bucket().await), 2).await;
-    let client = cluster.client().await;
-    let notes = create_in_shards(&client, "notes", 2).await;
-    let driver = Driver::start(&cluster, &notes, 7).await;
-    let pause = |secs| tokio::time::sleep(Duration::from_secs(secs));
-    pause(3).await;
-    cluster.kill("retriever-0");
-    pause(3).await;
-    cluster.start_again("retriever-0").await;
-    pause(3).await;
-    cluster.signal("retriever-1", "STOP");
-    // Longer than its leases last.
-    pause(4).await;
-    cluster.signal("retriever-1", "CONT");
-    pause(3).await;
-    let told = driver.stop().await;
-    println!("{told}");
-    told.assert_went_on();
-    idle(&client, &notes).await;
-    told.assert_kept(&client, &notes).await;
-    cluster.stop();
 }

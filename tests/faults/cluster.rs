@@ -10,7 +10,8 @@ use clew_testkit::{RedisServer, signal};
 
 use crate::disk::Disk;
 use crate::harness::{Home, Ran, Server, eventually};
-use crate::hosts::{Host, Network, run_name};
+use crate::hosts::{Network, run_name};
+use crate::storage::{Storage, StorageKind};
 
 /// The services and how many processes each has, in the order in which they start.
 pub const SERVICES: [(&str, usize); 5] =
@@ -27,7 +28,7 @@ pub const LEASE: Duration = Duration::from_millis(3000);
 
 /// Short times, so that a test sees in seconds what takes a minute in production, and long enough for
 /// ten processes on two cores.
-const TIMES: [(&str, &str); 8] = [
+const TIMES: [(&str, &str); 9] = [
     ("CLEW_CLUSTER__HEARTBEAT_MS", "300"),
     ("CLEW_CLUSTER__MEMBER_TTL_MS", "2000"),
     ("CLEW_CLUSTER__LEASE_TTL_MS", "3000"),
@@ -36,7 +37,11 @@ const TIMES: [(&str, &str); 8] = [
     ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "1000"),
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
     ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "2000"),
+    ("CLEW_RETRIEVER__CHECK_INTERVAL_SECS", "1"),
 ];
+
+/// The host of Redis.
+pub const REDIS_HOST: &str = "redis";
 
 const PORT: u16 = 7421;
 const REDIS_PORT: u16 = 6379;
@@ -44,32 +49,30 @@ const REDIS_PORT: u16 = 6379;
 /// Ended processes whose logs a failed test shows.
 const ENDED: usize = 4;
 
-/// A cluster. Its fields go in the order in which they can: processes before hosts and disk.
+/// A cluster. Its fields go in the order in which they can: processes before storage and hosts.
 pub struct Cluster {
     nodes: BTreeMap<String, Server>,
     ended: Vec<Server>,
     redis: RedisServer,
-    hosts: BTreeMap<String, Host>,
+    storage: Storage,
     network: Network,
-    pub disk: Disk,
     home: Home,
 }
 
 impl Cluster {
-    pub async fn start() -> Self {
+    pub async fn start(on: StorageKind) -> Self {
         let mut network = Network::new();
         let folder = tempfile::Builder::new().prefix(&format!("{}-", run_name())).tempdir();
         let home = Home::in_folder(folder.unwrap());
-        let disk = Disk::mount(&home.path("disk.img"), &home.data_dir());
-        let mut hosts = BTreeMap::new();
-        for name in node_names().into_iter().chain(["redis".to_owned()]) {
-            let host = network.add(&name);
-            hosts.insert(name, host);
+        for name in node_names() {
+            network.add(&name);
         }
-        let at = SocketAddr::from((hosts["redis"].address, REDIS_PORT));
-        let redis = RedisServer::start_at(at, &hosts["redis"].through()).unwrap();
+        let storage = Storage::new(on, &home, &mut network);
+        let host = network.add(REDIS_HOST);
+        let at = SocketAddr::from((host.address, REDIS_PORT));
+        let redis = RedisServer::start_at(at, &host.through()).unwrap();
         let (nodes, ended) = (BTreeMap::new(), Vec::new());
-        let mut cluster = Self { nodes, ended, redis, hosts, network, disk, home };
+        let mut cluster = Self { nodes, ended, redis, storage, network, home };
         for name in node_names() {
             cluster.start_again(&name).await;
         }
@@ -87,20 +90,21 @@ impl Cluster {
         let (role, _number) = name.rsplit_once('-').unwrap();
         let mut command = self.home.clew();
         command.args(["serve", "--roles", role, "--listen", &self.address(name)]);
-        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
+        command.arg("--model").arg(self.home.model());
+        self.storage.configure(&mut command, &self.home);
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
         command.envs(TIMES);
-        let mut through = self.hosts[name].through();
-        if name == ON_SMALL_DISK {
+        let mut through = self.network.host(name).through();
+        if name == ON_SMALL_DISK && self.storage.disk().is_some() {
             through.extend(Disk::ordinary_user());
         }
         run_through(&through, &command)
     }
 
     fn address(&self, name: &str) -> String {
-        format!("{}:{PORT}", self.hosts[name].address)
+        format!("{}:{PORT}", self.network.host(name).address)
     }
 
     pub fn redis(&mut self) -> &mut RedisServer {
@@ -139,9 +143,25 @@ impl Cluster {
         self.ended.push(node);
     }
 
+    /// The disk that the data lies on.
+    pub fn disk(&self) -> &Disk {
+        self.storage.disk().expect("a cluster on a disk")
+    }
+
+    /// Every file or object of the cluster.
+    pub async fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        self.storage.contents(&self.home).await
+    }
+
+    /// Loses all that goes between two hosts.
+    pub fn part(&self, one: &str, other: &str) {
+        self.cut(one, other);
+        self.cut(other, one);
+    }
+
     /// Loses all that goes from one host to another.
     pub fn cut(&self, from: &str, to: &str) {
-        self.hosts[to].turn_deaf_to(&self.hosts[from]);
+        self.network.host(to).turn_deaf_to(self.network.host(from));
     }
 
     /// Undoes every cut.
@@ -178,11 +198,6 @@ impl Cluster {
     /// The process of a node.
     pub fn process(&self, name: &str) -> u32 {
         self.nodes[name].id()
-    }
-
-    /// What the cluster keeps its data in.
-    pub fn home(&self) -> &Home {
-        &self.home
     }
 }
 

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::cluster::{Cluster, LEASE, ON_SMALL_DISK, SERVICES, processes_of};
+use crate::cluster::{Cluster, LEASE, ON_SMALL_DISK, REDIS_HOST, SERVICES, processes_of};
+use crate::storage::{STORAGE_HOST, StorageKind};
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Fault {
     StopOwner,
     /// A retriever and Redis do not hear each other.
     CutFromRedis,
+    /// A retriever and the bucket's server do not hear each other.
+    CutFromStorage,
     /// The gateway and a retriever do not hear each other.
     CutFromGateway,
     /// A retriever does not hear the gateway, which hears it.
@@ -41,9 +44,13 @@ pub struct Inflicted {
 }
 
 impl Fault {
-    /// All kinds.
-    pub fn all() -> Vec<Self> {
+    /// All that can happen to a cluster on such a storage.
+    pub fn all(on: StorageKind) -> Vec<Self> {
         let kills = SERVICES.map(|(service, _)| Self::Kill(service));
+        let of_storage = match on {
+            StorageKind::Folder => Self::FullDisk,
+            StorageKind::Bucket => Self::CutFromStorage,
+        };
         kills
             .into_iter()
             .chain([
@@ -54,10 +61,29 @@ impl Fault {
                 Self::DeafGateway,
                 Self::LoseEncoderInBatch,
                 Self::EmptyRedis,
-                Self::FullDisk,
                 Self::SlowNode,
+                of_storage,
             ])
             .collect()
+    }
+
+    /// Those that test whose a shard is, and who may write to the storage.
+    pub fn of_ownership(on: StorageKind) -> Vec<Self> {
+        let mut faults = Self::all(on);
+        faults.retain(|fault| match fault {
+            Self::Kill(service) => *service == "retriever",
+            Self::StopOwner
+            | Self::CutFromRedis
+            | Self::CutFromStorage
+            | Self::CutFromGateway
+            | Self::EmptyRedis => true,
+            Self::DeafRetriever
+            | Self::DeafGateway
+            | Self::LoseEncoderInBatch
+            | Self::FullDisk
+            | Self::SlowNode => false,
+        });
+        faults
     }
 
     /// What it is called in reports.
@@ -66,6 +92,7 @@ impl Fault {
             Self::Kill(service) => format!("kill {service}"),
             Self::StopOwner => "stop an owner of shards".to_owned(),
             Self::CutFromRedis => "cut retriever | Redis".to_owned(),
+            Self::CutFromStorage => "cut retriever | storage".to_owned(),
             Self::CutFromGateway => "cut gateway | retriever".to_owned(),
             Self::DeafRetriever => "cut gateway -> retriever".to_owned(),
             Self::DeafGateway => "cut retriever -> gateway".to_owned(),
@@ -97,14 +124,17 @@ impl Fault {
             }
             Self::CutFromRedis => {
                 let name = one_of(&owners(cluster).await, random);
-                cluster.cut(&name, "redis");
-                cluster.cut("redis", &name);
+                cluster.part(&name, REDIS_HOST);
+                heal_later(name, cluster, random).await
+            }
+            Self::CutFromStorage => {
+                let name = one_of(&owners(cluster).await, random);
+                cluster.part(&name, STORAGE_HOST);
                 heal_later(name, cluster, random).await
             }
             Self::CutFromGateway => {
                 let name = one_of(&owners(cluster).await, random);
-                cluster.cut(&name, "gateway-0");
-                cluster.cut("gateway-0", &name);
+                cluster.part(&name, "gateway-0");
                 heal_later(name, cluster, random).await
             }
             Self::DeafRetriever => {
@@ -135,9 +165,9 @@ impl Fault {
                 "redis".to_owned()
             }
             Self::FullDisk => {
-                cluster.disk.fill();
+                cluster.disk().fill();
                 pause(random, 1.5..3.0).await;
-                cluster.disk.free();
+                cluster.disk().free();
                 ON_SMALL_DISK.to_owned()
             }
             Self::SlowNode => {

@@ -15,6 +15,7 @@ use crate::ONE_AT_A_TIME;
 use crate::client::{create_in_shards, document};
 use crate::cluster::{Cluster, REQUEST_PATIENCE};
 use crate::harness::eventually;
+use crate::storage::StorageKind;
 use crate::words::text_with;
 
 const PRODUCERS: usize = 200;
@@ -39,7 +40,7 @@ struct Told {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_from_two_hundred_producers_does_not_fill_the_gateway() {
     let _one_at_a_time = ONE_AT_A_TIME.lock().await;
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::start(StorageKind::Folder).await;
     let client = cluster.client().await;
     let flooded = create_in_shards(&client, "flooded", 1).await;
     let owner = eventually("the shard has an owner", async || {

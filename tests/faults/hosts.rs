@@ -1,5 +1,6 @@
 //! Hosts on this machine: network namespaces on a bridge, and what can happen to their network.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Command;
@@ -12,13 +13,15 @@ pub struct Network {
     name: String,
     /// The first three bytes of its addresses, of those set aside for tests of networks (RFC 2544).
     subnet: [u8; 3],
-    hosts: Vec<Host>,
+    hosts: BTreeMap<String, Host>,
 }
 
 /// A host: a network namespace with one address.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Host {
     namespace: String,
+    /// The end on the bridge of its wire.
+    wire: String,
     pub address: Ipv4Addr,
 }
 
@@ -28,7 +31,7 @@ impl Network {
         remove_leftovers();
         let [.., high, low] = std::process::id().to_be_bytes();
         let network =
-            Self { name: run_name(), subnet: [198, 18 + (high & 1), low], hosts: Vec::new() };
+            Self { name: run_name(), subnet: [198, 18 + (high & 1), low], hosts: BTreeMap::new() };
         let bridge = network.bridge();
         ip(&["link", "add", &bridge, "type", "bridge"]);
         ip(&["address", "add", &format!("{}/24", network.address(1)), "dev", &bridge]);
@@ -37,16 +40,15 @@ impl Network {
     }
 
     /// Adds a host.
-    pub fn add(&mut self, name: &str) -> Host {
+    pub fn add(&mut self, name: &str) -> &Host {
         let number = u8::try_from(self.hosts.len() + 2).expect("a host has a number below 254");
         let (namespace, address) = (format!("{}-{name}", self.name), self.address(number));
+        let (wire, bridge) = (format!("{}v{number}", self.name), self.bridge());
         ip(&["netns", "add", &namespace]);
-        let host = Host { namespace, address };
-        self.hosts.push(host.clone());
-        let (wire, bridge) = (self.wire(number), self.bridge());
-        let inside = host.namespace.as_str();
-        ip(&["link", "add", &wire, "type", "veth", "peer", "name", "eth0", "netns", inside]);
-        ip(&["link", "set", &wire, "master", &bridge, "up"]);
+        let host = self.hosts.entry(name.to_owned()).or_insert(Host { namespace, wire, address });
+        let (inside, wire) = (host.namespace.as_str(), host.wire.as_str());
+        ip(&["link", "add", wire, "type", "veth", "peer", "name", "eth0", "netns", inside]);
+        ip(&["link", "set", wire, "master", &bridge, "up"]);
         ip(&["-n", inside, "address", "add", &format!("{address}/24"), "dev", "eth0"]);
         ip(&["-n", inside, "link", "set", "eth0", "up"]);
         ip(&["-n", inside, "link", "set", "lo", "up"]);
@@ -55,16 +57,16 @@ impl Network {
         host
     }
 
-    /// Undoes every cut.
-    pub fn heal(&self) {
-        for host in &self.hosts {
-            host.nft("flush chain inet faults input");
-        }
+    /// The host of that name, which was added.
+    pub fn host(&self, name: &str) -> &Host {
+        &self.hosts[name]
     }
 
-    /// The end on the bridge of a host's wire.
-    fn wire(&self, number: u8) -> String {
-        format!("{}v{number}", self.name)
+    /// Undoes every cut.
+    pub fn heal(&self) {
+        for host in self.hosts.values() {
+            host.nft("flush chain inet faults input");
+        }
     }
 
     fn bridge(&self) -> String {
@@ -79,9 +81,9 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for (host, number) in self.hosts.iter().zip(2..) {
+        for host in self.hosts.values() {
             // A wire would go with its namespace, too, but some time later.
-            drop(output(Command::new("ip").args(["link", "delete", &self.wire(number)])));
+            drop(output(Command::new("ip").args(["link", "delete", &host.wire])));
             remove_namespace(&host.namespace);
         }
         drop(output(Command::new("ip").args(["link", "delete", &self.bridge()])));

@@ -22,16 +22,16 @@ mod hosts;
 mod ledger;
 mod load;
 mod report;
+mod storage;
 mod verdict;
 #[path = "../shared/words.rs"]
 mod words;
 
 use std::time::{Duration, Instant};
 
-use clew_client::Client;
 use clew_core::CorpusName;
 use fastrand::Rng;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use client::{create_in_shards, document, remember};
 use cluster::{Cluster, node_names};
@@ -39,6 +39,7 @@ use fault::Fault;
 use ledger::{SHARDS, lasting_documents};
 use load::Load;
 use report::Report;
+use storage::StorageKind;
 use verdict::{Recall, assert_erased, assert_kept};
 
 /// Two clusters at once would take each other's time.
@@ -46,56 +47,88 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_happens_to_machines_nothing_acknowledged_is_lost_and_nothing_forgotten_returns() {
-    let _one_at_a_time = ONE_AT_A_TIME.lock().await;
-    let mut random = random();
-    let mut cluster = Cluster::start().await;
-    let (client, notes) = furnished(&cluster).await;
-    let before = Recall::measure(&client, &notes).await;
-    drop(client);
-    let mut load = Load::start(cluster.endpoint(), notes.clone(), &mut random);
-    // All goes well before anything is done to it.
-    load.recovered(Instant::now(), Instant::now()).await;
-    let mut report = Report::new();
-    for fault in faults(&mut random) {
-        let inflicted = fault.inflict(&mut cluster, &mut random).await;
-        let recovery = load.recovered(inflicted.began, inflicted.healed).await;
-        report.add(fault, inflicted, recovery);
-        tokio::time::sleep(Duration::from_millis(random.u64(..500))).await;
+    let all = Fault::all(StorageKind::Folder);
+    inflict_on_a_cluster(StorageKind::Folder, &all).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_to_owners_of_shards_in_a_bucket_all_stays_as_acknowledged() {
+    let kinds = match long() {
+        Some(_) => Fault::all(StorageKind::Bucket),
+        None => Fault::of_ownership(StorageKind::Bucket),
+    };
+    inflict_on_a_cluster(StorageKind::Bucket, &kinds).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_service_is_restarted_under_load_and_no_request_fails_for_good() {
+    let mut run = Run::start(StorageKind::Folder).await;
+    for name in node_names() {
+        let began = Instant::now();
+        run.cluster.restart_gracefully(&name).await;
+        let recovery = run.load.recovered(began, Instant::now()).await;
+        println!(
+            "{name}: searches were disturbed for {:.1?}, writes for {:.1?}",
+            recovery.searches, recovery.writes
+        );
     }
-    let (ledger, counts) = load.stop().await;
-    println!("{counts}");
-    assert_kept(&cluster, &notes, &ledger, &before).await;
-    cluster.stop();
-    assert_erased(&cluster, &ledger);
+    run.end().await;
+}
+
+/// Faults of `kinds` in random order, each as often as the others or once more. There are
+/// `CLEW_FAULTS`, or else one of each kind.
+async fn inflict_on_a_cluster(on: StorageKind, kinds: &[Fault]) {
+    let mut run = Run::start(on).await;
+    // All goes well before anything is done to it.
+    run.load.recovered(Instant::now(), Instant::now()).await;
+    let mut report = Report::new();
+    for fault in in_random_order(kinds, long().unwrap_or(kinds.len()), &mut run.random) {
+        let inflicted = fault.inflict(&mut run.cluster, &mut run.random).await;
+        let recovery = run.load.recovered(inflicted.began, inflicted.healed).await;
+        report.add(fault, inflicted, recovery);
+        tokio::time::sleep(Duration::from_millis(run.random.u64(..500))).await;
+    }
+    run.end().await;
     println!("{report}");
     println!(
         "verdict: all that was acknowledged is there, once and whole; what was forgotten is gone"
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_service_is_restarted_under_load_and_no_request_fails_for_good() {
-    let _one_at_a_time = ONE_AT_A_TIME.lock().await;
-    let mut random = random();
-    let mut cluster = Cluster::start().await;
-    let (client, notes) = furnished(&cluster).await;
-    let before = Recall::measure(&client, &notes).await;
-    drop(client);
-    let mut load = Load::start(cluster.endpoint(), notes.clone(), &mut random);
-    for name in node_names() {
-        let began = Instant::now();
-        cluster.restart_gracefully(&name).await;
-        let recovery = load.recovered(began, Instant::now()).await;
-        println!(
-            "{name}: searches were disturbed for {:.1?}, writes for {:.1?}",
-            recovery.searches, recovery.writes
-        );
+/// A cluster with clients at work. No other runs at the same time.
+struct Run {
+    random: Rng,
+    load: Load,
+    cluster: Cluster,
+    notes: CorpusName,
+    before: Recall,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Run {
+    /// Starts a cluster with a corpus that has the documents that stay as they are, and clients.
+    async fn start(on: StorageKind) -> Self {
+        let alone = ONE_AT_A_TIME.lock().await;
+        let mut random = random();
+        let cluster = Cluster::start(on).await;
+        let client = cluster.client().await;
+        let notes = create_in_shards(&client, "notes", SHARDS).await;
+        let documents = lasting_documents().map(|(name, text)| document(&name, text));
+        remember(&client, &notes, documents.collect()).await;
+        let before = Recall::measure(&client, &notes).await;
+        let load = Load::start(cluster.endpoint(), notes.clone(), &mut random);
+        Self { random, load, cluster, notes, before, _alone: alone }
     }
-    let (ledger, counts) = load.stop().await;
-    println!("{counts}");
-    assert_kept(&cluster, &notes, &ledger, &before).await;
-    cluster.stop();
-    assert_erased(&cluster, &ledger);
+
+    /// Ends clients and cluster, and holds what is there against what the clients know.
+    async fn end(self) {
+        let Self { load, mut cluster, notes, before, .. } = self;
+        let (ledger, counts) = load.stop().await;
+        println!("{counts}");
+        assert_kept(&cluster, &notes, &ledger, &before).await;
+        cluster.stop();
+        assert_erased(&cluster, &ledger).await;
+    }
 }
 
 /// The run's random numbers. Their seed is printed; `CLEW_TEST_SEED` plays the same faults again, as far
@@ -109,29 +142,19 @@ fn random() -> Rng {
     Rng::with_seed(seed)
 }
 
-/// Faults of all kinds in random order, each as often as the others or once more. There are
-/// `CLEW_FAULTS`, or else one of each kind.
-fn faults(random: &mut Rng) -> Vec<Fault> {
-    let kinds = Fault::all();
-    let count = match std::env::var("CLEW_FAULTS") {
-        Ok(count) => count.parse().expect("CLEW_FAULTS is a number"),
-        Err(_) => kinds.len(),
-    };
+/// How many faults a long run has; `None` for a short one.
+fn long() -> Option<usize> {
+    let count = std::env::var("CLEW_FAULTS").ok()?;
+    Some(count.parse().expect("CLEW_FAULTS is a number"))
+}
+
+fn in_random_order(kinds: &[Fault], count: usize, random: &mut Rng) -> Vec<Fault> {
     let mut faults = Vec::new();
     while faults.len() < count {
-        let mut round = kinds.clone();
+        let mut round = kinds.to_vec();
         random.shuffle(&mut round);
         faults.extend(round);
     }
     faults.truncate(count);
     faults
-}
-
-/// Makes a corpus with the documents that stay as they are.
-async fn furnished(cluster: &Cluster) -> (Client, CorpusName) {
-    let client = cluster.client().await;
-    let notes = create_in_shards(&client, "notes", SHARDS).await;
-    let documents = lasting_documents().map(|(name, text)| document(&name, text));
-    remember(&client, &notes, documents.collect()).await;
-    (client, notes)
 }

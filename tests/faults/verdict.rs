@@ -11,7 +11,7 @@ use crate::client::{
     assert_whole, by_words, chunks, counts, exhaustive, id, idle, search, states, text_of,
 };
 use crate::cluster::{Cluster, node_names};
-use crate::harness::{eventually, files_below};
+use crate::harness::eventually;
 use crate::ledger::{
     Ledger, SHARDS, lasting_documents, lasting_word, text, version_in, version_word,
 };
@@ -137,6 +137,9 @@ async fn assert_healed(cluster: &Cluster, client: &Client) {
     .await;
     let tree = cluster.run(&["cluster", "tree"]);
     assert_eq!(tree.code, Some(0), "{tree:?}");
+    // Each shard was checked again and again while its cluster was hurt.
+    let is_kept = |state: &str| tree.stdout.contains(&format!("promises (invariants) {state} in "));
+    assert!(is_kept("kept") && !is_kept("broken"), "{}", tree.stdout);
     for name in node_names() {
         assert!(tree.stdout.contains(&name), "no {name} in\n{}", tree.stdout);
     }
@@ -147,15 +150,15 @@ fn is_idle(tree: &TreeNode) -> bool {
     tree.queued == 0 && tree.children.iter().all(is_idle)
 }
 
-/// Fails if a forgotten text is in a file of a cluster that has ended.
-pub fn assert_erased(cluster: &Cluster, ledger: &Ledger) {
+/// Fails if a forgotten text is in a file or object of a cluster that has ended.
+pub async fn assert_erased(cluster: &Cluster, ledger: &Ledger) {
     let mut versions: BTreeMap<usize, String> = BTreeMap::new();
-    for (path, content) in files_below(&cluster.home().data_dir()) {
+    for (name, content) in cluster.contents().await {
         let text = String::from_utf8_lossy(&content);
         let length = version_word(0).len();
         for (at, _) in text.match_indices("xv") {
             if let Some(version) = text.get(at..at + length).and_then(number_of) {
-                versions.insert(version, path.display().to_string());
+                versions.insert(version, name.clone());
             }
         }
     }

@@ -1,7 +1,8 @@
 //! A real S3-compatible server of a test's own.
 
+use std::ffi::OsStr;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,25 +20,25 @@ const ATTEMPTS: usize = 5;
 const BUCKET: &str = "clew-test";
 
 /// `moto`, a server that keeps everything in memory and makes exactly one of several conditional puts
-/// succeed, on a port of the loopback interface. It takes any credentials. It is killed when dropped.
+/// succeed. It takes any credentials. It is killed when dropped.
 #[derive(Debug)]
 pub struct S3Server {
-    port: u16,
+    address: SocketAddr,
     child: Child,
 }
 
 impl S3Server {
-    /// Starts a server and waits until it answers.
+    /// Starts a server on a free port of the loopback interface and waits until it answers.
     ///
     /// # Errors
     /// If it is not installed, which `make test` does, or it does not answer.
     pub fn start() -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
-            match Self::run() {
-                Ok(server) => return Ok(server),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
-                Err(error) => failure = Some(error),
+            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+            match Self::start_at(address, &[]) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => failure = Some(error),
+                done => return done,
             }
         }
         Err(failure.unwrap_or_else(|| io::Error::other("no port is free")))
@@ -45,7 +46,7 @@ impl S3Server {
 
     /// Its address, as configuration wants it.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}", self.address)
     }
 
     /// A data directory in a bucket of it.
@@ -63,11 +64,18 @@ impl S3Server {
         ]
     }
 
-    fn run() -> io::Result<Self> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+    /// Starts a server at an address, by a command that runs the rest of its words as a command, such
+    /// as `ip netns exec NAME`, and waits until it answers.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
+        let (host, port) = (address.ip().to_string(), address.port().to_string());
         let python = python();
-        let child = Command::new(&python)
-            .args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()])
+        let mut words = through.iter().map(OsStr::new).chain([python.as_os_str()]);
+        let child = Command::new(words.next().unwrap_or_default())
+            .args(words)
+            .args(["-m", "moto.server", "-H", &host, "-p", &port])
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -77,7 +85,7 @@ impl S3Server {
                 let problem = format!("{}: {error}; run `make setup`", python.display());
                 io::Error::new(error.kind(), problem)
             })?;
-        let mut server = Self { port, child };
+        let mut server = Self { address, child };
         let give_up = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = server.child.try_wait()? {
@@ -87,7 +95,7 @@ impl S3Server {
                 );
                 return Err(io::Error::other(problem));
             }
-            if put_bucket(port).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
+            if put_bucket(address).is_ok_and(|answer| answer.split(' ').nth(1) == Some("200")) {
                 return Ok(server);
             }
             if Instant::now() > give_up {
@@ -113,11 +121,11 @@ fn python() -> PathBuf {
 }
 
 /// Makes the bucket; returns the beginning of the answer.
-fn put_bucket(port: u16) -> io::Result<String> {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+fn put_bucket(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!(
-        "PUT /{BUCKET} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 0\r\n\
+        "PUT /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
          Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes())?;
@@ -133,9 +141,9 @@ mod tests {
     #[test]
     fn it_answers_and_is_gone_when_dropped() {
         let server = S3Server::start().unwrap();
-        let port = server.port;
-        assert!(put_bucket(port).unwrap().starts_with("HTTP/1."));
+        let address = server.address;
+        assert!(put_bucket(address).unwrap().starts_with("HTTP/1."));
         drop(server);
-        assert!(put_bucket(port).is_err());
+        assert!(put_bucket(address).is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use clew_client::Client;
-use clew_testkit::{RedisServer, S3Server, signal};
+use clew_testkit::RedisServer;
 
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
 
@@ -24,8 +24,6 @@ const TIMES: [(&str, &str); 7] = [
 pub struct Cluster {
     home: Home,
     redis: RedisServer,
-    /// What the retrievers share, unless it is a folder.
-    bucket: Option<S3Server>,
     nodes: BTreeMap<String, Server>,
     /// Where each node listens, so that it comes back at the same address.
     addresses: BTreeMap<String, String>,
@@ -33,14 +31,9 @@ pub struct Cluster {
 
 impl Cluster {
     pub async fn start(retrievers: usize) -> Self {
-        Self::start_on(None, retrievers).await
-    }
-
-    /// Starts it on a bucket, or on a folder.
-    pub async fn start_on(bucket: Option<S3Server>, retrievers: usize) -> Self {
         let redis = RedisServer::start().unwrap();
         let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
-        let mut cluster = Self { home: Home::new(), redis, bucket, nodes, addresses };
+        let mut cluster = Self { home: Home::new(), redis, nodes, addresses };
         cluster.start_again("encoder-0").await;
         for retriever in 0..retrievers {
             cluster.start_again(&format!("retriever-{retriever}")).await;
@@ -65,11 +58,7 @@ impl Cluster {
         let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
         let mut command = self.home.clew();
         command.args(["serve", "--roles", role, "--listen", listen]);
-        match &self.bucket {
-            None => command.arg("--data-dir").arg(self.home.data_dir()),
-            Some(bucket) => command.args(["--data-dir", &bucket.url()]).envs(bucket.environment()),
-        };
-        command.arg("--model").arg(self.home.model());
+        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info");
@@ -84,23 +73,12 @@ impl Cluster {
         node.kill();
     }
 
-    /// Stops a node where it is, or lets it go on.
-    pub fn signal(&self, name: &str, what: &str) {
-        println!("{what} {name}");
-        signal(self.nodes[name].id(), what).unwrap();
-    }
-
     pub fn gateway(&self) -> &Server {
         &self.nodes["gateway-0"]
     }
 
-    /// Where clients reach the cluster, also while the gateway does not run.
-    pub fn endpoint(&self) -> String {
-        format!("http://{}", self.addresses["gateway-0"])
-    }
-
     pub async fn client(&self) -> Client {
-        let endpoint = self.endpoint();
+        let endpoint = format!("http://{}", self.addresses["gateway-0"]);
         eventually("the gateway answers", async || Client::connect(&endpoint, PATIENCE).await.ok())
             .await
     }

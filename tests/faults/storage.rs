@@ -1,0 +1,99 @@
+//! What the retrievers of a cluster share: a folder on a disk that can be full, or a bucket.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use clew_core::ShardIndex;
+use clew_index::{Location, ObjectStoreSettings, Registry};
+use clew_testkit::S3Server;
+use futures::TryStreamExt;
+use object_store::ObjectStoreExt;
+
+use crate::disk::Disk;
+use crate::harness::{Home, files_below};
+use crate::hosts::Network;
+
+/// The host of the bucket's server.
+pub const STORAGE_HOST: &str = "storage";
+
+const PORT: u16 = 9000;
+
+/// Which kind of storage a cluster is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageKind {
+    Folder,
+    Bucket,
+}
+
+/// Where a cluster keeps its data.
+pub enum Storage {
+    /// A folder on a disk of its own.
+    Folder(Disk),
+    /// A bucket on a host of its own.
+    Bucket(S3Server),
+}
+
+impl Storage {
+    pub fn new(kind: StorageKind, home: &Home, network: &mut Network) -> Self {
+        match kind {
+            StorageKind::Folder => {
+                Self::Folder(Disk::mount(&home.path("disk.img"), &home.data_dir()))
+            }
+            StorageKind::Bucket => {
+                let host = network.add(STORAGE_HOST);
+                let at = SocketAddr::from((host.address, PORT));
+                Self::Bucket(S3Server::start_at(at, &host.through()).unwrap())
+            }
+        }
+    }
+
+    /// The disk, if it is one.
+    pub fn disk(&self) -> Option<&Disk> {
+        match self {
+            Self::Folder(disk) => Some(disk),
+            Self::Bucket(_) => None,
+        }
+    }
+
+    /// Tells a node where the data lies.
+    pub fn configure(&self, command: &mut Command, home: &Home) {
+        match self {
+            Self::Folder(_) => command.arg("--data-dir").arg(home.data_dir()),
+            Self::Bucket(bucket) => {
+                command.args(["--data-dir", &bucket.url()]).envs(bucket.environment())
+            }
+        };
+    }
+
+    /// Every file or object, with its name and its bytes.
+    pub async fn contents(&self, home: &Home) -> Vec<(String, Vec<u8>)> {
+        match self {
+            Self::Folder(_) => {
+                let files = files_below(&home.data_dir()).into_iter();
+                files.map(|(path, bytes)| (path.display().to_string(), bytes)).collect()
+            }
+            Self::Bucket(bucket) => contents_of(bucket).await,
+        }
+    }
+}
+
+async fn contents_of(bucket: &S3Server) -> Vec<(String, Vec<u8>)> {
+    let settings = ObjectStoreSettings {
+        endpoint: Some(bucket.endpoint()),
+        access_key_id: Some("test".to_owned()),
+        secret_access_key: Some("test-secret".to_owned().into()),
+        allow_http: true,
+        ..ObjectStoreSettings::default()
+    };
+    let location = Location::try_new(&bucket.url(), &settings).unwrap();
+    let registry = Registry::open(&location).await.unwrap();
+    let corpus = &registry.list().await.unwrap()[0];
+    let store = registry.shard_place(corpus, ShardIndex(0)).store().expect("a bucket");
+    let objects: Vec<_> = store.list(None).try_collect().await.unwrap();
+    let mut contents = Vec::new();
+    for object in objects {
+        let bytes = store.get(&object.location).await.unwrap().bytes().await.unwrap();
+        contents.push((object.location.to_string(), bytes.to_vec()));
+    }
+    contents
+}
