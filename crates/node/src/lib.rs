@@ -19,4 +19,4 @@ mod server;
 pub use config::NodeConfig;
 pub use node::{Node, Parts};
 pub use run::{Stop, run, service_main};
-pub use server::{Server, transport};
+pub use server::{Server, connections, transport};

@@ -9,12 +9,12 @@ use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::body::Body;
 use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tonic::service::RoutesBuilder;
+use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
@@ -39,11 +39,18 @@ const NOTICE: Duration = Duration::from_millis(500);
 pub fn transport() -> tonic::transport::Server {
     tonic::transport::Server::builder()
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
-        .tcp_nodelay(true)
         .initial_stream_window_size(STREAM_BYTES)
         .initial_connection_window_size(CONNECTION_BYTES)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
+}
+
+/// The connections that come in at `listener`.
+///
+/// A response is several small frames. They are sent at once: a system that collects them waits for an
+/// acknowledgement which the other side holds back for 40 ms.
+pub fn connections(listener: TcpListener) -> TcpIncoming {
+    TcpIncoming::from(listener).with_nodelay(Some(true))
 }
 
 /// The services that a node offers.
@@ -123,11 +130,30 @@ impl Server {
         };
         transport()
             .add_routes(routes.routes())
-            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), shutdown)
+            .serve_with_incoming_shutdown(connections(listener), shutdown)
             .await
             .map_err(|error| {
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
                     .with_source(error)
             })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpStream;
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_sends_what_it_has_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, server) = tokio::join!(TcpStream::connect(address), async {
+            connections(listener).next().await.unwrap()
+        });
+        drop(client.unwrap());
+        assert!(server.unwrap().nodelay().unwrap());
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::cli::{Serve, Shared};
 use crate::config::NodeConfig;
@@ -35,7 +34,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
     eprintln!("listening on http://{address}");
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut wait = stopped.clone();
-    let mut serving = tokio::spawn(server.serve(TcpListenerStream::new(listener), async move {
+    let mut serving = tokio::spawn(server.serve(clew_node::connections(listener), async move {
         drop(wait.wait_for(|stopped| *stopped).await);
     }));
     tokio::select! {
