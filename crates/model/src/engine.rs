@@ -1,14 +1,13 @@
 //! The two ways to compute the vectors of a batch.
 
 use burn::prelude::*;
-use burn::tensor::DType;
 use clew_packed_bert::{Kernel, PackedBert, Workspace};
 
 use crate::bert::{Bert, BertConfig, BertInput};
 use crate::pooling::Pooling;
 use crate::route::{Route, unavailable};
 use crate::weights::Weights;
-use crate::{EncodedText, Error, Precision, device};
+use crate::{EncodedText, Error, device};
 
 /// Buffers that one thread keeps between calls.
 #[derive(Default)]
@@ -39,10 +38,7 @@ impl Engine {
             Route::Packed(kernel) => load_packed(kernel, config, weights),
             Route::Burn(choice, precision) => {
                 let device = device::open(choice)?;
-                let dtype = match precision {
-                    Precision::Float32 => DType::F32,
-                    Precision::BFloat16 => DType::BF16,
-                };
+                let dtype = precision.dtype();
                 if !device.supports_dtype(dtype) {
                     let expected = "float32 on this device";
                     return Err(unavailable("precision", expected, &precision.to_string()));

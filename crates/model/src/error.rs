@@ -93,8 +93,16 @@ pub enum Error {
         /// What came.
         found: String,
     },
+    /// A sequence of more tokens than its memory holds.
+    #[error("a sequence of {tokens} tokens is too long: expected at most {most}")]
+    TooLong {
+        /// Its tokens.
+        tokens: usize,
+        /// What it was given room for.
+        most: usize,
+    },
     /// The device gave no usable result.
-    #[error("the device failed to embed a batch: {reason}")]
+    #[error("the device failed to compute a batch: {reason}")]
     Device {
         /// What went wrong, without any text of the batch.
         reason: String,
@@ -110,7 +118,8 @@ impl Error {
             | Self::Unsupported { .. }
             | Self::Inconsistent { .. }
             | Self::TensorNames { .. }
-            | Self::OptionUnavailable { .. } => ErrorKind::InvalidInput,
+            | Self::OptionUnavailable { .. }
+            | Self::TooLong { .. } => ErrorKind::InvalidInput,
             Self::ForeignTokens { .. } => ErrorKind::Internal,
             Self::Device { .. } => ErrorKind::Unavailable,
         }
@@ -125,6 +134,7 @@ impl Error {
             | Self::Inconsistent { file, .. }
             | Self::TensorNames { file, .. } => Some(format!("model folder, {file}")),
             Self::OptionUnavailable { option, .. } => Some(format!("model.{option}")),
+            Self::TooLong { .. } => Some("max_tokens".to_owned()),
             Self::ForeignTokens { .. } | Self::Device { .. } => None,
         }
     }

@@ -13,7 +13,7 @@
 //! Vectors always have length one, as the encoder's seam wants them, whether or not `modules.json`
 //! ends with a Normalize step: without one only their length is lost, which cosine never reads.
 
-mod reader;
+pub(crate) mod reader;
 mod sentence;
 mod transformer;
 
@@ -28,6 +28,7 @@ use crate::pooling::Pooling;
 use crate::weights::{WeightFile, Weights};
 use reader::FolderReader;
 pub(crate) use sentence::Prompts;
+pub(crate) use transformer::weight_names;
 
 /// A complete and consistent model folder, read into memory.
 pub(crate) struct ModelFolder {

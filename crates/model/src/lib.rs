@@ -17,6 +17,8 @@
 
 pub mod batch;
 mod bert;
+mod checkpoint;
+pub mod decoder;
 mod device;
 mod embedding_model;
 mod engine;

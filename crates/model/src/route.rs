@@ -3,6 +3,7 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use burn::tensor::DType;
 use clew_packed_bert::Kernel;
 
 use crate::batch::{Budget, Layout};
@@ -22,6 +23,15 @@ pub enum Precision {
     Float32,
     /// bfloat16.
     BFloat16,
+}
+
+impl Precision {
+    pub(crate) fn dtype(self) -> DType {
+        match self {
+            Self::Float32 => DType::F32,
+            Self::BFloat16 => DType::BF16,
+        }
+    }
 }
 
 impl fmt::Display for Precision {

@@ -48,6 +48,23 @@ impl FolderReader {
         })
     }
 
+    /// Whether there is such a file.
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.path.join(file).exists()
+    }
+
+    /// Opens `file`, which should hold `expected`.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub(crate) fn open(&self, file: &str, expected: &str) -> Result<fs::File, Error> {
+        fs::File::open(self.path.join(file)).map_err(|source| Error::Unreadable {
+            file: self.name(file),
+            expected: expected.to_owned(),
+            source,
+        })
+    }
+
     /// The JSON in `file`.
     ///
     /// # Errors

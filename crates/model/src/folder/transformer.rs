@@ -1,7 +1,6 @@
 //! The transformer's own files: its configuration and its weights.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 use serde::Deserialize;
 
@@ -112,22 +111,27 @@ fn check_sizes(folder: &FolderReader, config: &BertConfig) -> Result<(), Error> 
 /// # Errors
 /// [`Error::Unreadable`]; [`Error::Broken`] for an index that is not JSON or leads out of the folder.
 pub(super) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Error> {
-    let read = |name: &str| {
-        let bytes = folder.read(name, "the model's weights")?;
-        Ok(WeightFile { name: folder.name(name), bytes })
+    let read = |name: String| {
+        let bytes = folder.read(&name, "the model's weights")?;
+        Ok(WeightFile { name: folder.name(&name), bytes })
     };
-    let single = read(WEIGHTS);
-    let Err(Error::Unreadable { source, .. }) = &single else {
-        return Ok(vec![single?]);
-    };
-    if source.kind() != io::ErrorKind::NotFound {
-        return Ok(vec![single?]);
+    weight_names(folder)?.into_iter().map(read).collect()
+}
+
+/// The files that hold the weights, relative to `folder`: one, or those that the index names.
+///
+/// # Errors
+/// [`Error::Broken`] for an index that is none, or names files outside the folder.
+pub(crate) fn weight_names(folder: &FolderReader) -> Result<Vec<String>, Error> {
+    let single = || Ok(vec![WEIGHTS.to_owned()]);
+    if folder.has(WEIGHTS) {
+        return single();
     }
-    let index: RawIndex =
-        match folder.json_if_present(WEIGHTS_INDEX, "the list of files that hold the weights")? {
-            Some(index) => index,
-            None => return Ok(vec![single?]),
-        };
+    let expected = "the list of files that hold the weights";
+    // Without either, the one file is the one to be missed.
+    let Some(index) = folder.json_if_present::<RawIndex>(WEIGHTS_INDEX, expected)? else {
+        return single();
+    };
     let parts: BTreeSet<String> = index.weight_map.into_values().collect();
     if parts.is_empty() {
         return Err(folder.broken(
@@ -139,5 +143,5 @@ pub(super) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Err
     if let Some(outside) = parts.iter().find(|part| !is_inner_path(part)) {
         return Err(folder.broken(WEIGHTS_INDEX, "files of the model folder", outside));
     }
-    parts.iter().map(|part| read(part)).collect()
+    Ok(parts.into_iter().collect())
 }

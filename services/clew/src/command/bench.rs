@@ -127,7 +127,8 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
 
 async fn search(shared: &Shared, corpus: &CorpusName, queries: usize) -> anyhow::Result<Value> {
     let connection = Connection::open(shared).await?;
-    let questions = sample_questions(&connection, corpus, queries).await?;
+    let (questions, mut reads) = sample_questions(&connection, corpus, queries).await?;
+    reads.sort_by(f64::total_cmp);
     let mut modes = serde_json::Map::new();
     for (name, mode) in [
         ("dense", SearchMode::Dense),
@@ -171,16 +172,21 @@ async fn search(shared: &Shared, corpus: &CorpusName, queries: usize) -> anyhow:
         "chunks": counts.chunks,
         "queries": questions.len(),
         "modes": modes,
+        "read_document": {
+            "p50_ms": percentile(&reads, 0.5),
+            "p99_ms": percentile(&reads, 0.99),
+        },
         "peak_memory_bytes": peak_memory_bytes(),
     }))
 }
 
-/// Questions of a realistic shape: the first words of passages of random documents.
+/// Questions of a realistic shape, which are words of random documents, and how many milliseconds it took
+/// to read each document.
 async fn sample_questions(
     connection: &Connection,
     corpus: &CorpusName,
     count: usize,
-) -> anyhow::Result<Vec<String>> {
+) -> anyhow::Result<(Vec<String>, Vec<f64>)> {
     const WORDS: usize = 9;
     let stage = clew_proto::ingest::v1::DocumentStage::Indexed;
     let documents = connection.client.documents(corpus, stage).await?;
@@ -189,13 +195,15 @@ async fn sample_questions(
     }
     // The same seed on the same corpus asks the same questions.
     let mut random = fastrand::Rng::with_seed(7);
-    let mut questions = Vec::with_capacity(count);
+    let (mut questions, mut reads) = (Vec::with_capacity(count), Vec::new());
     for _ in 0..count.saturating_mul(4) {
         if questions.len() == count {
             break;
         }
         let document = &documents[random.usize(..documents.len())];
+        let started = Instant::now();
         let (stored, _) = connection.client.document(corpus, &document.id.parse()?).await?;
+        reads.push(started.elapsed().as_secs_f64() * 1e3);
         let text = String::from_utf8_lossy(&stored.text).into_owned();
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.len() > WORDS {
@@ -203,7 +211,7 @@ async fn sample_questions(
             questions.push(words[start..start + WORDS].join(" "));
         }
     }
-    Ok(questions)
+    Ok((questions, reads))
 }
 
 /// The most memory this process has held, where the system tells.

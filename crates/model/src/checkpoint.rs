@@ -1,0 +1,225 @@
+//! A checkpoint that is read tensor by tensor, so that no more of it than the largest is in memory twice.
+//!
+//! Tensors are read at their places and not mapped: a file that somebody cuts short meanwhile is an error
+//! then, and not the end of the process.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use burn::tensor::{DType, TensorData};
+use half::{bf16, f16};
+use safetensors::tensor::{Dtype, TensorInfo};
+use serde::Deserialize;
+
+use crate::Error;
+use crate::folder::reader::FolderReader;
+use crate::folder::weight_names;
+
+/// A parameter that a model needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Hugging Face name.
+    pub(crate) name: String,
+    /// Shape in the file.
+    pub(crate) shape: Vec<usize>,
+}
+
+/// The header of a safetensors file is refused beyond it: that of the largest models is a few megabytes.
+const LARGEST_HEADER: u64 = 100 << 20;
+/// Bytes before the header: its length.
+const PREFIX: u64 = 8;
+
+/// A checkpoint in one file or several.
+pub(crate) struct Checkpoint {
+    files: Vec<(String, File)>,
+    tensors: BTreeMap<String, Stored>,
+}
+
+/// Where a tensor lies.
+struct Stored {
+    file: usize,
+    format: Dtype,
+    shape: Vec<usize>,
+    start: u64,
+    bytes: usize,
+}
+
+/// The header of a file.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(rename = "__metadata__")]
+    _metadata: Option<serde_json::Value>,
+    #[serde(flatten)]
+    tensors: BTreeMap<String, TensorInfo>,
+}
+
+impl Checkpoint {
+    /// Reads the headers of a model folder's weight files.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error::Broken`] for files that are cut short or no safetensors, and
+    /// tensors that are stored twice.
+    pub(crate) fn open(folder: &FolderReader) -> Result<Self, Error> {
+        let mut checkpoint = Self { files: Vec::new(), tensors: BTreeMap::new() };
+        for name in weight_names(folder)? {
+            let file = folder.open(&name, "the model's weights")?;
+            checkpoint.add(folder.name(&name), file)?;
+        }
+        Ok(checkpoint)
+    }
+
+    fn add(&mut self, name: String, file: File) -> Result<(), Error> {
+        let cut = |found: String| broken(&name, "a complete safetensors file", found);
+        let unreadable = |error: std::io::Error| cut(error.to_string());
+        let length = file.metadata().map_err(unreadable)?.len();
+        let mut prefix = [0; PREFIX as usize];
+        file.read_exact_at(&mut prefix, 0).map_err(unreadable)?;
+        let header = u64::from_le_bytes(prefix);
+        if header > LARGEST_HEADER || header > length - PREFIX {
+            return Err(cut(format!("a header of {header} bytes in {length}")));
+        }
+        let mut bytes = vec![0; header as usize];
+        file.read_exact_at(&mut bytes, PREFIX).map_err(unreadable)?;
+        let parsed: Header = serde_json::from_slice(&bytes)
+            .map_err(|error| cut(format!("a header that is none ({error})")))?;
+        let data = PREFIX + header;
+        let place = self.files.len();
+        for (tensor, info) in parsed.tensors {
+            let (start, end) = info.data_offsets;
+            let (size, room) = (info.dtype.bitsize() / 8, length - data);
+            let wanted = info.shape.iter().try_fold(size, |all, side| all.checked_mul(*side));
+            let is_there = start <= end && end as u64 <= room;
+            if !is_there || wanted != Some(end - start) {
+                let found = format!("`{tensor}` of {:?} at {start} to {end} of {room}", info.shape);
+                return Err(cut(found));
+            }
+            let stored = Stored {
+                file: place,
+                format: info.dtype,
+                shape: info.shape,
+                start: data + start as u64,
+                bytes: end - start,
+            };
+            if self.tensors.insert(tensor.clone(), stored).is_some() {
+                return Err(broken(&name, "each tensor once", format!("`{tensor}` twice")));
+            }
+        }
+        self.files.push((name, file));
+        Ok(())
+    }
+
+    /// Refuses a checkpoint that does not hold exactly the `parameters`, beside those for which
+    /// `is_ignored` holds.
+    ///
+    /// # Errors
+    /// [`Error::TensorNames`]; [`Error::Inconsistent`] for another shape; [`Error::Unsupported`] for
+    /// another number format than 32-bit floats, 16-bit floats and bfloat16.
+    pub(crate) fn check(
+        &self,
+        parameters: &[Parameter],
+        is_ignored: impl Fn(&str) -> bool,
+    ) -> Result<(), Error> {
+        let needed: BTreeSet<&str> = parameters.iter().map(|one| one.name.as_str()).collect();
+        let stored = self.tensors.keys().map(String::as_str).filter(|name| !is_ignored(name));
+        let stored: BTreeSet<&str> = stored.collect();
+        if needed != stored {
+            let owned = |name: &&str| (*name).to_owned();
+            let files: Vec<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(Error::TensorNames {
+                file: files.join(", "),
+                missing: needed.difference(&stored).map(owned).collect(),
+                unused: stored.difference(&needed).map(owned).collect(),
+            });
+        }
+        for Parameter { name, shape } in parameters {
+            let stored = &self.tensors[name];
+            let file = self.files[stored.file].0.clone();
+            if stored.shape != *shape {
+                return Err(Error::Inconsistent {
+                    file,
+                    other: "config.json".to_owned(),
+                    expected: format!("`{name}` of shape {shape:?}"),
+                    found: format!("{:?}", stored.shape),
+                });
+            }
+            if !matches!(stored.format, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+                return Err(Error::Unsupported {
+                    file,
+                    expected: format!("`{name}` in F32, F16 or BF16"),
+                    found: format!("{:?}", stored.format),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tensors of one number format and of one width, one below the other, as they are stored.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error::Broken`] for a number that is none; [`Error::Inconsistent`] for
+    /// tensors that do not fit together.
+    pub(crate) fn read(&self, names: &[String]) -> Result<TensorData, Error> {
+        let mut all: Option<(Vec<u8>, Vec<usize>, Dtype)> = None;
+        for name in names {
+            let stored = self.stored(name)?;
+            let (file, handle) = &self.files[stored.file];
+            let (bytes, shape, format) =
+                all.get_or_insert_with(|| (Vec::new(), Vec::new(), stored.format));
+            match (shape.split_first_mut(), stored.shape.split_first()) {
+                (None, _) => shape.clone_from(&stored.shape),
+                (Some((rows, width)), Some((more, other)))
+                    if width == other && *format == stored.format =>
+                {
+                    *rows += more;
+                }
+                _ => {
+                    return Err(Error::Inconsistent {
+                        file: file.clone(),
+                        other: file.clone(),
+                        expected: format!("`{name}` like `{}`", names[0]),
+                        found: format!("{:?} in {:?}", stored.shape, stored.format),
+                    });
+                }
+            }
+            let start = bytes.len();
+            bytes.resize(start + stored.bytes, 0);
+            handle.read_exact_at(&mut bytes[start..], stored.start).map_err(|source| {
+                Error::Unreadable { file: file.clone(), expected: format!("`{name}`"), source }
+            })?;
+            if !are_finite(&bytes[start..], stored.format) {
+                let found = format!("a value in `{name}` that is not");
+                return Err(broken(file, "finite numbers", found));
+            }
+        }
+        let (bytes, shape, format) = all.unwrap_or((Vec::new(), vec![0], Dtype::F32));
+        let format = match format {
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::BF16,
+            // `check` admits no other than these three.
+            _ => DType::F32,
+        };
+        Ok(TensorData::from_bytes_vec(bytes, shape, format))
+    }
+
+    fn stored(&self, name: &str) -> Result<&Stored, Error> {
+        self.tensors.get(name).ok_or_else(|| Error::TensorNames {
+            file: self.files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
+            missing: vec![name.to_owned()],
+            unused: Vec::new(),
+        })
+    }
+}
+
+fn are_finite(bytes: &[u8], format: Dtype) -> bool {
+    let pairs = || bytes.as_chunks::<2>().0.iter();
+    match format {
+        Dtype::F16 => pairs().all(|pair| f16::from_le_bytes(*pair).is_finite()),
+        Dtype::BF16 => pairs().all(|pair| bf16::from_le_bytes(*pair).is_finite()),
+        _ => bytes.as_chunks::<4>().0.iter().all(|quad| f32::from_le_bytes(*quad).is_finite()),
+    }
+}
+
+fn broken(file: &str, expected: &str, found: String) -> Error {
+    Error::Broken { file: file.to_owned(), expected: expected.to_owned(), found }
+}

@@ -1,0 +1,218 @@
+//! Decoders compute what the reference does, however their work is cut and whatever it is done with.
+//!
+//! The models are random and tiny. Those in `fixtures/decoders` are always read; `CLEW_GOLDEN_DIR` may
+//! name a folder of more in the same layout, of which `decoders/manifest.json` lists the names.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
+
+use std::path::{Path, PathBuf};
+
+use clew_model::decoder::{Decoder, Sequence, Step, Wanted};
+use clew_model::{DeviceChoice, Error, Precision};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+/// Largest difference of a logit: two correct computations in 32-bit floats differ by a few 1e-5.
+const LOGITS: f32 = 1e-4;
+/// The same in bfloat16, beside the spread of the logits: weights and states are rounded to 8 bits, an
+/// error of up to 0.4 % each. The reference's own bfloat16 is off by a hundredth in the mean; the largest is the
+/// largest of tens of thousands.
+const BFLOAT16_MOST: f32 = 0.25;
+const BFLOAT16_MEAN: f32 = 0.025;
+
+/// A model and what the reference made of it.
+struct Case {
+    folder: PathBuf,
+    prompt: Vec<u32>,
+    /// What may follow each token of the prompt.
+    logits: Vec<Vec<f32>>,
+    /// The likeliest continuation, token by token.
+    greedy: Vec<u32>,
+    /// What the reference chose each of them from.
+    greedy_logits: Vec<Vec<f32>>,
+}
+
+impl Case {
+    fn read(folder: PathBuf) -> Self {
+        let file = std::fs::read(folder.join("golden.safetensors")).unwrap();
+        let tensors = SafeTensors::deserialize(&file).unwrap();
+        let ids = |name: &str| -> Vec<u32> {
+            let tensor = tensors.tensor(name).unwrap();
+            let size = tensor.dtype().bitsize() / 8;
+            // Little-endian and not negative, of whatever size.
+            let ids = tensor.data().chunks_exact(size);
+            ids.map(|id| id.iter().rev().fold(0, |all, byte| all << 8 | u32::from(*byte))).collect()
+        };
+        let rows = |name: &str| -> Vec<Vec<f32>> {
+            let tensor = tensors.tensor(name).unwrap();
+            let width = *tensor.shape().last().unwrap();
+            let values = tensor.data().as_chunks::<4>().0.iter();
+            let values: Vec<f32> = values.map(|value| f32::from_le_bytes(*value)).collect();
+            values.chunks_exact(width).map(<[f32]>::to_vec).collect()
+        };
+        Self {
+            prompt: ids("input_ids"),
+            logits: rows("logits"),
+            greedy: ids("greedy_ids"),
+            greedy_logits: rows("greedy_logits"),
+            folder,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.folder.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    fn load(&self, precision: Precision) -> Decoder {
+        Decoder::load(&self.folder, DeviceChoice::Cpu, precision)
+            .unwrap_or_else(|error| panic!("{}: {error}", self.name()))
+    }
+
+    fn length(&self) -> usize {
+        self.prompt.len() + self.greedy.len()
+    }
+}
+
+/// The models of the repository.
+fn own() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decoders");
+    ["qwen2", "llama", "mistral"].map(|name| Case::read(folder.join(name))).into()
+}
+
+/// Those of `CLEW_GOLDEN_DIR`, if it is set.
+fn golden() -> Vec<Case> {
+    let Some(folder) = std::env::var_os("CLEW_GOLDEN_DIR").map(PathBuf::from) else {
+        return Vec::new();
+    };
+    let folder = folder.join("decoders");
+    let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    let names = manifest["decoders"].as_array().unwrap().iter();
+    names.map(|case| Case::read(folder.join(case["name"].as_str().unwrap()))).collect()
+}
+
+fn cases() -> Vec<Case> {
+    own().into_iter().chain(golden()).collect()
+}
+
+fn step(
+    decoder: &Decoder,
+    sequence: &mut Sequence,
+    tokens: &[u32],
+    wanted: Wanted,
+) -> Vec<Vec<f32>> {
+    decoder.step(&mut [Step { sequence, tokens, wanted }]).unwrap()
+}
+
+fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
+    assert_eq!(a.len(), b.len());
+    let pairs = a.iter().flatten().zip(b.iter().flatten());
+    pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+fn likeliest(logits: &[f32]) -> u32 {
+    let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    u32::try_from(best.0).unwrap()
+}
+
+#[test]
+fn golden_logits_and_greedy_continuations_are_the_references() {
+    for case in cases() {
+        let decoder = case.load(Precision::Float32);
+        let mut sequence = decoder.sequence(case.length());
+        let logits = step(&decoder, &mut sequence, &case.prompt, Wanted::All);
+        let off = difference(&logits, &case.logits);
+        assert!(off <= LOGITS, "{}: logits are off by {off}", case.name());
+
+        let mut next = likeliest(logits.last().unwrap());
+        let mut continued = vec![next];
+        let mut seen = vec![logits.last().unwrap().clone()];
+        while continued.len() < case.greedy.len() {
+            let logits = step(&decoder, &mut sequence, &[next], Wanted::Last).remove(0);
+            next = likeliest(&logits);
+            continued.push(next);
+            seen.push(logits);
+        }
+        assert_eq!(continued, case.greedy, "{}", case.name());
+        let off = difference(&seen, &case.greedy_logits);
+        assert!(off <= LOGITS, "{}: cached logits are off by {off}", case.name());
+    }
+}
+
+#[test]
+fn golden_logits_are_near_in_bfloat16() {
+    for case in cases() {
+        let decoder = case.load(Precision::BFloat16);
+        let mut sequence = decoder.sequence(case.length());
+        let logits = step(&decoder, &mut sequence, &case.prompt, Wanted::All);
+        let off = difference(&logits, &case.logits);
+        let pairs = logits.iter().flatten().zip(case.logits.iter().flatten());
+        let count = (logits.len() * logits[0].len()) as f32;
+        let mean = pairs.map(|(a, b)| (a - b).abs()).sum::<f32>() / count;
+        let squares = case.logits.iter().flatten().map(|logit| logit * logit).sum::<f32>();
+        let spread = (squares / count).sqrt();
+        let (off, mean) = (off / spread, mean / spread);
+        assert!(off <= BFLOAT16_MOST && mean <= BFLOAT16_MEAN, "{}: {off} {mean}", case.name());
+    }
+}
+
+#[test]
+fn a_text_in_pieces_is_the_text_at_once() {
+    for case in cases() {
+        let decoder = case.load(Precision::Float32);
+        let text: Vec<u32> = case.prompt.iter().chain(&case.greedy).copied().collect();
+        let mut whole = decoder.sequence(text.len());
+        let expected = step(&decoder, &mut whole, &text, Wanted::All);
+        for size in [1, 7, 64] {
+            let mut sequence = decoder.sequence(text.len());
+            let pieces = text.chunks(size);
+            let logits: Vec<_> = pieces
+                .flat_map(|piece| step(&decoder, &mut sequence, piece, Wanted::All))
+                .collect();
+            let off = difference(&logits, &expected);
+            assert!(off <= LOGITS, "{} in pieces of {size}: off by {off}", case.name());
+        }
+    }
+}
+
+#[test]
+fn a_sequence_is_the_same_in_company() {
+    for case in cases() {
+        let decoder = case.load(Precision::Float32);
+        let length = case.prompt.len();
+        let texts = [&case.prompt[..], &case.prompt[length / 2..], &case.prompt[..3]];
+        let alone = texts.map(|text| {
+            step(&decoder, &mut decoder.sequence(length), text, Wanted::Last).remove(0)
+        });
+        // The second comes when the first has read half of its own.
+        let mut sequences = texts.map(|_| decoder.sequence(length));
+        let [first, second, third] = &mut sequences;
+        step(&decoder, first, &texts[0][..length / 2], Wanted::Nothing);
+        let mut steps = [
+            Step { sequence: first, tokens: &texts[0][length / 2..], wanted: Wanted::Last },
+            Step { sequence: second, tokens: texts[1], wanted: Wanted::Last },
+            Step { sequence: third, tokens: texts[2], wanted: Wanted::Last },
+        ];
+        let together = decoder.step(&mut steps).unwrap();
+        let off = difference(&together, &alone);
+        assert!(off <= LOGITS, "{}: off by {off} in company", case.name());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_before_anything_is() {
+    let case = &own()[0];
+    let decoder = case.load(Precision::Float32);
+    let mut sequence = decoder.sequence(4);
+    step(&decoder, &mut sequence, &[1, 2], Wanted::Nothing);
+    let mut refused = |tokens: &[u32]| {
+        let sequence = &mut sequence;
+        decoder.step(&mut [Step { sequence, tokens, wanted: Wanted::Last }]).unwrap_err()
+    };
+    assert!(matches!(refused(&[1, 2, 3]), Error::TooLong { tokens: 5, most: 4 }));
+    let foreign = u32::try_from(decoder.vocabulary()).unwrap();
+    assert!(matches!(refused(&[foreign]), Error::ForeignTokens { .. }));
+    assert!(matches!(refused(&[]), Error::ForeignTokens { .. }));
+    assert_eq!(sequence.length(), 2);
+    assert_eq!(step(&decoder, &mut sequence, &[3, 4], Wanted::Last).len(), 1);
+}
