@@ -1,8 +1,8 @@
 //! The nouns and seams every other crate speaks in.
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
-//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Reasoner`], [`GraphBuilder`] and [`Clock`] are
-//! the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
+//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Generator`], [`Reasoner`], [`GraphBuilder`] and
+//! [`Clock`] are the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
 //! storage engine, a tensor library or a network.
 
 pub mod answer;
@@ -11,6 +11,7 @@ mod corpus;
 mod document;
 mod error;
 pub mod fusion;
+mod generation;
 mod graph;
 mod id;
 mod limits;
@@ -27,6 +28,10 @@ pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
 pub use error::{Error, ErrorKind, Violation, Violations};
+pub use generation::{
+    ChatMessage, ChatRole, Finish, Generated, GenerationRequest, GeneratorIdentity, Heard,
+    ReplyFormat, Sampling, Usage,
+};
 pub use graph::{
     Entity, EntityKind, Extraction, ExtractionTask, Quote, Relation, Summary, SummaryLevel,
     SummaryTask,
@@ -35,8 +40,8 @@ pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use limits::Limits;
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
-    Accepting, Clock, Corpora, Embedding, Encoder, GraphBuilder, Priority, Reading, Reasoner,
-    Retrieved, Retriever, Shard, SystemClock, TextKind,
+    Accepting, Clock, Corpora, Embedding, Encoder, Generator, GraphBuilder, Priority, Reading,
+    Reasoner, Retrieved, Retriever, Shard, SystemClock, TextKind,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shard::{

@@ -10,8 +10,8 @@ use crate::answer::Cost;
 use crate::{
     Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
     CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
-    Extraction, ExtractionTask, Forgotten, ListQuery, Query, ShardIndex, Span, StoredDocument,
-    Summary, SummaryTask, Timestamp,
+    Extraction, ExtractionTask, Forgotten, Generated, GenerationRequest, GeneratorIdentity, Heard,
+    ListQuery, Query, ShardIndex, Span, StoredDocument, Summary, SummaryTask, Timestamp,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -204,6 +204,31 @@ pub trait Retriever: Send + Sync {
     /// [`crate::ErrorKind::InvalidInput`] for a bad query; [`crate::ErrorKind::Unavailable`] when
     /// no shard answered; [`crate::ErrorKind::DeadlineExceeded`].
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error>;
+}
+
+/// A language model, in this process or elsewhere.
+#[async_trait]
+pub trait Generator: Send + Sync {
+    /// Which model this is.
+    fn identity(&self) -> &GeneratorIdentity;
+
+    /// How many tokens a text has; where the model's tokenizer is not at hand, at least about.
+    fn count_tokens(&self, text: &str) -> u32;
+
+    /// Has the model reply, and tells `heard` of the text as it comes. Dropping what this returns ends
+    /// the work.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] for a request that no model can answer, or that is longer than
+    /// the model's window; [`crate::ErrorKind::Exhausted`] when the queue is full, at once;
+    /// [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`] if the model cannot be
+    /// reached or fails.
+    async fn generate(
+        &self,
+        request: &GenerationRequest,
+        deadline: Instant,
+        heard: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Generated, Error>;
 }
 
 /// What a reader made of evidence.
