@@ -117,7 +117,8 @@ impl Reasoner for Extractive {
     }
 }
 
-fn check_spans(evidence: &[Evidence]) -> Result<(), Error> {
+/// Refuses passages whose texts do not fill their spans: quotes of them could not be placed.
+pub(crate) fn check_spans(evidence: &[Evidence]) -> Result<(), Error> {
     match evidence.iter().find(|passage| passage.span.len() != passage.text.len()) {
         None => Ok(()),
         Some(passage) => Err(Error::internal(format!(
