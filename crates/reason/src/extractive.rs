@@ -2,7 +2,7 @@
 
 mod compose;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod judge;
 mod question;
 mod score;

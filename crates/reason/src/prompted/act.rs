@@ -156,9 +156,12 @@ fn shorten_longest(texts: Vec<&mut String>, bytes: usize) -> usize {
 }
 
 /// Where `text` may end so that it has at most `bytes`: behind a word, if one ends not too far before.
-fn end_of_word(text: &str, bytes: usize) -> usize {
+pub(crate) fn end_of_word(text: &str, bytes: usize) -> usize {
     let end = text.floor_char_boundary(bytes);
-    let head = &text[..end];
+    let (head, tail) = text.split_at(end);
+    if !tail.starts_with(|c: char| !c.is_whitespace()) {
+        return head.trim_end().len();
+    }
     match head.rfind(char::is_whitespace) {
         Some(blank) if end - blank <= 64 => head[..blank].trim_end().len(),
         _ => end,
@@ -180,6 +183,9 @@ mod tests {
         let mut words = ["one two three".to_owned()];
         shorten_longest(words.iter_mut().collect(), 4);
         assert_eq!(words[0], "one two");
+        assert_eq!(end_of_word("one two", 3), 3);
+        assert_eq!(end_of_word("one two", 5), 3);
+        assert_eq!(end_of_word("京都", 4), 3);
     }
 
     #[test]
@@ -189,7 +195,7 @@ mod tests {
         assert_eq!(texts, ["new"]);
         let passage = |text: &str| Passage { text: text.to_owned(), ..Passage::default() };
         let mut passages = vec![passage("best one"), passage("worst")];
-        assert_eq!(Cut::Passages(&mut passages).give_up(8), 8);
+        assert_eq!(Cut::Passages(&mut passages).give_up(8), 10);
         assert_eq!(passages, [passage("best")]);
         assert_eq!(Cut::Passages(&mut passages).give_up(0), 0);
     }

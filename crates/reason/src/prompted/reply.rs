@@ -204,6 +204,11 @@ impl<'a> Reply<'a> {
         }
     }
 
+    /// Whether the reply is a word for there being nothing.
+    pub(crate) fn says_none(self) -> bool {
+        self.is_whole && self.said().is_ok_and(is_nothing)
+    }
+
     /// What was said after thinking.
     fn said(self) -> Result<&'a str, Found> {
         let said = match self.text.rsplit_once("</think>") {

@@ -3,7 +3,6 @@
 use clew_core::{ReplyFormat, TimeRange, Timestamp};
 
 use super::super::material::{day, numbered, period};
-use super::super::reply::is_nothing;
 use super::super::schema::{self, TEXT, list, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
@@ -130,8 +129,7 @@ impl Act for InferTimeRange {
     }
 
     fn format(&self) -> ReplyFormat {
-        let date = r#"{"type":["string","null"]}"#;
-        schema::reply(object(&[("reasoning", TEXT), ("start", date), ("end", date)]))
+        schema::reply(object(&[("reasoning", TEXT), ("start", TEXT), ("end", TEXT)]))
     }
 
     fn max_tokens(&self) -> u32 {
@@ -142,8 +140,7 @@ impl Act for InferTimeRange {
     /// that ends before it begins is refused.
     fn parse(&self, reply: Reply<'_>) -> Result<Option<TimeRange>, Unreadable> {
         let expected = "the `start` and `end` of a time range";
-        let says_nothing = reply.is_whole && is_nothing(reply.text);
-        if says_nothing && !reply.text.trim().is_empty() {
+        if reply.says_none() {
             return Ok(None);
         }
         let record = reply.record(expected, &["start", "end"])?;

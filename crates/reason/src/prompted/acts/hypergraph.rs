@@ -73,8 +73,7 @@ impl Act for RaiseConcerns {
 
     fn format(&self) -> ReplyFormat {
         let judgement = r#"{"enum":["resolved","local","global"]}"#;
-        let number = r#"{"type":["integer","null"]}"#;
-        let concern = object(&[("point", number), ("concern", TEXT)]);
+        let concern = object(&[("point", NUMBER), ("concern", TEXT)]);
         let concerns = list(&concern, self.most);
         schema::reply(object(&[("judgement", judgement), ("concerns", &concerns)]))
     }

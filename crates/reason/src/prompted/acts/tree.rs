@@ -2,6 +2,7 @@
 
 use clew_core::{ReplyFormat, SummaryLevel};
 
+use super::super::act::end_of_word;
 use super::super::material::{numbered, or_none};
 use super::super::schema::{self, TEXT, object};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
@@ -61,11 +62,8 @@ impl Act for Summarise {
         let sentences = clew_text::sentences(&text);
         let ends = sentences.iter().map(|span| text[..span.end].trim_end().len());
         let end = ends.take_while(|end| *end <= self.max_bytes).last();
-        let end = end.filter(|end| *end > 0).unwrap_or_else(|| {
-            let fitting = &text[..text.floor_char_boundary(self.max_bytes)];
-            fitting.rfind(char::is_whitespace).unwrap_or(fitting.len())
-        });
-        Ok(text[..end].trim_end().to_owned())
+        let end = end.filter(|end| *end > 0).unwrap_or_else(|| end_of_word(&text, self.max_bytes));
+        Ok(text[..end].to_owned())
     }
 }
 
