@@ -5,6 +5,19 @@
 //! incomplete but not invented. [`prompted::Prompted`] asks a model, for these and for the other steps of
 //! judgement that the memory mechanisms take.
 //!
+//! # What needs no model
+//!
+//! | step | without a model | what that cannot do |
+//! |---|---|---|
+//! | judge and answer | [`Extractive`] | tell relevance from entailment, see below |
+//! | choose a tree's child | [`Extractive::rank_children`] | reason from a summary to what is below it |
+//! | clues | [`propose_clues`] | say what the outline does not say |
+//! | concerns | [`raise_concerns`] | doubt what a point says |
+//! | facts of a user | [`list_facts`] | rephrase; see facts without "I" |
+//! | summaries, entities, relations | `clew_tree`, `clew_graph` | use other words than the text's |
+//!
+//! Times that a question asks about, questions about a segment, and merging points have no counterpart yet.
+//!
 //! # How the extractive one reads
 //!
 //! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence; sentences of more
@@ -72,4 +85,4 @@
 mod extractive;
 pub mod prompted;
 
-pub use extractive::Extractive;
+pub use extractive::{Extractive, list_facts, propose_clues, raise_concerns};

@@ -20,7 +20,7 @@
 //! | `None`, `N/A` or `[]` alone | an empty list |
 //! | nothing, or white space | refused: nothing |
 //! | prose without a label, bullet or object | refused: prose |
-//! | JSON that ends in the middle, thoughts without an end | refused: cut off |
+//! | JSON that ends in the middle, thoughts without an end, lines of a reply that was cut off | refused: cut off |
 //! | `{'name': 'it's'}`, unknown escapes, missing commas, more than 32 levels | refused: broken JSON |
 //! | a key or label twice with different values | refused |
 //! | two different objects that both fit | refused: several |
@@ -117,7 +117,8 @@ impl<'a> Reply<'a> {
             Some(_) if !objects.is_empty() => Err(refused(Found::Several)),
             Some(fields) => Ok(Record { expected, fields }),
             None => {
-                let fields = lines::labelled(text, keys).map_err(refused)?;
+                let fields = self.lines().and_then(|text| lines::labelled(text, keys));
+                let fields = fields.map_err(refused)?;
                 if fields.is_empty() {
                     Err(refused(Found::Prose))
                 } else {
@@ -138,7 +139,7 @@ impl<'a> Reply<'a> {
         if let Some(record) = self.list(expected, list, items)? {
             return record.records(list);
         }
-        let rows = lines::rows(self.said().unwrap_or_default(), keys);
+        let rows = self.lines().and_then(|text| lines::rows(text, keys));
         let rows = rows.map_err(|found| Unreadable { expected, found })?;
         Ok(rows.into_iter().map(|fields| Record { expected, fields }).collect())
     }
@@ -153,7 +154,7 @@ impl<'a> Reply<'a> {
         if let Some(record) = self.list(expected, list, items)? {
             return record.texts(list);
         }
-        let texts = lines::items(self.said().unwrap_or_default());
+        let texts = self.lines().and_then(lines::items);
         texts.map_err(|found| Unreadable { expected, found })
     }
 
@@ -202,6 +203,11 @@ impl<'a> Reply<'a> {
             "" => Err(refused(Found::CutOff)),
             text => Ok(text.to_owned()),
         }
+    }
+
+    /// What was said, to be read in lines: whole, for what is missing of the last line cannot be told.
+    fn lines(self) -> Result<&'a str, Found> {
+        if self.is_whole { self.said() } else { Err(Found::CutOff) }
     }
 
     /// Whether the reply is a word for there being nothing.

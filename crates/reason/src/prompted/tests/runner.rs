@@ -198,7 +198,7 @@ async fn a_readable_reply_is_asked_for_once() {
 #[tokio::test]
 async fn replies_that_are_warm_or_cut_off_are_not_kept() {
     let cache = Arc::new(RecentReplies::new(1 << 20));
-    let model = Scripted::new(8000, &["Hm.", "Action: 1", "Action: 2…", "Action: 2"]);
+    let model = Scripted::new(8000, &["Hm.", "Action: 1", "{action: 2}…", "Action: 2"]);
     let prompted = Prompted::new(model.clone()).with_cache(cache, "ours");
     let ledger = prompted.ledger();
     for _ in 0..4 {

@@ -104,6 +104,8 @@ fn shapes_of_an_object_that_are_refused() {
     ] {
         assert_eq!(action(text), Err(found), "{text}");
     }
+    let cut = Reply { text: "Answer: that\nAction: 1", is_whole: false };
+    assert_eq!(cut.record("a record", &KEYS).unwrap_err().found, Found::CutOff);
     let deep = format!("{{\"action\": {}{}}}", "[".repeat(40), "]".repeat(40));
     assert_eq!(action(&deep), Err(Found::BrokenJson));
     for text in ["{sure: 'probably'}", "{sure: 1}", "Sure: yes, mostly"] {
