@@ -27,6 +27,13 @@ impl Visitor for Collected {
     fn visit<A: Act<Output: Debug + PartialEq> + Debug>(&mut self, act: A, _: &[&str]) {
         let file = act.prompt();
         let rendered = render(file, &act.values()).unwrap();
+        let request = GenerationRequest {
+            messages: rendered.clone().into_messages(),
+            max_tokens: act.max_tokens(),
+            format: act.format(),
+            ..GenerationRequest::default()
+        };
+        request.check().unwrap();
         let format = match act.format() {
             ReplyFormat::Text => "text".to_owned(),
             ReplyFormat::Choice(choices) => choices.join(" | "),
