@@ -1,10 +1,11 @@
 //! What tests need and cannot have otherwise: a clock that is told the time, a model that loads in
-//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, and a network
-//! and an object store that fail when told so.
+//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, and an endpoint
+//! of language models, a network and an object store that fail when told so.
 
 mod faulty_store;
 mod faulty_wire;
 mod manual_clock;
+mod model_endpoint;
 mod redis_server;
 mod s3_server;
 mod tiny_bert;
@@ -12,6 +13,7 @@ mod tiny_bert;
 pub use faulty_store::{Fault, FaultyStore};
 pub use faulty_wire::FaultyWire;
 pub use manual_clock::ManualClock;
+pub use model_endpoint::{ModelEndpoint, ModelReply, ModelRequest};
 pub use redis_server::{RedisServer, signal};
 pub use s3_server::S3Server;
 pub use tiny_bert::{
