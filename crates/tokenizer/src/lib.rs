@@ -1,10 +1,16 @@
-//! Text to token ids, and to the byte ranges of tokens, as embedding models read it.
+//! Text to token ids, and to the byte ranges of tokens, as models read it; and token ids to text.
 //!
 //! It is a crate of its own so that whoever cuts texts for an encoder elsewhere counts tokens as that
 //! encoder does, without the tensor library that runs the model.
 
+mod encoder;
 mod error;
+mod framed;
+mod text;
 mod word_piece;
 
+pub use encoder::{EncoderTokenizer, PairTokenizer};
 pub use error::Error;
-pub use word_piece::{EncodedText, WordPieceTokenizer};
+pub use framed::{EncodedPair, EncodedText};
+pub use text::{SpecialTokens, TextStream, TextTokenizer};
+pub use word_piece::WordPieceTokenizer;

@@ -5,32 +5,13 @@ use tokenizers::tokenizer::Tokenizer;
 use tokenizers::{ModelWrapper, NormalizerWrapper, PreTokenizerWrapper};
 
 use crate::Error;
-
-/// Texts are tokenised in pieces of at most this many bytes: it bounds the memory that a long text
-/// takes, and a text whose beginning fills the encoder's window is not tokenised to its end.
-const PIECE_BYTES: usize = 64 * 1024;
-
-/// A text as its encoder reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EncodedText {
-    /// Token ids, special tokens included.
-    pub ids: Vec<u32>,
-    /// Whether the text was longer than the window, so that its end was left out.
-    pub truncated: bool,
-}
+use crate::framed::{self, EncodedText, Framed, unsupported};
 
 /// The tokenizer of a BERT: word pieces between two special tokens.
 ///
 /// Other kinds of tokenizer are refused, because what is promised here rests on this one: it accepts
 /// every text, and tokens never reach across white space, so that a text may be cut there.
-pub struct WordPieceTokenizer {
-    tokenizer: Tokenizer,
-    /// Special tokens before a text.
-    prefix: Vec<u32>,
-    /// Special tokens after a text.
-    suffix: Vec<u32>,
-    largest_id: u32,
-}
+pub struct WordPieceTokenizer(Framed);
 
 impl WordPieceTokenizer {
     /// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
@@ -39,65 +20,40 @@ impl WordPieceTokenizer {
     /// # Errors
     /// [`Error::Broken`] for anything but a tokenizer, [`Error::Unsupported`] for another kind of it.
     pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
-        let mut tokenizer = Tokenizer::from_bytes(bytes).map_err(|error| Error::Broken {
-            file: file.to_owned(),
-            expected: "a tokenizer of the `tokenizers` library".to_owned(),
-            found: error.to_string(),
-        })?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| unsupported(file, "a tokenizer", error))?;
+        Self::of(file, framed::read(file, bytes)?)
+    }
+
+    pub(crate) fn of(file: &str, tokenizer: Tokenizer) -> Result<Self, Error> {
         check_kind(file, &tokenizer)?;
-        let (prefix, suffix) = special_tokens(file, &tokenizer)?;
-        let largest_id = tokenizer.get_vocab(true).into_values().max().unwrap_or(0);
-        Ok(Self { tokenizer, prefix, suffix, largest_id })
+        let framed = Framed::try_new(file, tokenizer, piece_length)?;
+        let (before, after) = framed.frame();
+        if before == 0 || after == 0 {
+            let found = format!("{before} before and {after} after");
+            return Err(unsupported(file, "special tokens around a text", found));
+        }
+        Ok(Self(framed))
     }
 
     /// The largest id that [`Self::encode`] can produce.
     pub fn largest_id(&self) -> u32 {
-        self.largest_id
+        self.0.largest_id()
     }
 
     /// How many special tokens frame a text.
     pub fn special_tokens(&self) -> usize {
-        self.prefix.len() + self.suffix.len()
+        self.0.special_tokens()
     }
 
     /// The first tokens of `text` between special tokens, `max_tokens` in all, or only the special
     /// tokens where there is room for no more.
     pub fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
-        let room = max_tokens.saturating_sub(self.special_tokens());
-        let mut ids = self.prefix.clone();
-        let mut body = 0;
-        for piece in pieces(text, PIECE_BYTES) {
-            let encoding =
-                self.tokenizer.encode_fast(piece, false).expect("word pieces accept every text");
-            let piece_ids = encoding.get_ids();
-            let kept = piece_ids.len().min(room - body.min(room));
-            ids.extend_from_slice(&piece_ids[..kept]);
-            body += piece_ids.len();
-            if body > room {
-                break;
-            }
-        }
-        ids.extend_from_slice(&self.suffix);
-        EncodedText { ids, truncated: body > room }
+        self.0.encode(text, max_tokens)
     }
 
     /// How many bytes of `text` decide what [`Self::encode`] returns: the rest may be left out, and
     /// what is left of a text that is too long still is.
     pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
-        let room = max_tokens.saturating_sub(self.special_tokens());
-        let (mut body, mut read) = (0, 0);
-        for piece in pieces(text, PIECE_BYTES) {
-            let encoding =
-                self.tokenizer.encode_fast(piece, false).expect("word pieces accept every text");
-            body += encoding.len();
-            read += piece.len();
-            if body > room {
-                break;
-            }
-        }
-        read
+        self.0.read_bytes(text, max_tokens)
     }
 
     /// The byte range of every token of `text`, special tokens left out.
@@ -105,16 +61,11 @@ impl WordPieceTokenizer {
     /// Ranges begin and end between characters and do not run backwards. Several tokens that come
     /// from one character (a Korean syllable) share its range.
     pub fn spans(&self, text: &str) -> Vec<Span> {
-        let mut spans = Vec::new();
-        let mut start = 0;
-        for piece in pieces(text, PIECE_BYTES) {
-            let encoding =
-                self.tokenizer.encode(piece, false).expect("word pieces accept every text");
-            let offsets = encoding.get_offsets().iter();
-            spans.extend(offsets.map(|&(from, to)| Span::new(start + from, start + to)));
-            start += piece.len();
-        }
-        spans
+        self.0.spans(text)
+    }
+
+    pub(crate) fn framed(&self) -> &Framed {
+        &self.0
     }
 }
 
@@ -135,56 +86,13 @@ fn check_kind(file: &str, tokenizer: &Tokenizer) -> Result<(), Error> {
     Ok(())
 }
 
-/// The special tokens before and after a text, found by encoding one.
-fn special_tokens(file: &str, tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<u32>), Error> {
-    let framed = tokenizer
-        .encode_fast("a", true)
-        .map_err(|error| unsupported(file, "a post-processor for single texts", error))?;
-    if framed.get_type_ids().iter().any(|&kind| kind != 0) {
-        return Err(unsupported(file, "token type 0 for a single text", "another one"));
-    }
-    let is_special: Vec<bool> = framed.get_special_tokens_mask().iter().map(|&m| m == 1).collect();
-    let ids = framed.get_ids();
-    let prefix = is_special.iter().take_while(|&&special| special).count();
-    let suffix = is_special.iter().rev().take_while(|&&special| special).count();
-    if prefix == 0 || suffix == 0 || prefix + suffix >= ids.len() {
-        let found = format!("{prefix} before and {suffix} after");
-        return Err(unsupported(file, "special tokens around a text", found));
-    }
-    Ok((ids[..prefix].to_vec(), ids[ids.len() - suffix..].to_vec()))
-}
-
-fn unsupported(file: &str, expected: &str, found: impl ToString) -> Error {
-    Error::Unsupported {
-        file: file.to_owned(),
-        expected: expected.to_owned(),
-        found: found.to_string(),
-    }
-}
-
-/// Cuts `text` into consecutive pieces of at most `limit` bytes, after white space where there is
-/// any, else beside a character that is a token of its own, else between characters.
+/// Cuts after white space where there is any, else beside a character that is a token of its own, else
+/// between characters.
 ///
 /// Cuts change no tokens but in a text without white space for `limit` bytes, where a "word" of that
 /// length, otherwise one unknown token, becomes one per piece.
-fn pieces(text: &str, limit: usize) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let (piece, after) = rest.split_at(piece_length(rest, limit));
-        rest = after;
-        Some(piece)
-    })
-}
-
 fn piece_length(text: &str, limit: usize) -> usize {
-    if text.len() <= limit {
-        return text.len();
-    }
-    let first = text.chars().next().map_or(0, char::len_utf8);
-    let window = &text[..text.floor_char_boundary(limit).max(first)];
+    let window = framed::window(text, limit);
     let after_last = |is_cut: fn(char) -> bool| {
         window.char_indices().rev().find(|(_, c)| is_cut(*c)).map(|(at, c)| at + c.len_utf8())
     };
@@ -203,6 +111,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::framed::PIECE_BYTES;
+
+    fn pieces(text: &str, limit: usize) -> impl Iterator<Item = &str> {
+        framed::pieces(text, limit, piece_length)
+    }
 
     fn tiny() -> WordPieceTokenizer {
         let json = clew_testkit::tiny_tokenizer().to_string();

@@ -1,0 +1,151 @@
+//! The tokenizer of an encoder, of whichever kind its file is.
+
+use clew_core::Span;
+use tokenizers::ModelWrapper;
+
+use crate::framed::{self, EncodedPair, EncodedText, Framed, PairFrame};
+use crate::{Error, TextTokenizer, WordPieceTokenizer};
+
+/// The tokenizer of an encoder: word pieces for a BERT, a unigram model for an XLM-RoBERTa, byte pairs
+/// for an encoder that was a language model.
+pub enum EncoderTokenizer {
+    /// Of a BERT.
+    WordPiece(WordPieceTokenizer),
+    /// Of the others.
+    Text(TextTokenizer),
+}
+
+impl EncoderTokenizer {
+    /// Reads the content of a `tokenizer.json`, which is called `file` in errors.
+    ///
+    /// # Errors
+    /// Those of [`WordPieceTokenizer::try_new`] and [`TextTokenizer::try_new`].
+    pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let tokenizer = framed::read(file, bytes)?;
+        match tokenizer.get_model() {
+            ModelWrapper::WordPiece(_) => {
+                WordPieceTokenizer::of(file, tokenizer).map(Self::WordPiece)
+            }
+            ModelWrapper::BPE(_) | ModelWrapper::Unigram(_) => {
+                TextTokenizer::of(file, tokenizer).map(Self::Text)
+            }
+            ModelWrapper::WordLevel(_) => {
+                let expected = "a WordPiece, BPE or Unigram model";
+                Err(framed::unsupported(file, expected, "a WordLevel model"))
+            }
+        }
+    }
+
+    /// The largest id that [`Self::encode`] can produce.
+    pub fn largest_id(&self) -> u32 {
+        self.framed().largest_id()
+    }
+
+    /// How many special tokens are put around a text; a BERT and an XLM-RoBERTa always have some.
+    pub fn special_tokens(&self) -> usize {
+        self.framed().special_tokens()
+    }
+
+    /// How many of them follow the text.
+    pub fn special_tokens_after(&self) -> usize {
+        self.framed().frame().1
+    }
+
+    /// The first tokens of `text` between special tokens, `max_tokens` in all, or only the special
+    /// tokens where there is room for no more.
+    pub fn encode(&self, text: &str, max_tokens: usize) -> EncodedText {
+        self.framed().encode(text, max_tokens)
+    }
+
+    /// How many bytes of `text` decide what [`Self::encode`] returns: the rest may be left out, and
+    /// what is left of a text that is too long still is.
+    pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
+        self.framed().read_bytes(text, max_tokens)
+    }
+
+    /// The byte range of every token of `text`, special tokens left out. Ranges begin and end between
+    /// characters and do not run backwards; tokens that come from one character share its range.
+    pub fn spans(&self, text: &str) -> Vec<Span> {
+        self.framed().spans(text)
+    }
+
+    fn framed(&self) -> &Framed {
+        match self {
+            Self::WordPiece(tokenizer) => tokenizer.framed(),
+            Self::Text(tokenizer) => tokenizer.framed(),
+        }
+    }
+}
+
+/// The tokenizer of an encoder that reads two texts at once.
+pub struct PairTokenizer {
+    tokenizer: EncoderTokenizer,
+    frame: PairFrame,
+}
+
+impl PairTokenizer {
+    /// Reads the content of a `tokenizer.json`, which is called `file` in errors.
+    ///
+    /// # Errors
+    /// Those of [`EncoderTokenizer::try_new`]; [`Error::Unsupported`] for one that puts no special
+    /// tokens around and between two texts.
+    pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let tokenizer = EncoderTokenizer::try_new(file, bytes)?;
+        let frame = tokenizer.framed().pair_frame(file)?;
+        Ok(Self { tokenizer, frame })
+    }
+
+    /// The largest id that [`Self::encode`] can produce.
+    pub fn largest_id(&self) -> u32 {
+        self.tokenizer.largest_id()
+    }
+
+    /// Whether the tokens of a second text are of type 1.
+    pub fn has_second_type(&self) -> bool {
+        self.frame.has_second_type()
+    }
+
+    /// All of `first` and as much of `second` as `max_tokens` has room for, special tokens included;
+    /// `None` if the first leaves no room for the second.
+    pub fn encode(&self, first: &str, second: &str, max_tokens: usize) -> Option<EncodedPair> {
+        self.tokenizer.framed().encode_pair(&self.frame, first, second, max_tokens)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_is_that_of_the_file() {
+        let word_piece = clew_testkit::tiny_tokenizer().to_string();
+        let word_piece = EncoderTokenizer::try_new("t.json", word_piece.as_bytes()).unwrap();
+        assert!(matches!(word_piece, EncoderTokenizer::WordPiece(_)));
+        let byte_pairs = include_bytes!("../tests/fixtures/byte_pairs.json");
+        let byte_pairs = EncoderTokenizer::try_new("t.json", byte_pairs).unwrap();
+        assert!(matches!(byte_pairs, EncoderTokenizer::Text(_)));
+        assert_eq!((word_piece.special_tokens(), byte_pairs.special_tokens()), (2, 0));
+    }
+
+    #[test]
+    fn a_pair_is_framed_and_only_its_second_text_is_cut() {
+        let json = clew_testkit::tiny_tokenizer().to_string();
+        let tokenizer = PairTokenizer::try_new("t.json", json.as_bytes()).unwrap();
+        let whole = tokenizer.encode("a b", "c d e", 8).unwrap();
+        // [CLS] a b [SEP] c d e [SEP]
+        assert_eq!((whole.ids.len(), whole.second_type_from, whole.truncated), (8, 4, false));
+        let cut = tokenizer.encode("a b", "c d e", 6).unwrap();
+        assert_eq!((&cut.ids[..5], cut.ids[5]), (&whole.ids[..5], whole.ids[7]));
+        assert_eq!((cut.ids.len(), cut.second_type_from, cut.truncated), (6, 4, true));
+        assert_eq!(tokenizer.encode("a b", "c d e", 5), None, "no room for the second");
+        assert_eq!(tokenizer.encode("a b", "c d e", 2), None);
+        assert!(tokenizer.encode("", "", 8).is_some());
+    }
+
+    #[test]
+    fn a_tokenizer_without_special_tokens_reads_no_pairs() {
+        let byte_pairs = include_bytes!("../tests/fixtures/byte_pairs.json");
+        let refused = PairTokenizer::try_new("t.json", byte_pairs);
+        assert!(matches!(refused, Err(Error::Unsupported { .. })));
+    }
+}

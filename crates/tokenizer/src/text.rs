@@ -1,0 +1,287 @@
+//! The tokenizer of a language model: byte-level or sentence-piece tokens, in both directions.
+
+use clew_core::Span;
+use tokenizers::ModelWrapper;
+use tokenizers::tokenizer::Tokenizer;
+
+use crate::Error;
+use crate::framed::{self, EncodedText, Framed, unsupported};
+
+/// A character of the last private-use plane, which no vocabulary has.
+const UNKNOWN: &str = "\u{10FFFD}";
+
+/// The tokenizer of a language model, or of an encoder made from one: byte pairs (Qwen, Llama,
+/// Mistral) or a unigram model (XLM-RoBERTa).
+///
+/// It accepts every text. Special tokens that are written in a text, such as `<|im_end|>`, are read as
+/// such: whoever takes texts from strangers decides before what they may contain.
+pub struct TextTokenizer(Framed);
+
+/// What becomes of special tokens in [`TextTokenizer::decode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialTokens {
+    /// They are written out.
+    Written,
+    /// They are left out.
+    LeftOut,
+}
+
+impl TextTokenizer {
+    /// Reads the content of a `tokenizer.json`, which is called `file` in errors. Its truncation and
+    /// padding settings are ignored: a checkpoint keeps those of its training.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] for anything but a tokenizer; [`Error::Unsupported`] for another kind of it,
+    /// one that drops merges at random, and one that has no token for characters that it does not know.
+    pub fn try_new(file: &str, bytes: &[u8]) -> Result<Self, Error> {
+        Self::of(file, framed::read(file, bytes)?)
+    }
+
+    pub(crate) fn of(file: &str, tokenizer: Tokenizer) -> Result<Self, Error> {
+        match tokenizer.get_model() {
+            ModelWrapper::BPE(model) if model.dropout.is_some_and(|share| share > 0.0) => {
+                return Err(unsupported(file, "`dropout` null", "a share of merges to drop"));
+            }
+            ModelWrapper::BPE(_) | ModelWrapper::Unigram(_) => {}
+            ModelWrapper::WordPiece(_) | ModelWrapper::WordLevel(_) => {
+                return Err(unsupported(file, "a BPE or Unigram model", "another one"));
+            }
+        }
+        if let Err(error) = tokenizer.encode_fast(UNKNOWN, false) {
+            return Err(unsupported(file, "a token for unknown characters", error));
+        }
+        Ok(Self(Framed::try_new(file, tokenizer, piece_length)?))
+    }
+
+    /// The largest id that a text can be encoded with.
+    pub fn largest_id(&self) -> u32 {
+        self.0.largest_id()
+    }
+
+    /// How many special tokens [`Self::encode_within`] puts around a text.
+    pub fn special_tokens(&self) -> usize {
+        self.0.special_tokens()
+    }
+
+    /// The id of a token, as it is written in the vocabulary: `<|im_end|>`.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        self.0.tokenizer().token_to_id(token)
+    }
+
+    /// All tokens of `text`. No special token is added; those that are written in it are recognised.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        self.0.ids(text)
+    }
+
+    /// The first tokens of `text` between the special tokens of the tokenizer's post-processor,
+    /// `max_tokens` in all, or only the special tokens where there is room for no more.
+    pub fn encode_within(&self, text: &str, max_tokens: usize) -> EncodedText {
+        self.0.encode(text, max_tokens)
+    }
+
+    /// How many bytes of `text` decide what [`Self::encode_within`] returns: the rest may be left out,
+    /// and what is left of a text that is too long still is.
+    pub fn read_bytes(&self, text: &str, max_tokens: usize) -> usize {
+        self.0.read_bytes(text, max_tokens)
+    }
+
+    /// The byte range of every token of `text`.
+    ///
+    /// Ranges begin and end between characters and do not run backwards. Tokens that are parts of one
+    /// character each have the range of all of it.
+    pub fn spans(&self, text: &str) -> Vec<Span> {
+        self.0.spans(text)
+    }
+
+    /// The text of `ids`. Bytes that are not UTF-8 become U+FFFD; ids that are not in the vocabulary
+    /// are left out.
+    pub fn decode(&self, ids: &[u32], special: SpecialTokens) -> String {
+        let decoded = self.0.tokenizer().decode(ids, special == SpecialTokens::LeftOut);
+        decoded.expect("decoders of text accept every token")
+    }
+
+    pub(crate) fn framed(&self) -> &Framed {
+        &self.0
+    }
+}
+
+/// A text that is decoded while its tokens arrive.
+///
+/// What it gives, one after the other, is what [`TextTokenizer::decode`] gives for all tokens at once.
+/// A token may end within a character; such an end is held back until the rest is there or
+/// [`TextStream::finish`] is called. So is the character U+FFFD, which looks the same.
+#[derive(Debug)]
+pub struct TextStream {
+    special: SpecialTokens,
+    /// The tokens of what was given last, which some decoders read the next by, then those that are
+    /// held back.
+    ids: Vec<u32>,
+    /// How many of them were given.
+    given: usize,
+}
+
+impl TextStream {
+    /// A text without tokens.
+    pub fn new(special: SpecialTokens) -> Self {
+        Self { special, ids: Vec::new(), given: 0 }
+    }
+
+    /// What the next token adds to the text, often nothing. It is the same `tokenizer` for all tokens.
+    pub fn push(&mut self, tokenizer: &TextTokenizer, id: u32) -> String {
+        self.ids.push(id);
+        let added = self.held(tokenizer);
+        if added.is_empty() || added.ends_with(char::REPLACEMENT_CHARACTER) {
+            return String::new();
+        }
+        self.ids.drain(..self.given);
+        self.given = self.ids.len();
+        added
+    }
+
+    /// What was held back, as there are no more tokens.
+    pub fn finish(self, tokenizer: &TextTokenizer) -> String {
+        self.held(tokenizer)
+    }
+
+    fn held(&self, tokenizer: &TextTokenizer) -> String {
+        let given = tokenizer.decode(&self.ids[..self.given], self.special);
+        let all = tokenizer.decode(&self.ids, self.special);
+        // What is not a continuation yet is one when the character in between is complete.
+        all.strip_prefix(&given).unwrap_or_default().to_owned()
+    }
+}
+
+/// Cuts before a space that follows another character: no kind of token that is taken here reaches from
+/// a character to the space behind it. Where there is none, between characters, which may change the
+/// tokens beside the cut.
+fn piece_length(text: &str, limit: usize) -> usize {
+    let window = framed::window(text, limit);
+    let is_cut = |at: &usize| !window[..*at].ends_with(char::is_whitespace);
+    let spaces = window.rmatch_indices(' ').map(|(at, _)| at).take_while(|at| *at > 0);
+    spaces.into_iter().find(is_cut).unwrap_or(window.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::framed::{PIECE_BYTES, pieces};
+
+    fn tiny() -> TextTokenizer {
+        let json = include_bytes!("../tests/fixtures/byte_pairs.json");
+        TextTokenizer::try_new("tokenizer.json", json).unwrap()
+    }
+
+    fn streamed(tokenizer: &TextTokenizer, ids: &[u32], special: SpecialTokens) -> String {
+        let mut stream = TextStream::new(special);
+        let mut text: String = ids.iter().map(|id| stream.push(tokenizer, *id)).collect();
+        text.push_str(&stream.finish(tokenizer));
+        text
+    }
+
+    #[test]
+    fn a_character_is_given_when_its_last_byte_is_there() {
+        let tokenizer = tiny();
+        let ids = tokenizer.encode("a 🙂.");
+        let mut stream = TextStream::new(SpecialTokens::Written);
+        let given: Vec<String> = ids.iter().map(|id| stream.push(&tokenizer, *id)).collect();
+        assert_eq!(given.concat(), "a 🙂.");
+        assert_eq!(given.last().unwrap(), ".");
+        assert!(given.iter().any(String::is_empty), "{given:?}");
+        assert_eq!(stream.finish(&tokenizer), "");
+    }
+
+    #[test]
+    fn an_end_within_a_character_is_given_at_the_end() {
+        let tokenizer = tiny();
+        let ids = tokenizer.encode("a🙂");
+        let cut = &ids[..ids.len() - 1];
+        assert_eq!(streamed(&tokenizer, cut, SpecialTokens::Written), "a\u{FFFD}");
+    }
+
+    #[test]
+    fn special_tokens_are_added_to_no_text_and_recognised_in_one() {
+        let tokenizer = tiny();
+        let end = tokenizer.id("<|im_end|>").unwrap();
+        let ids = tokenizer.encode("hi<|im_end|>");
+        assert_eq!(ids.last(), Some(&end));
+        assert_eq!(ids[..ids.len() - 1], tokenizer.encode("hi"));
+        assert_eq!(tokenizer.decode(&ids, SpecialTokens::Written), "hi<|im_end|>");
+        assert_eq!(tokenizer.decode(&ids, SpecialTokens::LeftOut), "hi");
+        assert_eq!(tokenizer.id("<|no_such|>"), None);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_to_the_window_and_the_cut_is_reported() {
+        let tokenizer = tiny();
+        let long = "a the".repeat(PIECE_BYTES);
+        let encoded = tokenizer.encode_within(&long, 20);
+        assert_eq!((encoded.ids.len(), encoded.truncated), (20, true));
+        let read = tokenizer.read_bytes(&long, 20);
+        assert!(read < long.len());
+        assert_eq!(tokenizer.encode_within(&long[..read], 20), encoded);
+        let whole = tokenizer.encode_within("a the", 20);
+        assert_eq!((whole.ids, whole.truncated), (tokenizer.encode("a the"), false));
+    }
+
+    #[test]
+    fn other_kinds_are_refused() {
+        let word_piece = clew_testkit::tiny_tokenizer().to_string();
+        let refused = TextTokenizer::try_new("t.json", word_piece.as_bytes());
+        assert!(matches!(refused, Err(Error::Unsupported { .. })));
+        assert!(matches!(TextTokenizer::try_new("t.json", b"{}"), Err(Error::Broken { .. })));
+        let unknown =
+            br#"{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+            "normalizer": null, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+            "model": {"type": "Unigram", "unk_id": null, "vocab": [["a", -1.0]]}}"#;
+        let error = TextTokenizer::try_new("t.json", unknown).err().unwrap();
+        assert!(error.to_string().contains("unknown characters"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_at_once_and_streamed(text in any::<String>()) {
+            let tokenizer = tiny();
+            let ids = tokenizer.encode(&text);
+            prop_assert_eq!(tokenizer.decode(&ids, SpecialTokens::Written), text.as_str());
+            prop_assert_eq!(streamed(&tokenizer, &ids, SpecialTokens::Written), text.as_str());
+        }
+
+        #[test]
+        fn any_tokens_are_streamed_as_they_are_decoded(
+            ids in proptest::collection::vec(0_u32..280, 0..40),
+        ) {
+            let tokenizer = tiny();
+            for special in [SpecialTokens::Written, SpecialTokens::LeftOut] {
+                let decoded = tokenizer.decode(&ids, special);
+                prop_assert_eq!(streamed(&tokenizer, &ids, special), decoded);
+            }
+        }
+
+        #[test]
+        fn spans_lie_between_characters_in_order(text in any::<String>()) {
+            let tokenizer = tiny();
+            let spans = tokenizer.spans(&text);
+            prop_assert_eq!(spans.len(), tokenizer.encode(&text).len());
+            prop_assert!(spans.iter().all(|span| span.of(&text).is_some()));
+            prop_assert!(spans.windows(2).all(|pair| pair[0].start <= pair[1].start));
+            prop_assert_eq!(spans.first().map_or(0, |span| span.start), 0);
+            prop_assert_eq!(spans.last().map_or(0, |span| span.end), text.len());
+        }
+
+        #[test]
+        fn cutting_before_spaces_changes_no_token(
+            text in "([a-z]{1,6}[ .,!\n]|é |茶|  ){0,60}",
+        ) {
+            let tokenizer = tiny();
+            let cut: Vec<&str> = pieces(&text, 24, piece_length).collect();
+            prop_assert_eq!(cut.concat(), text.as_str());
+            prop_assert!(cut.iter().all(|piece| !piece.is_empty() && piece.len() <= 24));
+            // A run without a place to cut may be cut within a token.
+            prop_assume!(cut.iter().skip(1).all(|piece| piece.starts_with(' ')));
+            let ids: Vec<u32> = cut.iter().flat_map(|piece| tokenizer.encode(piece)).collect();
+            prop_assert_eq!(ids, tokenizer.encode(&text));
+        }
+    }
+}
