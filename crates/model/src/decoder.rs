@@ -20,6 +20,7 @@ use burn::tensor::DType;
 use burn::tensor::activation::{silu, softmax};
 
 use self::cache::KvCache;
+pub(crate) use self::config::Ends;
 use self::config::{DecoderConfig, layer_root};
 use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;

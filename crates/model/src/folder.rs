@@ -121,7 +121,7 @@ fn check_tokenizer(
 }
 
 /// The last part of the folder's path, after resolving `.`, `..` and links.
-fn folder_name(folder: &Path) -> String {
+pub(crate) fn folder_name(folder: &Path) -> String {
     let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     resolved
         .file_name()

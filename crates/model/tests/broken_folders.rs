@@ -40,7 +40,10 @@ fn parts(error: &Error) -> (&'static str, &str) {
         Error::TensorNames { file, .. } => ("tensor names", file),
         Error::OptionUnavailable { option, .. } => ("option", option),
         Error::ForeignTokens { .. } => ("foreign tokens", ""),
-        Error::TooLong { .. } | Error::Device { .. } => ("computation", ""),
+        Error::Template { .. }
+        | Error::Constraint { .. }
+        | Error::TooLong { .. }
+        | Error::Device { .. } => ("computation", ""),
     }
 }
 

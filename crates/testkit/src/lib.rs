@@ -9,6 +9,7 @@ mod model_endpoint;
 mod redis_server;
 mod s3_server;
 mod tiny_bert;
+mod tiny_decoder;
 
 pub use faulty_store::{Fault, FaultyStore};
 pub use faulty_wire::FaultyWire;
@@ -19,3 +20,4 @@ pub use s3_server::S3Server;
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,
 };
+pub use tiny_decoder::write_tiny_decoder;
