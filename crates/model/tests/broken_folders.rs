@@ -40,6 +40,7 @@ fn parts(error: &Error) -> (&'static str, &str) {
         Error::TensorNames { file, .. } => ("tensor names", file),
         Error::OptionUnavailable { option, .. } => ("option", option),
         Error::ForeignTokens { .. } => ("foreign tokens", ""),
+        Error::TooLong { .. } => ("too long", ""),
         Error::Device { .. } => ("device", ""),
     }
 }
