@@ -4,6 +4,9 @@
 //! Understanding", section 3, with the layers of Vaswani et al., "Attention Is All You Need",
 //! section 3.1: post-layer normalisation, learned positions, GELU by the error function. There is no
 //! dropout, as nothing is trained, and no pooler, as sentence vectors do not use it.
+//!
+//! XLM-RoBERTa (Conneau et al., "Unsupervised Cross-lingual Representation Learning at Scale") is the same
+//! computation: only its table of positions begins with rows that no token has.
 
 mod loader;
 
@@ -14,20 +17,45 @@ use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
 use serde::Serialize;
 
-use crate::weights::Parameter;
+use crate::Error;
+use crate::weights::{Parameter, Weights};
 
-/// Prefix of the names in checkpoints of larger models around the encoder.
-pub(crate) const ROOT: &str = "bert.";
+const POSITION_TABLE: &str = "embeddings.position_embeddings.weight";
 
 /// Whether a checkpoint's tensor, named relative to the root, has no part in the token states:
 /// the constant list of positions, and the pooler that only next-sentence prediction reads.
 pub(crate) fn is_ignored(name: &str) -> bool {
-    name == "embeddings.position_ids" || name.starts_with("pooler.")
+    is_constant(name) || name.starts_with("pooler.")
+}
+
+/// Whether it is the constant list of positions.
+pub(crate) fn is_constant(name: &str) -> bool {
+    name == "embeddings.position_ids"
+}
+
+/// Which published architecture it is. They differ in names and in where positions begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Bert,
+    XlmRoberta,
+}
+
+impl Family {
+    /// Prefix of the names in checkpoints of larger models around the encoder.
+    pub(crate) fn root(self) -> &'static str {
+        match self {
+            Self::Bert => "bert.",
+            Self::XlmRoberta => "roberta.",
+        }
+    }
 }
 
 /// Shape of a BERT encoder; the fields name those of a Hugging Face `config.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct BertConfig {
+    /// Not serialised, as `first_position` tells it, and fingerprints of BERTs are older than it.
+    #[serde(skip)]
+    pub(crate) family: Family,
     /// Number of token ids, `vocab_size`.
     pub(crate) vocabulary: usize,
     /// Width of the token states, `hidden_size`.
@@ -38,12 +66,20 @@ pub(crate) struct BertConfig {
     pub(crate) layers: usize,
     /// Attention heads per layer, `num_attention_heads`.
     pub(crate) heads: usize,
-    /// Most tokens of a text, `max_position_embeddings`.
+    /// Most tokens of a text, `max_position_embeddings` without the rows before the first.
     pub(crate) positions: usize,
+    /// The row of the position table for a text's first token: 0 in a BERT, `pad_token_id + 1` in an
+    /// XLM-RoBERTa.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) first_position: usize,
     /// Number of segment kinds, `type_vocab_size`; a single text is all of kind 0.
     pub(crate) token_types: usize,
     /// Added to the variance in layer normalisation, `layer_norm_eps`.
     pub(crate) layer_norm_epsilon: f64,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// One text per row, filled up on the right.
@@ -53,6 +89,8 @@ pub(crate) struct BertInput {
     /// `[batch, tokens]`, true for a token and false for padding; `None` when no row is padded,
     /// which saves the masking.
     pub(crate) keep: Option<Tensor<2, Bool>>,
+    /// Segment kinds `[batch, tokens]`; `None` when all are 0.
+    pub(crate) kinds: Option<Tensor<2, Int>>,
 }
 
 /// What the last layer makes of each token.
@@ -95,7 +133,7 @@ impl BertConfig {
             parameters.push(Parameter { name, shape: shape.to_vec() });
         };
         add("embeddings.word_embeddings.weight".to_owned(), &[self.vocabulary, hidden]);
-        add("embeddings.position_embeddings.weight".to_owned(), &[self.positions, hidden]);
+        add(POSITION_TABLE.to_owned(), &[self.first_position + self.positions, hidden]);
         add("embeddings.token_type_embeddings.weight".to_owned(), &[self.token_types, hidden]);
         add("embeddings.LayerNorm.weight".to_owned(), &[hidden]);
         add("embeddings.LayerNorm.bias".to_owned(), &[hidden]);
@@ -118,6 +156,19 @@ impl BertConfig {
             }
         }
         parameters
+    }
+
+    /// The values of a parameter; of the table of positions only the rows that tokens have, as every
+    /// engine counts positions from 0.
+    ///
+    /// # Errors
+    /// Those of [`Weights::values`].
+    pub(crate) fn values(&self, weights: &Weights<'_>, name: &str) -> Result<Vec<f32>, Error> {
+        let mut values = weights.values(name)?;
+        if name == POSITION_TABLE {
+            values.drain(..self.first_position * self.hidden);
+        }
+        Ok(values)
     }
 
     /// A model on `device` whose parameters are yet to be loaded.
@@ -169,11 +220,11 @@ impl BertConfig {
 impl Bert {
     /// Runs the encoder. Rows are independent of each other and of their padding.
     pub(crate) fn forward(&self, input: BertInput) -> BertOutput {
-        let BertInput { ids, keep } = input;
+        let BertInput { ids, keep, kinds } = input;
         let [batch, tokens] = ids.dims();
         let device = ids.device();
         let positions = Tensor::<1, Int>::arange(0..tokens as i64, &device).reshape([1, tokens]);
-        let kinds = Tensor::<2, Int>::zeros([1, 1], &device);
+        let kinds = kinds.unwrap_or_else(|| Tensor::zeros([1, 1], &device));
         let embedded = self.words.forward(ids)
             + self.positions.forward(positions)
             + self.token_types.forward(kinds);

@@ -69,6 +69,16 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
+    /// The same with `root` before every name, unless some have it: so are named the tensors of a larger
+    /// model that contains this one.
+    pub(crate) fn rooted(mut self, root: &str) -> Self {
+        if !self.tensors.keys().any(|name| name.starts_with(root)) {
+            let tensors = std::mem::take(&mut self.tensors).into_iter();
+            self.tensors = tensors.map(|(name, at)| (format!("{root}{name}"), at)).collect();
+        }
+        self
+    }
+
     fn add(&mut self, name: String, file: File) -> Result<(), Error> {
         let cut = |found: String| broken(&name, "a complete safetensors file", found);
         let unreadable = |error: std::io::Error| cut(error.to_string());

@@ -1,18 +1,38 @@
 //! Finding the device to compute on.
 
-use burn::tensor::Device;
+use burn::tensor::{DType, Device};
 
-use crate::{DeviceChoice, Error};
+use crate::{DeviceChoice, Error, Precision};
 
 /// Opens the chosen device.
 ///
 /// # Errors
 /// [`Error::OptionUnavailable`] for a GPU that this machine or this build does not have.
-pub(crate) fn open(choice: DeviceChoice) -> Result<Device, Error> {
+fn open(choice: DeviceChoice) -> Result<Device, Error> {
     match choice {
         DeviceChoice::Cpu => Ok(Device::flex()),
         DeviceChoice::Cuda { index } => open_cuda(index),
     }
+}
+
+/// Opens the chosen device to compute on in the number format `precision`.
+///
+/// # Errors
+/// [`Error::OptionUnavailable`] for a device or a number format that is not there.
+pub(crate) fn open_for(
+    choice: DeviceChoice,
+    precision: Precision,
+) -> Result<(Device, DType), Error> {
+    let device = open(choice)?;
+    let dtype = precision.dtype();
+    if !device.supports_dtype(dtype) {
+        return Err(Error::OptionUnavailable {
+            option: "precision",
+            expected: "float32 on this device".to_owned(),
+            found: precision.to_string(),
+        });
+    }
+    Ok((device, dtype))
 }
 
 /// Lists the devices before it takes one: naming one that is not there panics in Burn's own threads.

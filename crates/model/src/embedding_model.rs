@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use clew_core::{Embedding, EncoderIdentity, Span, TextKind};
 use clew_packed_bert::Kernel;
-use clew_tokenizer::WordPieceTokenizer;
+use clew_tokenizer::EncoderTokenizer;
 
-use crate::batch::{Budget, plan};
-use crate::engine::Engine;
-use crate::folder::{ModelFolder, Prompts};
+use crate::batch::Budget;
+use crate::engine::{Engine, Tokens};
+use crate::folder::{ModelFolder, Prompts, Transformer};
 use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
-use crate::{EncodedText, Error, ModelOptions, Precision, Scratch};
+use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, engine};
 
 /// An embedding model in memory, shared by all threads that use it.
 ///
@@ -36,7 +36,9 @@ pub struct EmbeddingModel {
     budget: Budget,
     pooling: Pooling,
     prompts: Prompts,
-    tokenizer: WordPieceTokenizer,
+    tokenizer: EncoderTokenizer,
+    /// What a text without any token is read as.
+    blank: u32,
     tokenizer_json: Arc<[u8]>,
     engine: Engine,
 }
@@ -77,26 +79,25 @@ impl EmbeddingModel {
     /// that this machine cannot honour; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = ModelFolder::open(folder)?;
-        let weights = folder.weights()?;
-        let obstacle = folder.config.packed().check().err().map(|error| error.to_string());
-        let route = Route::choose(options, obstacle, Kernel::detect)?;
-        let engine = Engine::load(route, &folder.config, &weights)?;
+        let route = Route::choose(options, packed_obstacle(&folder.transformer), Kernel::detect)?;
+        let engine = Engine::load(route, &folder)?;
         let identity = EncoderIdentity {
             model: options.name.clone().unwrap_or_else(|| folder.name.clone()),
             revision: folder.revision.clone(),
-            dimension: to_u32(folder.config.hidden),
+            dimension: to_u32(folder.dimension),
             max_tokens: to_u32(folder.max_tokens),
         };
         tracing::info!(model = identity.model, revision = identity.revision, %route, "model loaded");
         Ok(Arc::new(Self {
             identity,
             description: Description { route },
-            vocabulary: folder.config.vocabulary,
+            vocabulary: folder.vocabulary,
             max_tokens: folder.max_tokens,
-            budget: route.budget(options.batch_tokens),
+            budget: route.budget(engine.layout(), options.batch_tokens),
             pooling: folder.pooling,
             prompts: folder.prompts,
             tokenizer: folder.tokenizer,
+            blank: folder.blank,
             tokenizer_json: folder.tokenizer_json,
             engine,
         }))
@@ -134,12 +135,17 @@ impl EmbeddingModel {
 
     /// Reads `text` into tokens, up to the model's window, with the prompt that the model wants
     /// before a text of `kind`. May run on any thread, and stops reading where the window is full.
+    /// A text without tokens, for a model without special tokens, is read as the end of one.
     pub fn encode(&self, text: &str, kind: TextKind) -> EncodedText {
         let prompt = self.prompts.of(kind);
-        if prompt.is_empty() {
-            return self.tokenizer.encode(text, self.max_tokens);
+        let mut encoded = match prompt.is_empty() {
+            true => self.tokenizer.encode(text, self.max_tokens),
+            false => self.tokenizer.encode(&format!("{prompt}{text}"), self.max_tokens),
+        };
+        if encoded.ids.is_empty() {
+            encoded.ids.push(self.blank);
         }
-        self.tokenizer.encode(&format!("{prompt}{text}"), self.max_tokens)
+        encoded
     }
 
     /// Embeds `texts`, in order, in batches within the budget. Blocks, on the caller's thread alone;
@@ -153,29 +159,53 @@ impl EmbeddingModel {
         texts: &[EncodedText],
         scratch: &mut Scratch,
     ) -> Result<Vec<Embedding>, Error> {
+        let vectors = self.pooled(texts, scratch)?;
+        let embeddings = texts.iter().zip(vectors).map(|(text, vector)| {
+            let vector = to_unit(vector).ok_or_else(|| Error::Device {
+                reason: "it returned a vector without a direction".to_owned(),
+            })?;
+            Ok(Embedding { vector, tokens: to_u32(text.ids.len()), truncated: text.truncated })
+        });
+        embeddings.collect()
+    }
+
+    /// The vectors of `texts` `[dimension]`, in order, as the model's own steps leave them but for
+    /// normalising: of any length. For models that compare vectors by dot product.
+    ///
+    /// # Errors
+    /// As [`Self::embed`].
+    pub fn pooled(
+        &self,
+        texts: &[EncodedText],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        self.in_batches(texts, |batch| self.engine.pooled(batch, self.pooling, scratch))
+    }
+
+    /// The states of the tokens of `texts`, in order, `[tokens, hidden]` for each, special tokens
+    /// included: what is pooled.
+    ///
+    /// # Errors
+    /// As [`Self::embed`].
+    pub fn token_states(
+        &self,
+        texts: &[EncodedText],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        self.in_batches(texts, |batch| self.engine.states(batch, scratch))
+    }
+
+    /// What `compute` makes of batches within the budget, in the order of `texts`.
+    fn in_batches(
+        &self,
+        texts: &[EncodedText],
+        mut compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<Vec<f32>>, Error>,
+    ) -> Result<Vec<Vec<f32>>, Error> {
         for text in texts {
             self.check_tokens(text)?;
         }
-        let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
-        let mut embeddings = vec![None; texts.len()];
-        for batch in plan(&lengths, self.budget) {
-            let batch_texts: Vec<&EncodedText> = batch.iter().map(|&index| &texts[index]).collect();
-            let vectors = self.engine.run(&batch_texts, self.pooling, scratch)?;
-            for (index, vector) in batch.into_iter().zip(vectors) {
-                let vector = to_unit(vector).ok_or_else(|| Error::Device {
-                    reason: "it returned a vector without a direction".to_owned(),
-                })?;
-                embeddings[index] = Some(Embedding {
-                    vector,
-                    tokens: to_u32(lengths[index]),
-                    truncated: texts[index].truncated,
-                });
-            }
-        }
-        Ok(embeddings
-            .into_iter()
-            .map(|embedding| embedding.expect("the plan holds every text once"))
-            .collect())
+        let tokens: Vec<Tokens<'_>> = texts.iter().map(|text| Tokens::of_one(&text.ids)).collect();
+        engine::in_batches(&tokens, self.budget, &mut compute)
     }
 
     /// [`Self::encode`] and [`Self::embed`] in one call.
@@ -202,6 +232,16 @@ impl EmbeddingModel {
         };
         let (most, below) = (self.max_tokens, self.vocabulary);
         Err(Error::ForeignTokens { expected: format!("1 to {most} tokens below {below}"), found })
+    }
+}
+
+/// Why the packed path cannot run a model, if it cannot.
+fn packed_obstacle(transformer: &Transformer) -> Option<String> {
+    match transformer {
+        Transformer::Bert { config, .. } => {
+            config.packed().check().err().map(|error| error.to_string())
+        }
+        Transformer::Qwen2 { .. } => Some("a Qwen2".to_owned()),
     }
 }
 

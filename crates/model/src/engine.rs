@@ -1,13 +1,18 @@
-//! The two ways to compute the vectors of a batch.
+//! The ways to compute the token states and the vectors of a batch.
 
 use burn::prelude::*;
+use burn::tensor::DType;
 use clew_packed_bert::{Kernel, PackedBert, Workspace};
 
-use crate::bert::{Bert, BertConfig, BertInput};
+use crate::batch::{Budget, Layout, plan};
+use crate::bert::{self, Bert, BertConfig, BertInput, BertOutput};
+use crate::dense::Dense;
+use crate::folder::{ModelFolder, Transformer};
 use crate::pooling::Pooling;
+use crate::qwen2::Qwen2;
 use crate::route::{Route, unavailable};
 use crate::weights::Weights;
-use crate::{EncodedText, Error, device};
+use crate::{Error, device};
 
 /// Buffers that one thread keeps between calls.
 #[derive(Default)]
@@ -17,19 +22,70 @@ pub struct Scratch {
     states: Vec<f32>,
 }
 
+/// The tokens of a text or of two.
+#[derive(Clone, Copy)]
+pub(crate) struct Tokens<'a> {
+    /// At least one.
+    pub(crate) ids: &'a [u32],
+    /// Where the tokens of type 1 begin, at most the number of all.
+    pub(crate) second_type_from: usize,
+}
+
+impl<'a> Tokens<'a> {
+    /// Those of one text, all of type 0.
+    pub(crate) fn of_one(ids: &'a [u32]) -> Self {
+        Self { ids, second_type_from: ids.len() }
+    }
+}
+
 /// A loaded model, ready to run on its route.
 pub(crate) enum Engine {
-    Packed { model: Box<PackedBert>, hidden: usize },
-    Burn { model: Box<Bert>, device: Device },
+    /// Texts whose tokens are all of type 0.
+    Packed {
+        model: Box<PackedBert>,
+        hidden: usize,
+    },
+    Bert {
+        model: Box<Bert>,
+        device: Device,
+    },
+    /// Texts whose tokens are all of type 0, as it has no types.
+    Qwen2 {
+        model: Box<Qwen2>,
+        dense: Option<Box<Dense>>,
+    },
 }
 
 impl Engine {
-    /// Loads `weights` for `route`.
+    /// Loads the model of `folder` for `route`.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] for a device or number format that is not there;
-    /// [`Error::Broken`] for weights that are not finite.
-    pub(crate) fn load(
+    /// [`Error::OptionUnavailable`] for a device or number format that is not there; the variants of
+    /// [`Error`] about files for weights that are not the model's.
+    pub(crate) fn load(route: Route, folder: &ModelFolder) -> Result<Self, Error> {
+        match &folder.transformer {
+            Transformer::Bert { config, files } => {
+                let (root, parameters) = (config.family.root(), config.parameters());
+                let weights = Weights::find(files, root, &parameters, bert::is_ignored)?;
+                Self::load_bert(route, config, &weights)
+            }
+            Transformer::Qwen2 { config, checkpoint } => {
+                let (device, dtype) = open_burn(route)?;
+                let model = Box::new(Qwen2::load(config, checkpoint, &device, dtype)?);
+                let dense = match &folder.dense {
+                    None => None,
+                    Some((config, checkpoint)) => Some(Dense::load(config, checkpoint, &device)?),
+                };
+                Ok(Self::Qwen2 { model, dense: dense.map(Box::new) })
+            }
+        }
+    }
+
+    /// Loads the encoder's part of `weights` for `route`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub(crate) fn load_bert(
         route: Route,
         config: &BertConfig,
         weights: &Weights<'_>,
@@ -37,15 +93,18 @@ impl Engine {
         match route {
             Route::Packed(kernel) => load_packed(kernel, config, weights),
             Route::Burn(choice, precision) => {
-                let device = device::open(choice)?;
-                let dtype = precision.dtype();
-                if !device.supports_dtype(dtype) {
-                    let expected = "float32 on this device";
-                    return Err(unavailable("precision", expected, &precision.to_string()));
-                }
-                let model = Box::new(config.init(&device).load(weights, &device, dtype)?);
-                Ok(Self::Burn { model, device })
+                let (device, dtype) = device::open_for(choice, precision)?;
+                let model = config.init(&device).load(config, weights, &device, dtype)?;
+                Ok(Self::Bert { model: Box::new(model), device })
             }
+        }
+    }
+
+    /// How texts of different lengths share a batch.
+    pub(crate) fn layout(&self) -> Layout {
+        match self {
+            Self::Packed { .. } | Self::Qwen2 { .. } => Layout::Packed,
+            Self::Bert { .. } => Layout::Padded,
         }
     }
 
@@ -53,17 +112,106 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub(crate) fn run(
+    pub(crate) fn pooled(
         &self,
-        texts: &[&EncodedText],
+        texts: &[Tokens<'_>],
         pooling: Pooling,
         scratch: &mut Scratch,
     ) -> Result<Vec<Vec<f32>>, Error> {
         match self {
-            Self::Packed { model, hidden } => run_packed(model, *hidden, texts, pooling, scratch),
-            Self::Burn { model, device } => run_burn(model, device, texts, pooling),
+            Self::Packed { model, hidden } => {
+                let states = packed_states(model, *hidden, texts, scratch)?;
+                Ok(states.map(|states| pooling.pool_text(states, *hidden)).collect())
+            }
+            Self::Bert { model, device } => {
+                let (states, keep) = bert_states(model, device, texts);
+                rows(pooling.pool_batch(states, keep))
+            }
+            Self::Qwen2 { model, dense } => {
+                let pooled = model.pooled(&ids(texts), pooling);
+                rows(match dense {
+                    None => pooled,
+                    Some(dense) => dense.forward(pooled),
+                })
+            }
         }
     }
+
+    /// The token states of `texts`, in order, `[tokens, hidden]` for each.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(crate) fn states(
+        &self,
+        texts: &[Tokens<'_>],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        match self {
+            Self::Packed { model, hidden } => {
+                Ok(packed_states(model, *hidden, texts, scratch)?.map(<[f32]>::to_vec).collect())
+            }
+            Self::Bert { model, device } => {
+                let (states, _) = bert_states(model, device, texts);
+                let [_, _, hidden] = states.dims();
+                let mut padded = rows(states.flatten(1, 2))?;
+                for (states, text) in padded.iter_mut().zip(texts) {
+                    states.truncate(text.ids.len() * hidden);
+                }
+                Ok(padded)
+            }
+            Self::Qwen2 { model, .. } => {
+                let mut states = rows(model.forward(&ids(texts)))?.into_iter();
+                let of_text = |text: &Tokens<'_>| {
+                    states.by_ref().take(text.ids.len()).flatten().collect::<Vec<f32>>()
+                };
+                Ok(texts.iter().map(of_text).collect())
+            }
+        }
+    }
+}
+
+/// What computes a batch.
+pub(crate) type Compute<'a, T> = &'a mut dyn FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>;
+
+/// What `compute` makes of batches of `texts` within `budget`, in the order of `texts`.
+///
+/// # Errors
+/// Those of `compute`.
+pub(crate) fn in_batches<T>(
+    texts: &[Tokens<'_>],
+    budget: Budget,
+    compute: Compute<'_, T>,
+) -> Result<Vec<T>, Error> {
+    let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
+    let mut results: Vec<Option<T>> = texts.iter().map(|_| None).collect();
+    for batch in plan(&lengths, budget) {
+        let batch_texts: Vec<Tokens<'_>> = batch.iter().map(|&index| texts[index]).collect();
+        for (index, result) in batch.into_iter().zip(compute(&batch_texts)?) {
+            results[index] = Some(result);
+        }
+    }
+    let results = results.into_iter();
+    Ok(results.map(|result| result.expect("the plan holds every text once")).collect())
+}
+
+fn open_burn(route: Route) -> Result<(Device, DType), Error> {
+    match route {
+        Route::Packed(_) => Err(unavailable("path", "burn for this model", "packed")),
+        Route::Burn(choice, precision) => device::open_for(choice, precision),
+    }
+}
+
+fn ids<'a>(texts: &[Tokens<'a>]) -> Vec<&'a [u32]> {
+    texts.iter().map(|text| text.ids).collect()
+}
+
+/// The rows of `[rows, width]`.
+fn rows(values: Tensor<2>) -> Result<Vec<Vec<f32>>, Error> {
+    let [_, width] = values.dims();
+    let values = values
+        .try_into_vec_as::<f32>()
+        .map_err(|error| Error::Device { reason: error.to_string() })?;
+    Ok(values.chunks_exact(width).map(<[f32]>::to_vec).collect())
 }
 
 fn load_packed(
@@ -72,7 +220,7 @@ fn load_packed(
     weights: &Weights<'_>,
 ) -> Result<Engine, Error> {
     let mut failure = None;
-    let mut source = |name: &str| match weights.values(name) {
+    let mut source = |name: &str| match config.values(weights, name) {
         Ok(values) => Some(values),
         Err(error) => {
             failure = Some(error);
@@ -87,53 +235,51 @@ fn load_packed(
     }
 }
 
-fn run_packed(
+/// The states of each text, `[tokens, hidden]`.
+fn packed_states<'a>(
     model: &PackedBert,
     hidden: usize,
-    texts: &[&EncodedText],
-    pooling: Pooling,
-    scratch: &mut Scratch,
-) -> Result<Vec<Vec<f32>>, Error> {
-    let sequences: Vec<&[u32]> = texts.iter().map(|text| text.ids.as_slice()).collect();
+    texts: &'a [Tokens<'_>],
+    scratch: &'a mut Scratch,
+) -> Result<impl Iterator<Item = &'a [f32]>, Error> {
     model
-        .forward(&sequences, &mut scratch.workspace, &mut scratch.states)
+        .forward(&ids(texts), &mut scratch.workspace, &mut scratch.states)
         .map_err(|error| Error::Device { reason: error.to_string() })?;
     let mut rest = scratch.states.as_slice();
-    let mut vectors = Vec::with_capacity(texts.len());
-    for sequence in sequences {
-        let (states, after) = rest.split_at(sequence.len() * hidden);
-        vectors.push(pooling.pool_text(states, hidden));
+    Ok(texts.iter().map(move |text| {
+        let (states, after) = rest.split_at(text.ids.len() * hidden);
         rest = after;
-    }
-    Ok(vectors)
+        states
+    }))
 }
 
-fn run_burn(
+/// States `[batch, tokens, hidden]`, and which of them are no padding, `[batch, tokens]`, if some are.
+fn bert_states(
     model: &Bert,
     device: &Device,
-    texts: &[&EncodedText],
-    pooling: Pooling,
-) -> Result<Vec<Vec<f32>>, Error> {
+    texts: &[Tokens<'_>],
+) -> (Tensor<3>, Option<Tensor<2, Bool>>) {
     let batch = texts.len();
     let tokens = texts.iter().map(|text| text.ids.len()).max().unwrap_or(0);
     let is_padded = texts.iter().any(|text| text.ids.len() != tokens);
+    let has_types = texts.iter().any(|text| text.second_type_from < text.ids.len());
     let mut ids = vec![0_i64; batch * tokens];
     let mut keep = vec![false; batch * tokens];
+    let mut kinds = vec![0_i64; batch * tokens];
     for (row, text) in texts.iter().enumerate() {
         let start = row * tokens;
         for (column, &id) in text.ids.iter().enumerate() {
             ids[start + column] = i64::from(id);
             keep[start + column] = true;
+            kinds[start + column] = i64::from(column >= text.second_type_from);
         }
     }
-    let ids = Tensor::from_data(TensorData::new(ids, [batch, tokens]), device);
+    let of_tokens =
+        |values| Tensor::<2, Int>::from_data(TensorData::new(values, [batch, tokens]), device);
     let keep = is_padded
         .then(|| Tensor::<2, Bool>::from_data(TensorData::new(keep, [batch, tokens]), device));
-    let output = model.forward(BertInput { ids, keep: keep.clone() });
-    let pooled = pooling.pool_batch(output.states, keep);
-    let [_, hidden] = pooled.dims();
-    let values = pooled
-        .try_into_vec_as::<f32>()
-        .map_err(|error| Error::Device { reason: error.to_string() })?;
-    Ok(values.chunks_exact(hidden).map(<[f32]>::to_vec).collect())
+    let kinds = has_types.then(|| of_tokens(kinds));
+    let input = BertInput { ids: of_tokens(ids), keep: keep.clone(), kinds };
+    let BertOutput { states } = model.forward(input);
+    (states, keep)
 }

@@ -3,15 +3,19 @@
 //! | file                        | what is read from it                                             |
 //! |-----------------------------|------------------------------------------------------------------|
 //! | `modules.json`              | the steps from text to vector: transformer, pooling, normalising |
-//! | `config.json`               | shape of the BERT                                                |
+//! | `config.json`               | family and shape of the transformer: BERT, XLM-RoBERTa or Qwen2  |
 //! | `sentence_bert_config.json` | most tokens of a text; by default all positions of the model     |
 //! | `tokenizer.json`            | the tokenizer                                                    |
 //! | `model.safetensors`         | the weights, or `model.safetensors.index.json` and its parts     |
 //! | `1_Pooling/config.json`     | how token states become one vector                               |
+//! | `2_Dense_…/`                | a matrix that gives the vector another width, if any             |
+//! | `tokenizer_config.json`     | whether a text has to end with a special token                   |
 //! | `config_sentence_transformers.json` | texts put before questions and passages, if any          |
 //!
 //! Vectors always have length one, as the encoder's seam wants them, whether or not `modules.json`
-//! ends with a Normalize step: without one only their length is lost, which cosine never reads.
+//! ends with a Normalize step: without one only their length is lost, which cosine never reads. Some
+//! models, as Contriever, compare vectors of any length by their dot product; for them the order of
+//! passages of different length may differ a little.
 
 pub(crate) mod reader;
 mod sentence;
@@ -20,31 +24,53 @@ mod transformer;
 use std::path::Path;
 use std::sync::Arc;
 
-use clew_tokenizer::WordPieceTokenizer;
+use clew_tokenizer::EncoderTokenizer;
+use serde::Deserialize;
 
 use crate::Error;
-use crate::bert::{self, BertConfig};
+use crate::bert::BertConfig;
+use crate::checkpoint::Checkpoint;
+use crate::dense::DenseConfig;
 use crate::pooling::Pooling;
-use crate::weights::{WeightFile, Weights};
+use crate::qwen2::{self, Qwen2Config};
+use crate::weights::WeightFile;
 use reader::FolderReader;
 pub(crate) use sentence::Prompts;
-pub(crate) use transformer::weight_names;
+pub(crate) use transformer::{TransformerConfig, read_bert, read_weights, weight_names};
 
-/// A complete and consistent model folder, read into memory.
+pub(crate) const TOKENIZER: &str = "tokenizer.json";
+const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
+
+/// A transformer and where its weights are.
+pub(crate) enum Transformer {
+    /// In memory.
+    Bert { config: BertConfig, files: Vec<WeightFile> },
+    /// On disk, as they are larger; read tensor by tensor.
+    Qwen2 { config: Qwen2Config, checkpoint: Checkpoint },
+}
+
+/// A complete and consistent model folder.
 pub(crate) struct ModelFolder {
     /// The folder's name.
     pub(crate) name: String,
-    pub(crate) config: BertConfig,
+    pub(crate) transformer: Transformer,
+    /// The step behind the pooling.
+    pub(crate) dense: Option<(DenseConfig, Checkpoint)>,
+    /// Number of token ids.
+    pub(crate) vocabulary: usize,
+    /// Width of its vectors.
+    pub(crate) dimension: usize,
     pub(crate) pooling: Pooling,
     pub(crate) prompts: Prompts,
     /// Most tokens of a text, special tokens included.
     pub(crate) max_tokens: usize,
-    pub(crate) tokenizer: WordPieceTokenizer,
+    pub(crate) tokenizer: EncoderTokenizer,
+    /// What a text without any token is read as.
+    pub(crate) blank: u32,
     /// The file that the tokenizer was read from.
     pub(crate) tokenizer_json: Arc<[u8]>,
     /// Fingerprint of everything that decides a vector.
     pub(crate) revision: String,
-    weight_files: Vec<WeightFile>,
 }
 
 impl ModelFolder {
@@ -57,67 +83,135 @@ impl ModelFolder {
         let modules = sentence::read_modules(&reader)?;
         let transformer = reader.within(&modules.transformer);
         let config = transformer::read_config(&transformer)?;
-        let max_tokens = sentence::read_max_tokens(&transformer, &config)?;
+        if modules.dense.is_some() && matches!(config, TransformerConfig::Bert(_)) {
+            let expected = "Transformer, Pooling and perhaps Normalize around a BERT";
+            return Err(reader.unsupported(sentence::MODULES, expected, "Dense"));
+        }
+        let max_tokens = sentence::read_max_tokens(&transformer, config.positions())?;
         let pooling = sentence::read_pooling(&reader.within(&modules.pooling), &config)?;
+        let dense = match &modules.dense {
+            None => None,
+            Some(inner) => {
+                let folder = reader.within(inner);
+                Some((DenseConfig::read(&folder, config.hidden())?, folder))
+            }
+        };
         let prompts = sentence::read_prompts(&reader)?;
-        let tokenizer_file = transformer.read("tokenizer.json", "the model's tokenizer")?;
-        let tokenizer =
-            WordPieceTokenizer::try_new(&transformer.name("tokenizer.json"), &tokenizer_file)?;
+        let tokenizer_file = transformer.read(TOKENIZER, "the model's tokenizer")?;
+        let tokenizer = EncoderTokenizer::try_new(&transformer.name(TOKENIZER), &tokenizer_file)?;
         check_tokenizer(&transformer, &tokenizer, &config, max_tokens)?;
-        let weight_files = transformer::read_weights(&transformer)?;
 
         let mut fingerprint = Fingerprint::default();
         let settings = serde_json::json!([config, max_tokens, pooling, prompts]);
         fingerprint.add(settings.to_string().as_bytes());
         fingerprint.add(&tokenizer_file);
-        for file in &weight_files {
-            fingerprint.add(&file.bytes);
-        }
+        let (vocabulary, hidden) = (config.vocabulary(), config.hidden());
+        let dimension = dense.as_ref().map_or(hidden, |(config, _)| config.output);
+        let mut blank = 0;
+        let transformer = match config {
+            TransformerConfig::Bert(config) => {
+                let files = read_weights(&transformer)?;
+                for file in &files {
+                    fingerprint.add(&file.bytes);
+                }
+                Transformer::Bert { config, files }
+            }
+            TransformerConfig::Qwen2(config) => {
+                let mut ends = config.layers.ends.iter().copied();
+                blank = ends.find(|end| (*end as usize) < vocabulary).unwrap_or(0);
+                fingerprint.add_weights(&transformer)?;
+                let checkpoint = Checkpoint::open(&transformer)?.rooted(qwen2::ROOT);
+                Transformer::Qwen2 { config, checkpoint }
+            }
+        };
+        let dense = match dense {
+            None => None,
+            Some((config, folder)) => {
+                fingerprint.add(serde_json::json!(config).to_string().as_bytes());
+                fingerprint.add_weights(&folder)?;
+                Some((config, Checkpoint::open(&folder)?))
+            }
+        };
         Ok(Self {
             name: folder_name(folder),
-            config,
+            transformer,
+            dense,
+            vocabulary,
+            dimension,
             pooling,
             prompts,
             max_tokens,
             tokenizer,
+            blank,
             tokenizer_json: tokenizer_file.into(),
             revision: fingerprint.finish(),
-            weight_files,
         })
     }
+}
 
-    /// The model's tensors, checked against its configuration.
-    ///
-    /// # Errors
-    /// Those of [`Weights::find`].
-    pub(crate) fn weights(&self) -> Result<Weights<'_>, Error> {
-        Weights::find(&self.weight_files, bert::ROOT, &self.config.parameters(), bert::is_ignored)
-    }
+/// What is read of `tokenizer_config.json`.
+#[derive(Deserialize)]
+struct RawTokenizerConfig {
+    #[serde(default)]
+    add_eos_token: Option<bool>,
 }
 
 fn check_tokenizer(
     folder: &FolderReader,
-    tokenizer: &WordPieceTokenizer,
-    config: &BertConfig,
+    tokenizer: &EncoderTokenizer,
+    config: &TransformerConfig,
     max_tokens: usize,
 ) -> Result<(), Error> {
-    if tokenizer.largest_id() as usize >= config.vocabulary {
-        return Err(Error::Inconsistent {
-            file: folder.name("tokenizer.json"),
-            other: folder.name("config.json"),
-            expected: format!("token ids below `vocab_size`, {}", config.vocabulary),
-            found: format!("id {}", tokenizer.largest_id()),
-        });
-    }
+    check_vocabulary(folder, tokenizer.largest_id(), config.vocabulary())?;
     if tokenizer.special_tokens() >= max_tokens {
         return Err(Error::Inconsistent {
             file: folder.name("sentence_bert_config.json"),
-            other: folder.name("tokenizer.json"),
+            other: folder.name(TOKENIZER),
             expected: format!("room for more than {} special tokens", tokenizer.special_tokens()),
             found: format!("a window of {max_tokens} tokens"),
         });
     }
-    Ok(())
+    match config {
+        TransformerConfig::Bert(_) if tokenizer.special_tokens() == 0 => {
+            Err(folder.unsupported(TOKENIZER, "special tokens around a text", "none"))
+        }
+        TransformerConfig::Qwen2(_) if tokenizer.special_tokens_after() == 0 => {
+            // Some tokenizers put the end of a text there in code, and the file does not tell.
+            let expected = "the tokenizer's settings";
+            let raw: Option<RawTokenizerConfig> =
+                folder.json_if_present(TOKENIZER_CONFIG, expected)?;
+            match raw.and_then(|raw| raw.add_eos_token) {
+                Some(true) => Err(Error::Inconsistent {
+                    file: folder.name(TOKENIZER),
+                    other: folder.name(TOKENIZER_CONFIG),
+                    expected: "a special token after a text, `add_eos_token`".to_owned(),
+                    found: "none".to_owned(),
+                }),
+                Some(false) | None => Ok(()),
+            }
+        }
+        TransformerConfig::Bert(_) | TransformerConfig::Qwen2(_) => Ok(()),
+    }
+}
+
+/// Refuses a tokenizer with ids that the model has no row for.
+///
+/// # Errors
+/// [`Error::Inconsistent`].
+pub(crate) fn check_vocabulary(
+    folder: &FolderReader,
+    largest_id: u32,
+    vocabulary: usize,
+) -> Result<(), Error> {
+    if (largest_id as usize) < vocabulary {
+        return Ok(());
+    }
+    Err(Error::Inconsistent {
+        file: folder.name(TOKENIZER),
+        other: folder.name("config.json"),
+        expected: format!("token ids below `vocab_size`, {vocabulary}"),
+        found: format!("id {largest_id}"),
+    })
 }
 
 /// The last part of the folder's path, after resolving `.`, `..` and links.
@@ -136,6 +230,26 @@ impl Fingerprint {
     fn add(&mut self, part: &[u8]) {
         self.0.update(&(part.len() as u64).to_le_bytes());
         self.0.update(part);
+    }
+
+    /// Adds each of the folder's weight files without holding one.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    fn add_weights(&mut self, folder: &FolderReader) -> Result<(), Error> {
+        for name in weight_names(folder)? {
+            let expected = "the model's weights";
+            let file = folder.open(&name, expected)?;
+            let unreadable = |source| Error::Unreadable {
+                file: folder.name(&name),
+                expected: expected.to_owned(),
+                source,
+            };
+            let length = file.metadata().map_err(unreadable)?.len();
+            self.0.update(&length.to_le_bytes());
+            self.0.update_reader(file).map_err(unreadable)?;
+        }
+        Ok(())
     }
 
     /// The first 128 bits in hexadecimal: plenty to tell models apart, and short enough to read.

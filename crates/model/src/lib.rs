@@ -1,14 +1,22 @@
-//! Embedding models: loading, tokenising, batching and running them on processors and GPUs.
+//! Models: loading, tokenising, batching and running them on processors and GPUs.
 //!
 //! ```text
-//! folder ──► ModelFolder ──► Engine ─────────────┐
-//!            config.json     packed (x86-64)     ├─► EmbeddingModel
-//!            tokenizer.json  Burn (portable, GPU)┘     encode: text      ─► token ids
-//!            *.safetensors                             embed:  token ids ─► unit vectors
+//! folder ──► ModelFolder ──► Engine ─────────────┬─► EmbeddingModel
+//!            config.json     packed (x86-64)     │     encode: text      ─► token ids
+//!            tokenizer.json  Burn (portable, GPU)│     embed:  token ids ─► unit vectors
+//!            *.safetensors                       └─► Reranker
+//!                                                      score:  question, passages ─► scores
+//! folder ──► decoder::Decoder                          step:   token ids ─► logits
 //! ```
 //!
+//! | family      | read by                          | runs on      | texts of a batch          |
+//! |-------------|----------------------------------|--------------|---------------------------|
+//! | BERT        | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
+//! | XLM-RoBERTa | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
+//! | Qwen2       | [`EmbeddingModel`]               | Burn         | one after the other       |
+//!
 //! [`EmbeddingModel::load`] reads a sentence-transformers folder and refuses one that is incomplete,
-//! inconsistent or of another kind, before anything is computed. The same weights run on two engines:
+//! inconsistent or of another kind, before anything is computed. The same weights of a BERT run on two engines:
 //! the packed forward of `clew-packed-bert`, which is the fastest on x86-64, and Burn, which is
 //! portable, drives GPUs and is the oracle of the packed one in tests.
 //!
@@ -21,6 +29,7 @@ mod chat;
 mod checkpoint;
 mod constraint;
 pub mod decoder;
+mod dense;
 mod device;
 mod embedding_model;
 mod engine;
@@ -30,14 +39,17 @@ pub mod generation;
 mod language_model;
 mod options;
 mod pooling;
+mod qwen2;
+mod reranker;
 mod route;
 mod sampler;
 mod weights;
 
-pub use clew_tokenizer::EncodedText;
+pub use clew_tokenizer::{EncodedPair, EncodedText};
 pub use embedding_model::{Description, EmbeddingModel};
 pub use engine::Scratch;
 pub use error::Error;
 pub use language_model::{LanguageModel, LanguageModelOptions};
 pub use options::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
+pub use reranker::Reranker;
 pub use route::Precision;

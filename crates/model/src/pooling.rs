@@ -12,6 +12,9 @@ pub(crate) enum Pooling {
     Mean,
     /// The state of the first token, `[CLS]`.
     Cls,
+    /// The state of the last token, which alone has seen the whole text where tokens see only those
+    /// before them.
+    LastToken,
 }
 
 impl Pooling {
@@ -21,6 +24,7 @@ impl Pooling {
     pub(crate) fn pool_text(self, states: &[f32], hidden: usize) -> Vec<f32> {
         match self {
             Self::Cls => states[..hidden].to_vec(),
+            Self::LastToken => states[states.len() - hidden..].to_vec(),
             Self::Mean => {
                 let mut sum = vec![0.0; hidden];
                 for state in states.chunks_exact(hidden) {
@@ -47,6 +51,11 @@ impl Pooling {
         let states = states.cast(DType::F32);
         match (self, keep) {
             (Self::Cls, _) => states.narrow(1, 0, 1).reshape([batch, hidden]),
+            (Self::LastToken, None) => states.narrow(1, tokens - 1, 1).reshape([batch, hidden]),
+            (Self::LastToken, Some(keep)) => {
+                let last = keep.int().sum_dim(1).sub_scalar(1).reshape([batch, 1, 1]);
+                states.gather(1, last.expand([batch, 1, hidden])).reshape([batch, hidden])
+            }
             (Self::Mean, None) => states.mean_dim(1).reshape([batch, hidden]),
             (Self::Mean, Some(keep)) => {
                 let keep = keep.float().cast(DType::F32).reshape([batch, tokens, 1]);
@@ -75,10 +84,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_is_over_all_tokens_and_cls_is_the_first() {
+    fn the_mean_is_over_all_tokens_and_the_others_are_the_first_and_the_last() {
         let states = [1.0, 2.0, 3.0, 6.0];
         assert_eq!(Pooling::Mean.pool_text(&states, 2), [2.0, 4.0]);
         assert_eq!(Pooling::Cls.pool_text(&states, 2), [1.0, 2.0]);
+        assert_eq!(Pooling::LastToken.pool_text(&states, 2), [3.0, 6.0]);
     }
 
     #[test]
@@ -88,10 +98,21 @@ mod tests {
         let states = [[[1.0, 2.0], [3.0, 6.0]], [[5.0, 7.0], [900.0, 900.0]]];
         let states = Tensor::<3>::from_data(states, &device);
         let keep = Tensor::<2, Bool>::from_data([[true, true], [true, false]], &device);
-        for (pooling, expected) in
-            [(Pooling::Mean, [2.0, 4.0, 5.0, 7.0]), (Pooling::Cls, [1.0, 2.0, 5.0, 7.0])]
-        {
+        for (pooling, expected) in [
+            (Pooling::Mean, [2.0, 4.0, 5.0, 7.0]),
+            (Pooling::Cls, [1.0, 2.0, 5.0, 7.0]),
+            (Pooling::LastToken, [3.0, 6.0, 5.0, 7.0]),
+        ] {
             let pooled = pooling.pool_batch(states.clone(), Some(keep.clone()));
+            assert_eq!(pooled.try_into_vec_as::<f32>().unwrap(), expected);
+        }
+        let whole = states.clone().narrow(0, 0, 1);
+        for (pooling, expected) in [
+            (Pooling::Mean, [2.0, 4.0]),
+            (Pooling::Cls, [1.0, 2.0]),
+            (Pooling::LastToken, [3.0, 6.0]),
+        ] {
+            let pooled = pooling.pool_batch(whole.clone(), None);
             assert_eq!(pooled.try_into_vec_as::<f32>().unwrap(), expected);
         }
     }

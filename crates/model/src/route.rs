@@ -89,12 +89,13 @@ impl Route {
         }
     }
 
-    /// How many tokens a step computes, unless the caller says otherwise.
-    pub(crate) fn budget(self, wanted: Option<NonZeroUsize>) -> Budget {
-        let (tokens, layout) = match self {
-            Self::Packed(_) => (PACKED_BATCH_TOKENS, Layout::Packed),
-            Self::Burn(DeviceChoice::Cpu, _) => (BURN_CPU_BATCH_TOKENS, Layout::Padded),
-            Self::Burn(DeviceChoice::Cuda { .. }, _) => (BURN_CUDA_BATCH_TOKENS, Layout::Padded),
+    /// How many tokens a step computes of texts that share a batch by `layout`, unless the caller wants
+    /// another number.
+    pub(crate) fn budget(self, layout: Layout, wanted: Option<NonZeroUsize>) -> Budget {
+        let tokens = match self {
+            Self::Packed(_) => PACKED_BATCH_TOKENS,
+            Self::Burn(DeviceChoice::Cpu, _) => BURN_CPU_BATCH_TOKENS,
+            Self::Burn(DeviceChoice::Cuda { .. }, _) => BURN_CUDA_BATCH_TOKENS,
         };
         let default = NonZeroUsize::new(tokens).expect("the constants are not zero");
         Budget { tokens: wanted.unwrap_or(default), layout }

@@ -9,7 +9,7 @@ use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
 use clew_proto::from_status;
 use clew_runtime::deadline::within;
 use clew_runtime::peer::Link;
-use clew_tokenizer::WordPieceTokenizer;
+use clew_tokenizer::EncoderTokenizer;
 
 /// Largest `tokenizer.json` that is taken.
 const TOKENIZER_BYTES: usize = 64 << 20;
@@ -70,7 +70,7 @@ pub(crate) fn check_same(expected: &EncoderIdentity, got: &EncoderIdentity) -> R
 /// The model that all members share.
 pub(crate) struct Model {
     pub identity: EncoderIdentity,
-    pub tokenizer: WordPieceTokenizer,
+    pub tokenizer: EncoderTokenizer,
 }
 
 impl Model {
@@ -80,7 +80,7 @@ impl Model {
     /// [`ErrorKind::InvalidInput`] for one that cannot be used.
     pub(crate) fn try_new(description: Description) -> Result<Self, Error> {
         let Description { identity, tokenizer_json } = description;
-        let tokenizer = WordPieceTokenizer::try_new("tokenizer.json", &tokenizer_json)?;
+        let tokenizer = EncoderTokenizer::try_new("tokenizer.json", &tokenizer_json)?;
         Ok(Self { identity, tokenizer })
     }
 

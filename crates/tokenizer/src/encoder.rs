@@ -115,6 +115,7 @@ impl PairTokenizer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{SpecialTokens, TextStream};
 
     #[test]
     fn the_kind_is_that_of_the_file() {
@@ -140,6 +141,25 @@ mod tests {
         assert_eq!(tokenizer.encode("a b", "c d e", 5), None, "no room for the second");
         assert_eq!(tokenizer.encode("a b", "c d e", 2), None);
         assert!(tokenizer.encode("", "", 8).is_some());
+    }
+
+    #[test]
+    fn an_xlm_roberta_reads_words_with_the_space_before_and_pairs_of_one_type() {
+        let json = include_bytes!("../tests/fixtures/unigram.json");
+        let tokenizer = EncoderTokenizer::try_new("t.json", json).unwrap();
+        let text = "dog  dogs ü";
+        assert_eq!(tokenizer.encode(text, 20).ids, [0, 5, 5, 6, 4, 3, 2]);
+        let spans = tokenizer.spans(text).into_iter().map(|span| span.of(text).unwrap());
+        assert_eq!(spans.collect::<String>(), "dogdogsü");
+        let EncoderTokenizer::Text(text) = &tokenizer else { panic!("another kind") };
+        let ids = text.encode("dog dogs");
+        let mut stream = TextStream::new(SpecialTokens::Written);
+        let given: Vec<String> = ids.iter().map(|id| stream.push(text, *id)).collect();
+        assert_eq!(given, ["dog", " dog", "s"]);
+        let pairs = PairTokenizer::try_new("t.json", json).unwrap();
+        let pair = pairs.encode("dog", "dogs", 20).unwrap();
+        assert_eq!((pair.ids.as_slice(), pair.second_type_from), (&[0, 5, 2, 2, 5, 6, 2][..], 7));
+        assert!(!pairs.has_second_type());
     }
 
     #[test]

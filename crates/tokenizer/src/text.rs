@@ -157,8 +157,8 @@ impl TextStream {
 fn piece_length(text: &str, limit: usize) -> usize {
     let window = framed::window(text, limit);
     let is_cut = |at: &usize| !window[..*at].ends_with(char::is_whitespace);
-    let spaces = window.rmatch_indices(' ').map(|(at, _)| at).take_while(|at| *at > 0);
-    spaces.into_iter().find(is_cut).unwrap_or(window.len())
+    let mut spaces = window.rmatch_indices(' ').map(|(at, _)| at).take_while(|at| *at > 0);
+    spaces.find(is_cut).unwrap_or(window.len())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use burn::nn::{Embedding, LayerNorm, Linear};
 use burn::prelude::*;
 use burn::tensor::DType;
 
-use super::{Bert, layer_root};
+use super::{Bert, BertConfig, layer_root};
 use crate::Error;
 use crate::weights::Weights;
 
@@ -36,11 +36,12 @@ impl Bert {
     /// Those of [`Weights::values`].
     pub(crate) fn load(
         mut self,
+        config: &BertConfig,
         weights: &Weights<'_>,
         device: &Device,
         dtype: DType,
     ) -> Result<Self, Error> {
-        let loader = Loader { weights, device, dtype };
+        let loader = Loader { config, weights, device, dtype };
         loader.embedding(&mut self.words, "embeddings.word_embeddings")?;
         loader.embedding(&mut self.positions, "embeddings.position_embeddings")?;
         loader.embedding(&mut self.token_types, "embeddings.token_type_embeddings")?;
@@ -65,6 +66,7 @@ impl Bert {
 /// Moves weights into modules. It asks parameters for their `lazy_shape`, as any other look at one
 /// that is not loaded yet would first fill it with random values.
 struct Loader<'a> {
+    config: &'a BertConfig,
     weights: &'a Weights<'a>,
     device: &'a Device,
     dtype: DType,
@@ -73,14 +75,14 @@ struct Loader<'a> {
 impl Loader<'_> {
     fn embedding(&self, module: &mut Embedding, name: &str) -> Result<(), Error> {
         let [rows, width] = module.weight.lazy_shape().dims();
-        let values = self.weights.values(&format!("{name}.weight"))?;
+        let values = self.config.values(self.weights, &format!("{name}.weight"))?;
         module.weight = self.parameter(values, [rows, width]);
         Ok(())
     }
 
     fn linear(&self, module: &mut Linear, name: &str) -> Result<(), Error> {
         let [input, output] = module.weight.lazy_shape().dims();
-        let values = self.weights.values(&format!("{name}.weight"))?;
+        let values = self.config.values(self.weights, &format!("{name}.weight"))?;
         module.weight = self.parameter(transposed(&values, output, input), [input, output]);
         module.bias = Some(self.vector(name, "bias", output)?);
         Ok(())

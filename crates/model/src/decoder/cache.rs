@@ -3,6 +3,7 @@
 use burn::prelude::*;
 use burn::tensor::DType;
 
+use super::attention::Sight;
 use super::config::DecoderConfig;
 use crate::Error;
 
@@ -50,18 +51,17 @@ impl KvCache {
     }
 
     /// Writes keys and values `[kv_heads, tokens, head_width]` of one layer behind those that are there,
-    /// and returns all that the new tokens may see of the last `reach` tokens before each, with the
-    /// position of the first.
+    /// and returns all that the new tokens may see, with the position of the first.
     pub(crate) fn write(
         &mut self,
         layer: usize,
         keys: Tensor<3>,
         values: Tensor<3>,
-        reach: Option<usize>,
+        sight: Sight,
     ) -> (Tensor<3>, Tensor<3>, usize) {
         let [_, tokens, _] = keys.dims();
         let (start, end) = (self.length, self.length + tokens);
-        let first = first_seen(start, reach);
+        let first = sight.first(start);
         let room = self.capacity;
         let layer = &mut self.layers[layer];
         let seen = |place: &mut Option<Tensor<3>>, new: Tensor<3>| {
@@ -78,11 +78,6 @@ impl KvCache {
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.length += tokens;
     }
-}
-
-/// The first position that the token at `start` sees.
-pub(crate) fn first_seen(start: usize, reach: Option<usize>) -> usize {
-    reach.map_or(0, |reach| (start + 1).saturating_sub(reach))
 }
 
 fn write(all: Option<Tensor<3>>, new: Tensor<3>, start: usize, most: usize) -> Tensor<3> {

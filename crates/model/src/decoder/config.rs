@@ -1,6 +1,6 @@
 //! Shape of a decoder, from a Hugging Face `config.json`.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::rope::{Rope, Scaling};
 use crate::Error;
@@ -9,8 +9,13 @@ use crate::folder::reader::FolderReader;
 
 const CONFIG: &str = "config.json";
 
+/// Bounds far above any real decoder: sizes beyond them are a broken file, and products of two stay far
+/// from overflow.
+const LARGEST_SIZE: usize = 1 << 24;
+const MOST_LAYERS: usize = 1 << 10;
+
 /// Which published architecture a decoder is. They differ in biases and in who has a sliding window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Family {
     /// Qwen2 and Qwen2.5.
     Qwen2,
@@ -21,7 +26,7 @@ pub(crate) enum Family {
 }
 
 /// Shape of a decoder; the fields name those of a Hugging Face `config.json`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct DecoderConfig {
     pub(crate) family: Family,
     /// Number of token ids, `vocab_size`.
@@ -155,8 +160,15 @@ impl DecoderConfig {
             ("num_key_value_heads", kv_heads),
             ("max_position_embeddings", raw.max_position_embeddings),
         ];
-        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == 0) {
-            return Err(folder.broken(CONFIG, &format!("`{name}` of at least 1"), "0"));
+        if let Some((name, size)) =
+            sizes.iter().find(|(_, size)| !(1..=LARGEST_SIZE).contains(size))
+        {
+            let expected = format!("`{name}` from 1 to {LARGEST_SIZE}");
+            return Err(folder.broken(CONFIG, &expected, size));
+        }
+        if raw.num_hidden_layers > MOST_LAYERS {
+            let expected = format!("`num_hidden_layers` up to {MOST_LAYERS}");
+            return Err(folder.broken(CONFIG, &expected, raw.num_hidden_layers));
         }
         if !raw.num_attention_heads.is_multiple_of(kv_heads) {
             let expected = "`num_attention_heads` that `num_key_value_heads` divides";
@@ -195,6 +207,16 @@ impl DecoderConfig {
     /// Every parameter of the model by its Hugging Face name, with its shape in the file, where a linear
     /// weight is `[output, input]`.
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
+        let mut parameters = self.headless_parameters();
+        if !self.is_tied {
+            let shape = vec![self.vocabulary, self.hidden];
+            parameters.push(Parameter { name: "lm_head.weight".to_owned(), shape });
+        }
+        parameters
+    }
+
+    /// The same without the head, which an encoder does not have.
+    pub(crate) fn headless_parameters(&self) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         let mut add = |name: String, shape: &[usize]| {
             parameters.push(Parameter { name, shape: shape.to_vec() });
@@ -224,9 +246,6 @@ impl DecoderConfig {
             add(format!("{root}.mlp.down_proj.weight"), &[hidden, self.intermediate]);
         }
         add("model.norm.weight".to_owned(), &[hidden]);
-        if !self.is_tied {
-            add("lm_head.weight".to_owned(), &[self.vocabulary, hidden]);
-        }
         parameters
     }
 

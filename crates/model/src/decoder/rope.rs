@@ -3,6 +3,8 @@
 
 use std::f64::consts::TAU;
 
+use serde::Serialize;
+
 /// How a model reads positions beyond those it was first trained on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scaling {
@@ -18,7 +20,7 @@ pub(crate) enum Scaling {
 }
 
 /// Angles per position.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Rope {
     /// Radians per position, `[head_width / 2]`.
     frequencies: Vec<f64>,

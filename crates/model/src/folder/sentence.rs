@@ -6,11 +6,11 @@ use clew_core::TextKind;
 use serde::{Deserialize, Serialize};
 
 use super::reader::{FolderReader, is_inner_path};
+use super::transformer::TransformerConfig;
 use crate::Error;
-use crate::bert::BertConfig;
 use crate::pooling::Pooling;
 
-const MODULES: &str = "modules.json";
+pub(super) const MODULES: &str = "modules.json";
 const POOLING: &str = "config.json";
 const WINDOW: &str = "sentence_bert_config.json";
 const PROMPTS: &str = "config_sentence_transformers.json";
@@ -20,6 +20,7 @@ const PROMPTS: &str = "config_sentence_transformers.json";
 pub(super) struct Modules {
     pub(super) transformer: String,
     pub(super) pooling: String,
+    pub(super) dense: Option<String>,
 }
 
 /// Texts that the model was trained to see before others; empty for most models.
@@ -80,7 +81,7 @@ struct RawPrompts {
     default_prompt_name: Option<String>,
 }
 
-/// Reads `modules.json`: a Transformer, a Pooling, and at most a Normalize after them.
+/// Reads `modules.json`: a Transformer, a Pooling, and at most a Dense and a Normalize after them.
 ///
 /// The file is required: without it nothing says how token states become one vector, and a wrong
 /// guess would give wrong answers without an error.
@@ -95,13 +96,18 @@ pub(super) fn read_modules(folder: &FolderReader) -> Result<Modules, Error> {
     // The type is a Python path, whose front has changed over the years.
     let kinds: Vec<&str> =
         raw.iter().map(|module| module.kind.rsplit('.').next().unwrap_or_default()).collect();
-    match kinds.as_slice() {
-        ["Transformer", "Pooling"] | ["Transformer", "Pooling", "Normalize"] => {
-            Ok(Modules { transformer: raw[0].path.clone(), pooling: raw[1].path.clone() })
+    let steps = kinds.strip_suffix(&["Normalize"]).unwrap_or(&kinds);
+    let path = |index: usize| raw[index].path.clone();
+    match steps {
+        ["Transformer", "Pooling"] => {
+            Ok(Modules { transformer: path(0), pooling: path(1), dense: None })
         }
-        other => {
-            let expected = "Transformer, Pooling and perhaps Normalize";
-            Err(folder.unsupported(MODULES, expected, other.join(", ")))
+        ["Transformer", "Pooling", "Dense"] => {
+            Ok(Modules { transformer: path(0), pooling: path(1), dense: Some(path(2)) })
+        }
+        _ => {
+            let expected = "Transformer, Pooling, and perhaps Dense and Normalize";
+            Err(folder.unsupported(MODULES, expected, kinds.join(", ")))
         }
     }
 }
@@ -110,15 +116,18 @@ pub(super) fn read_modules(folder: &FolderReader) -> Result<Modules, Error> {
 ///
 /// # Errors
 /// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for a mode that is neither mean
-/// nor cls or that leaves prompts out, [`Error::Inconsistent`] for another dimension than the
-/// transformer's.
-pub(super) fn read_pooling(folder: &FolderReader, config: &BertConfig) -> Result<Pooling, Error> {
+/// nor cls, nor for a Qwen2 the last token, or that leaves prompts out, [`Error::Inconsistent`] for
+/// another dimension than the transformer's.
+pub(super) fn read_pooling(
+    folder: &FolderReader,
+    config: &TransformerConfig,
+) -> Result<Pooling, Error> {
     let raw: RawPooling = folder.json(POOLING, "how token states are pooled")?;
-    if raw.word_embedding_dimension != config.hidden {
+    if raw.word_embedding_dimension != config.hidden() {
         return Err(Error::Inconsistent {
             file: folder.name(POOLING),
             other: "config.json".to_owned(),
-            expected: format!("dimension {}, `hidden_size`", config.hidden),
+            expected: format!("dimension {}, `hidden_size`", config.hidden()),
             found: raw.word_embedding_dimension.to_string(),
         });
     }
@@ -129,11 +138,18 @@ pub(super) fn read_pooling(folder: &FolderReader, config: &BertConfig) -> Result
         Some(mode) => vec![mode.as_str()],
         None => raw.others.iter().filter_map(|(key, value)| enabled_mode(key, value)).collect(),
     };
-    match modes.as_slice() {
-        ["mean" | "mean_tokens"] => Ok(Pooling::Mean),
-        ["cls" | "cls_token"] => Ok(Pooling::Cls),
-        [] => Err(folder.broken(POOLING, "one pooling mode", "none")),
-        other => Err(folder.unsupported(POOLING, "pooling mode mean or cls", other.join(", "))),
+    match (modes.as_slice(), config) {
+        (["mean" | "mean_tokens"], _) => Ok(Pooling::Mean),
+        (["cls" | "cls_token"], _) => Ok(Pooling::Cls),
+        (["lasttoken"], TransformerConfig::Qwen2(_)) => Ok(Pooling::LastToken),
+        ([], _) => Err(folder.broken(POOLING, "one pooling mode", "none")),
+        (other, TransformerConfig::Bert(_)) => {
+            Err(folder.unsupported(POOLING, "pooling mode mean or cls", other.join(", ")))
+        }
+        (other, TransformerConfig::Qwen2(_)) => {
+            let expected = "pooling mode mean, cls or lasttoken";
+            Err(folder.unsupported(POOLING, expected, other.join(", ")))
+        }
     }
 }
 
@@ -148,19 +164,19 @@ fn enabled_mode<'a>(key: &'a str, value: &serde_json::Value) -> Option<&'a str> 
 /// # Errors
 /// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for lower-casing outside the
 /// tokenizer, [`Error::Inconsistent`] for more tokens than the model has positions.
-pub(super) fn read_max_tokens(folder: &FolderReader, config: &BertConfig) -> Result<usize, Error> {
+pub(super) fn read_max_tokens(folder: &FolderReader, positions: usize) -> Result<usize, Error> {
     let Some(raw): Option<RawWindow> = folder.json_if_present(WINDOW, "the model's window")? else {
-        return Ok(config.positions);
+        return Ok(positions);
     };
     if raw.do_lower_case {
         return Err(folder.unsupported(WINDOW, "`do_lower_case` false", "true"));
     }
-    let max_tokens = raw.max_seq_length.unwrap_or(config.positions);
-    if max_tokens > config.positions {
+    let max_tokens = raw.max_seq_length.unwrap_or(positions);
+    if max_tokens > positions {
         return Err(Error::Inconsistent {
             file: folder.name(WINDOW),
             other: folder.name("config.json"),
-            expected: format!("`max_seq_length` up to {} positions", config.positions),
+            expected: format!("`max_seq_length` up to {} positions", positions),
             found: max_tokens.to_string(),
         });
     }
@@ -169,8 +185,8 @@ pub(super) fn read_max_tokens(folder: &FolderReader, config: &BertConfig) -> Res
 
 /// Reads the prompts of `config_sentence_transformers.json`, an optional file.
 ///
-/// As in sentence-transformers, questions take the prompt called `query`, passages the first there
-/// is of `document`, `passage` and `corpus`, and either takes the default prompt where it has none.
+/// As in sentence-transformers, questions take the prompt called `query`, or `s2p_query` (Stella's for
+/// retrieval), passages the first there is of `document`, `passage` and `corpus`, and either takes the default prompt where it has none.
 ///
 /// # Errors
 /// [`Error::Unreadable`], [`Error::Broken`].
@@ -186,5 +202,8 @@ pub(super) fn read_prompts(folder: &FolderReader) -> Result<Prompts, Error> {
         let names = names.iter().copied().chain(raw.default_prompt_name.as_deref());
         names.filter_map(|name| raw.prompts.get(name)).next().cloned().unwrap_or_default()
     };
-    Ok(Prompts { query: find(&["query"]), passage: find(&["document", "passage", "corpus"]) })
+    Ok(Prompts {
+        query: find(&["query", "s2p_query"]),
+        passage: find(&["document", "passage", "corpus"]),
+    })
 }

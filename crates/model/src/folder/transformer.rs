@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::reader::{FolderReader, is_inner_path};
 use crate::Error;
-use crate::bert::BertConfig;
+use crate::bert::{BertConfig, Family};
+use crate::decoder::config::DecoderConfig;
+use crate::qwen2::{Attention, Qwen2Config};
 use crate::weights::WeightFile;
 
 const CONFIG: &str = "config.json";
@@ -19,10 +21,60 @@ const LARGEST_WIDTH: usize = 1 << 16;
 const MOST_LAYERS: usize = 1 << 10;
 const LARGEST_VOCABULARY: usize = 1 << 24;
 
-/// What is read of `config.json`.
+/// Shape of a transformer, of whichever family.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum TransformerConfig {
+    /// A BERT or an XLM-RoBERTa.
+    Bert(BertConfig),
+    /// A Qwen2 without its head.
+    Qwen2(Qwen2Config),
+}
+
+impl TransformerConfig {
+    /// Number of token ids.
+    pub(crate) fn vocabulary(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.vocabulary,
+            Self::Qwen2(config) => config.layers.vocabulary,
+        }
+    }
+
+    /// Width of the token states.
+    pub(crate) fn hidden(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.hidden,
+            Self::Qwen2(config) => config.layers.hidden,
+        }
+    }
+
+    /// Most tokens of a text.
+    pub(crate) fn positions(&self) -> usize {
+        match self {
+            Self::Bert(config) => config.positions,
+            Self::Qwen2(config) => config.layers.positions,
+        }
+    }
+}
+
+/// What says which family it is.
 #[derive(Deserialize)]
-struct RawConfig {
+struct RawKind {
     model_type: String,
+}
+
+/// What is read of a Qwen2's `config.json` beside the shape of the decoder.
+#[derive(Deserialize)]
+struct RawQwen2 {
+    #[serde(default)]
+    is_causal: Option<bool>,
+    #[serde(default)]
+    auto_map: Option<serde_json::Value>,
+}
+
+/// What is read of a BERT's or an XLM-RoBERTa's `config.json`.
+#[derive(Deserialize)]
+struct RawBert {
     #[serde(default)]
     hidden_act: Option<String>,
     #[serde(default)]
@@ -39,6 +91,8 @@ struct RawConfig {
     type_vocab_size: Option<usize>,
     #[serde(default)]
     layer_norm_eps: Option<f64>,
+    #[serde(default)]
+    pad_token_id: Option<usize>,
 }
 
 /// What is read of `model.safetensors.index.json`: which file holds each tensor.
@@ -47,17 +101,57 @@ struct RawIndex {
     weight_map: BTreeMap<String, String>,
 }
 
-/// Reads `config.json`; absent values are those of the `transformers` library.
+/// Reads `config.json`, whose `model_type` says which family it is; absent values are those of the
+/// `transformers` library.
 ///
 /// # Errors
 /// [`Error::Unreadable`]; [`Error::Broken`] for numbers that make no model; [`Error::Unsupported`]
-/// for anything but an encoding BERT with exact GELU and absolute positions.
-pub(super) fn read_config(folder: &FolderReader) -> Result<BertConfig, Error> {
-    let raw: RawConfig = folder.json(CONFIG, "the configuration of a BERT")?;
-    let refuse = |expected: &str, found: &str| Err(folder.unsupported(CONFIG, expected, found));
-    if raw.model_type != "bert" {
-        return refuse("`model_type` bert", &raw.model_type);
+/// for other families, and what of these is not computed here.
+pub(super) fn read_config(folder: &FolderReader) -> Result<TransformerConfig, Error> {
+    let raw: RawKind = folder.json(CONFIG, "the configuration of a transformer")?;
+    match raw.model_type.as_str() {
+        "qwen2" => read_qwen2(folder).map(TransformerConfig::Qwen2),
+        _ => read_bert(folder).map(TransformerConfig::Bert),
     }
+}
+
+/// Reads the `config.json` of a Qwen2.
+///
+/// Tokens see what is before them, as the `transformers` library has it, unless `is_causal` says false. A
+/// folder that brings code of its own (`auto_map`) has to say it: the published ones differ from the
+/// library in just that.
+fn read_qwen2(folder: &FolderReader) -> Result<Qwen2Config, Error> {
+    let layers = DecoderConfig::read(folder)?;
+    let raw: RawQwen2 = folder.json(CONFIG, "the configuration of a Qwen2")?;
+    let attention = match (raw.is_causal, raw.auto_map) {
+        (Some(true), _) | (None, None) => Attention::Causal,
+        (Some(false), _) => Attention::Bidirectional,
+        (None, Some(_)) => {
+            let expected = "`is_causal` true or false beside the model's own code, `auto_map`";
+            return Err(folder.unsupported(CONFIG, expected, "neither"));
+        }
+    };
+    if attention == Attention::Bidirectional && layers.windows.iter().any(Option::is_some) {
+        let expected = "`use_sliding_window` false where `is_causal` is false";
+        return Err(folder.unsupported(CONFIG, expected, "true"));
+    }
+    Ok(Qwen2Config { layers, attention })
+}
+
+/// Reads the `config.json` of a BERT or an XLM-RoBERTa.
+///
+/// # Errors
+/// As [`read_config`]; [`Error::Unsupported`] for anything but an encoder with exact GELU and absolute
+/// positions.
+pub(crate) fn read_bert(folder: &FolderReader) -> Result<BertConfig, Error> {
+    let raw: RawKind = folder.json(CONFIG, "the configuration of a transformer")?;
+    let refuse = |expected: &str, found: &str| Err(folder.unsupported(CONFIG, expected, found));
+    let family = match raw.model_type.as_str() {
+        "bert" => Family::Bert,
+        "xlm-roberta" => Family::XlmRoberta,
+        other => return refuse("`model_type` bert, xlm-roberta or, to embed, qwen2", other),
+    };
+    let raw: RawBert = folder.json(CONFIG, "the configuration of a BERT")?;
     if let Some(other) = raw.hidden_act.as_deref().filter(|&name| name != "gelu") {
         return refuse("`hidden_act` gelu, by the error function", other);
     }
@@ -67,13 +161,19 @@ pub(super) fn read_config(folder: &FolderReader) -> Result<BertConfig, Error> {
     if raw.is_decoder {
         return refuse("an encoder, `is_decoder` false", "true");
     }
+    let first_position = match family {
+        Family::Bert => 0,
+        Family::XlmRoberta => raw.pad_token_id.unwrap_or(1).saturating_add(1),
+    };
     let config = BertConfig {
+        family,
+        first_position,
         vocabulary: raw.vocab_size,
         hidden: raw.hidden_size,
         intermediate: raw.intermediate_size,
         layers: raw.num_hidden_layers,
         heads: raw.num_attention_heads,
-        positions: raw.max_position_embeddings,
+        positions: raw.max_position_embeddings.saturating_sub(first_position),
         token_types: raw.type_vocab_size.unwrap_or(2),
         layer_norm_epsilon: raw.layer_norm_eps.unwrap_or(1e-12),
     };
@@ -110,7 +210,7 @@ fn check_sizes(folder: &FolderReader, config: &BertConfig) -> Result<(), Error> 
 ///
 /// # Errors
 /// [`Error::Unreadable`]; [`Error::Broken`] for an index that is not JSON or leads out of the folder.
-pub(super) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Error> {
+pub(crate) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Error> {
     let read = |name: String| {
         let bytes = folder.read(&name, "the model's weights")?;
         Ok(WeightFile { name: folder.name(&name), bytes })

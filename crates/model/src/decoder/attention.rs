@@ -1,0 +1,121 @@
+//! Who looks at what: attention of one sequence's tokens over its keys.
+
+use burn::prelude::*;
+use burn::tensor::DType;
+use burn::tensor::activation::softmax;
+
+/// Most tokens of a sequence that attend at once; the scores of more would not fit into memory.
+const ATTENDING: usize = 512;
+
+/// One sequence's part of a layer's heads, already turned by their positions.
+pub(crate) struct Heads {
+    /// `[heads, tokens, width]`.
+    pub(crate) queries: Tensor<3>,
+    /// `[kv_heads, seen, width]`; the keys of the queries' own tokens are the last.
+    pub(crate) keys: Tensor<3>,
+    /// `[kv_heads, seen, width]`.
+    pub(crate) values: Tensor<3>,
+}
+
+/// Which keys a token sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Its own and those before it, at most so many.
+    Back {
+        /// Tokens that a token sees, itself included; `None`: all before it.
+        window: Option<usize>,
+    },
+    /// All.
+    All,
+}
+
+impl Sight {
+    /// The first position that the token at `position` sees.
+    pub(crate) fn first(self, position: usize) -> usize {
+        match self {
+            Self::Back { window: Some(window) } => (position + 1).saturating_sub(window),
+            Self::Back { window: None } | Self::All => 0,
+        }
+    }
+
+    /// One beyond the last position that the token before `end` sees, of a sequence of `length`.
+    fn end(self, end: usize, length: usize) -> usize {
+        match self {
+            Self::Back { .. } => end,
+            Self::All => length,
+        }
+    }
+
+    fn hides(self, query: usize, key: usize) -> bool {
+        match self {
+            Self::Back { window } => {
+                key > query || window.is_some_and(|window| query - key >= window)
+            }
+            Self::All => false,
+        }
+    }
+}
+
+/// Attention of the last tokens of one sequence over keys from position `first` on;
+/// `[tokens, heads * width]`.
+pub(crate) fn attend(heads: Heads, first: usize, sight: Sight) -> Tensor<2> {
+    let Heads { queries, keys, values } = heads;
+    let [heads, tokens, width] = queries.dims();
+    let [kv_heads, at_hand, _] = keys.dims();
+    let length = first + at_hand;
+    let start = length - tokens;
+    let group = heads / kv_heads;
+    let queries = queries.reshape([kv_heads, group, tokens, width]);
+    let mut parts = Vec::with_capacity(tokens.div_ceil(ATTENDING));
+    for begin in (0..tokens).step_by(ATTENDING) {
+        let end = (begin + ATTENDING).min(tokens);
+        let seen = sight.first(start + begin)..sight.end(start + end, length);
+        let of_seen = |all: &Tensor<3>| {
+            all.clone().slice([0..kv_heads, seen.start - first..seen.end - first, 0..width])
+        };
+        let part = queries.clone().slice([0..kv_heads, 0..group, begin..end, 0..width]);
+        let hidden = hidden_keys(start + begin..start + end, seen.clone(), sight);
+        parts.push(attend_part(part, of_seen(&keys), of_seen(&values), hidden));
+    }
+    let attended = match parts.len() {
+        1 => parts.swap_remove(0),
+        _ => Tensor::cat(parts, 1),
+    };
+    attended.swap_dims(0, 1).reshape([tokens, heads * width])
+}
+
+/// Queries `[kv_heads, group, tokens, width]` over keys and values `[kv_heads, seen, width]`;
+/// `[heads, tokens, width]`. Scores are weighed in 32-bit floats, as the reference does.
+fn attend_part(
+    queries: Tensor<4>,
+    keys: Tensor<3>,
+    values: Tensor<3>,
+    hidden: Option<Vec<bool>>,
+) -> Tensor<3> {
+    let [kv_heads, group, tokens, width] = queries.dims();
+    let [_, seen, _] = keys.dims();
+    let (device, dtype) = (queries.device(), queries.dtype());
+    let queries = queries.reshape([kv_heads, group * tokens, width]);
+    let scores = queries.matmul(keys.swap_dims(1, 2)).cast(DType::F32);
+    let scores = scores.mul_scalar((width as f64).powf(-0.5));
+    let mut scores: Tensor<4> = scores.reshape([kv_heads, group, tokens, seen]);
+    if let Some(hidden) = hidden {
+        let hidden = TensorData::new(hidden, [1, 1, tokens, seen]);
+        let hidden = Tensor::<4, Bool>::from_data(hidden, &device);
+        let hidden = hidden.expand([kv_heads, group, tokens, seen]);
+        scores = scores.mask_fill(hidden, f32::MIN);
+    }
+    let weights = softmax(scores, 3).cast(dtype).reshape([kv_heads, group * tokens, seen]);
+    weights.matmul(values).reshape([kv_heads * group, tokens, width])
+}
+
+/// Which of the keys each of the queries does not see, `[queries, keys]`; `None` if every query sees all.
+fn hidden_keys(
+    queries: std::ops::Range<usize>,
+    keys: std::ops::Range<usize>,
+    sight: Sight,
+) -> Option<Vec<bool>> {
+    let pairs = queries.flat_map(|query| keys.clone().map(move |key| (query, key)));
+    let hidden: Vec<bool> = pairs.map(|(query, key)| sight.hides(query, key)).collect();
+    hidden.contains(&true).then_some(hidden)
+}

@@ -1,0 +1,93 @@
+//! An encoder made from a Qwen2 decoder: its layers without the head, over whole texts without a cache.
+//!
+//! Zhang et al., "Jasper and Stella: distillation of SOTA embedding models", and Li et al., "Towards
+//! General Text Embeddings with Multi-stage Contrastive Learning", let every token see the whole text;
+//! others leave the decoder as it is and read its last token.
+//!
+//! Texts of a batch are not padded: see [`crate::decoder`].
+
+use burn::prelude::*;
+use burn::tensor::DType;
+use serde::Serialize;
+
+use crate::Error;
+use crate::checkpoint::Checkpoint;
+use crate::decoder::attention::{Sight, attend};
+use crate::decoder::config::DecoderConfig;
+use crate::decoder::layers::{Layers, Loader, Piece};
+use crate::pooling::Pooling;
+
+/// Prefix of the names in checkpoints of a decoder around the encoder.
+pub(crate) const ROOT: &str = "model.";
+
+/// What a token sees of its text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Attention {
+    /// Itself and what is before it, as in the decoder.
+    Causal,
+    /// All of it.
+    Bidirectional,
+}
+
+/// Shape of the encoder.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Qwen2Config {
+    pub(crate) layers: DecoderConfig,
+    pub(crate) attention: Attention,
+}
+
+/// An encoder on one device.
+pub(crate) struct Qwen2 {
+    layers: Layers,
+    attention: Attention,
+}
+
+impl Qwen2 {
+    /// Loads what `config` describes from `checkpoint`, tensor by tensor.
+    ///
+    /// # Errors
+    /// Those of [`Checkpoint::check`] and [`Checkpoint::read`].
+    pub(crate) fn load(
+        config: &Qwen2Config,
+        checkpoint: &Checkpoint,
+        device: &Device,
+        dtype: DType,
+    ) -> Result<Self, Error> {
+        let is_ignored =
+            |name: &str| name.ends_with("rotary_emb.inv_freq") || name.ends_with("lm_head.weight");
+        checkpoint.check(&config.layers.headless_parameters(), is_ignored)?;
+        let loader = Loader { checkpoint, device, dtype };
+        let layers = Layers::load(config.layers.clone(), &loader)?;
+        Ok(Self { layers, attention: config.attention })
+    }
+
+    /// Token states of all `texts`, one below the other, `[tokens, hidden]`. A text has at least one
+    /// token; its states do not depend on the others.
+    pub(crate) fn forward(&self, texts: &[&[u32]]) -> Tensor<2> {
+        let pieces: Vec<Piece<'_>> =
+            texts.iter().map(|tokens| Piece { tokens, start: 0 }).collect();
+        let states = self.layers.forward(&pieces, &mut |place, heads| {
+            let sight = match self.attention {
+                Attention::Causal => Sight::Back { window: place.window },
+                Attention::Bidirectional => Sight::All,
+            };
+            attend(heads, 0, sight)
+        });
+        self.layers.normalised(states)
+    }
+
+    /// One vector `[hidden]` for each of `texts`, of any length, `[texts, hidden]` in 32-bit floats.
+    pub(crate) fn pooled(&self, texts: &[&[u32]], pooling: Pooling) -> Tensor<2> {
+        let states = self.forward(texts);
+        let [_, hidden] = states.dims();
+        let mut row = 0;
+        let mut pooled = Vec::with_capacity(texts.len());
+        for tokens in texts.iter().map(|text| text.len()) {
+            let text = states.clone().slice([row..row + tokens, 0..hidden]);
+            pooled.push(pooling.pool_batch(text.reshape([1, tokens, hidden]), None));
+            row += tokens;
+        }
+        Tensor::cat(pooled, 0)
+    }
+}

@@ -1,0 +1,234 @@
+//! A cross-encoder: reads a question and a passage together and says how well the passage answers it.
+//!
+//! Nogueira and Cho, "Passage Re-ranking with BERT", section 3: both texts in one sequence, and one score
+//! from the state of its first token. As published since, a layer with tanh comes between: BERT's pooler,
+//! or the first half of the classification head of RoBERTa.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use clew_packed_bert::Kernel;
+use clew_tokenizer::PairTokenizer;
+
+use crate::batch::Budget;
+use crate::bert::{self, BertConfig, Family};
+use crate::engine::{self, Engine, Tokens};
+use crate::folder::reader::FolderReader;
+use crate::folder::{TOKENIZER, check_vocabulary, read_bert, read_weights};
+use crate::pooling::Pooling;
+use crate::route::Route;
+use crate::weights::{Parameter, Weights};
+use crate::{EncodedPair, Error, ModelOptions, Scratch};
+
+/// A cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a
+/// classification head of one label.
+///
+/// ```no_run
+/// use clew_model::{ModelOptions, Reranker, Scratch};
+///
+/// let folder = std::path::Path::new("ms-marco-MiniLM-L-6-v2");
+/// let reranker = Reranker::load(folder, &ModelOptions::default())?;
+/// let passages = ["Vera moved to Lisbon in April.", "Lisbon lies on seven hills."];
+/// let scores = reranker.score("who moved to Lisbon?", &passages, &mut Scratch::default())?;
+/// assert!(scores[0] > scores[1]);
+/// # Ok::<(), clew_model::Error>(())
+/// ```
+pub struct Reranker {
+    vocabulary: usize,
+    max_tokens: usize,
+    budget: Budget,
+    tokenizer: PairTokenizer,
+    engine: Engine,
+    head: Head,
+}
+
+/// From the state of the first token to the score: `score · tanh(dense · state)`, each with a bias.
+struct Head {
+    /// `[hidden, hidden]`, a row per result.
+    dense: Vec<f32>,
+    /// `[hidden]`.
+    dense_bias: Vec<f32>,
+    /// `[hidden]`.
+    score: Vec<f32>,
+    score_bias: f32,
+}
+
+impl Reranker {
+    /// Loads the model in `folder`: `config.json`, `tokenizer.json` and its weights. Of `options` the name
+    /// is not used.
+    ///
+    /// # Errors
+    /// A folder that is incomplete, broken, inconsistent or of another kind of model, also one with
+    /// several labels, and options that this machine cannot honour; see [`Error`].
+    pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
+        let folder = FolderReader::new(folder);
+        let config = read_bert(&folder)?;
+        let tokenizer_file = folder.read(TOKENIZER, "the model's tokenizer")?;
+        let tokenizer = PairTokenizer::try_new(&folder.name(TOKENIZER), &tokenizer_file)?;
+        check_vocabulary(&folder, tokenizer.largest_id(), config.vocabulary)?;
+        if tokenizer.has_second_type() && config.token_types < 2 {
+            return Err(Error::Inconsistent {
+                file: folder.name(TOKENIZER),
+                other: folder.name("config.json"),
+                expected: "token type 0 for both texts, as `type_vocab_size` is 1".to_owned(),
+                found: "type 1 for the second".to_owned(),
+            });
+        }
+        let files = read_weights(&folder)?;
+        let names = HeadNames::of(config.family);
+        let mut parameters = config.parameters();
+        parameters.extend(names.parameters(config.hidden));
+        let root = config.family.root();
+        let weights = Weights::find(&files, root, &parameters, |name| match config.family {
+            Family::Bert => bert::is_constant(name),
+            Family::XlmRoberta => bert::is_ignored(name),
+        })?;
+        let obstacle = packed_obstacle(&config, &tokenizer);
+        let route = Route::choose(options, obstacle, Kernel::detect)?;
+        let engine = Engine::load_bert(route, &config, &weights)?;
+        tracing::info!(%route, "reranker loaded");
+        Ok(Arc::new(Self {
+            vocabulary: config.vocabulary,
+            max_tokens: config.positions,
+            budget: route.budget(engine.layout(), options.batch_tokens),
+            tokenizer,
+            engine,
+            head: Head::load(&names, &weights)?,
+        }))
+    }
+
+    /// Most tokens of a question and a passage, special tokens included.
+    pub fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    /// Reads a question and a passage into tokens. Only the passage is cut where both do not fit, which
+    /// the result tells.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for a question that leaves no room for a passage.
+    pub fn encode(&self, query: &str, passage: &str) -> Result<EncodedPair, Error> {
+        self.tokenizer
+            .encode(query, passage, self.max_tokens)
+            .ok_or_else(|| Error::TooLong { tokens: self.max_tokens + 1, most: self.max_tokens })
+    }
+
+    /// A score for each of `pairs`, in order: the higher, the better the passage answers the question.
+    /// Scores are logits, of any size and sign, and are compared for one question only. Blocks, on the
+    /// caller's thread alone; give each thread its own `scratch`.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTokens`] for pairs that this model's tokenizer cannot have encoded;
+    /// [`Error::Device`].
+    pub fn score_pairs(
+        &self,
+        pairs: &[EncodedPair],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<f32>, Error> {
+        for pair in pairs {
+            self.check_tokens(pair)?;
+        }
+        let tokens: Vec<Tokens<'_>> = pairs
+            .iter()
+            .map(|pair| Tokens { ids: &pair.ids, second_type_from: pair.second_type_from })
+            .collect();
+        let states = engine::in_batches(&tokens, self.budget, &mut |batch| {
+            self.engine.pooled(batch, Pooling::Cls, scratch)
+        })?;
+        let scores: Vec<f32> = states.iter().map(|state| self.head.score(state)).collect();
+        match scores.iter().all(|score| score.is_finite()) {
+            true => Ok(scores),
+            false => {
+                Err(Error::Device { reason: "it returned a score that is no number".to_owned() })
+            }
+        }
+    }
+
+    /// [`Self::encode`] and [`Self::score_pairs`] in one call: a score for each of `passages`, in order.
+    /// A passage that does not fit is scored by its beginning.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for a question that leaves no room for a passage; [`Error::Device`].
+    pub fn score(
+        &self,
+        query: &str,
+        passages: &[&str],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<f32>, Error> {
+        let pairs = passages.iter().map(|passage| self.encode(query, passage));
+        self.score_pairs(&pairs.collect::<Result<Vec<_>, Error>>()?, scratch)
+    }
+
+    fn check_tokens(&self, pair: &EncodedPair) -> Result<(), Error> {
+        let ids = &pair.ids;
+        let second_tokens = ids.len().saturating_sub(pair.second_type_from);
+        let unknown = ids.iter().find(|&&id| id as usize >= self.vocabulary);
+        let found = match unknown {
+            Some(id) => format!("token {id}"),
+            None if !(1..=self.max_tokens).contains(&ids.len()) => format!("{} tokens", ids.len()),
+            None if second_tokens > 0 && !self.tokenizer.has_second_type() => {
+                format!("{second_tokens} tokens of type 1")
+            }
+            None => return Ok(()),
+        };
+        let (most, below) = (self.max_tokens, self.vocabulary);
+        Err(Error::ForeignTokens { expected: format!("1 to {most} tokens below {below}"), found })
+    }
+}
+
+fn packed_obstacle(config: &BertConfig, tokenizer: &PairTokenizer) -> Option<String> {
+    if tokenizer.has_second_type() {
+        return Some("tokens of two types".to_owned());
+    }
+    config.packed().check().err().map(|error| error.to_string())
+}
+
+/// What the parts of the head are called in checkpoints, relative to the root.
+struct HeadNames {
+    dense: &'static str,
+    score: &'static str,
+}
+
+impl HeadNames {
+    fn of(family: Family) -> Self {
+        match family {
+            Family::Bert => Self { dense: "pooler.dense", score: "classifier" },
+            Family::XlmRoberta => Self { dense: "classifier.dense", score: "classifier.out_proj" },
+        }
+    }
+
+    fn parameters(&self, hidden: usize) -> [Parameter; 4] {
+        let parameter =
+            |name: &str, part: &str, shape| Parameter { name: format!("{name}.{part}"), shape };
+        [
+            parameter(self.dense, "weight", vec![hidden, hidden]),
+            parameter(self.dense, "bias", vec![hidden]),
+            parameter(self.score, "weight", vec![1, hidden]),
+            parameter(self.score, "bias", vec![1]),
+        ]
+    }
+}
+
+impl Head {
+    fn load(names: &HeadNames, weights: &Weights<'_>) -> Result<Self, Error> {
+        let values = |name: &str, part: &str| weights.values(&format!("{name}.{part}"));
+        Ok(Self {
+            dense: values(names.dense, "weight")?,
+            dense_bias: values(names.dense, "bias")?,
+            score: values(names.score, "weight")?,
+            score_bias: values(names.score, "bias")?.iter().sum(),
+        })
+    }
+
+    /// The score of a first token's state `[hidden]`. Sums are in 64-bit floats: it is one small product
+    /// per pair, beside the millions of the encoder.
+    fn score(&self, state: &[f32]) -> f32 {
+        let dot = |row: &[f32], state: &[f32]| -> f64 {
+            row.iter().zip(state).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
+        };
+        let rows = self.dense.chunks_exact(state.len()).zip(&self.dense_bias);
+        let inner = rows.map(|(row, bias)| (dot(row, state) + f64::from(*bias)).tanh());
+        let products = inner.zip(&self.score).map(|(value, weight)| value * f64::from(*weight));
+        (products.sum::<f64>() + f64::from(self.score_bias)) as f32
+    }
+}
