@@ -52,7 +52,7 @@ pub(crate) enum Engine {
     /// Texts whose tokens are all of type 0, as it has no types.
     Qwen2 {
         model: Box<Qwen2>,
-        dense: Option<Dense>,
+        dense: Option<Box<Dense>>,
     },
 }
 
@@ -74,7 +74,9 @@ impl Engine {
                 let model = Box::new(Qwen2::load(config, checkpoint, &device, dtype)?);
                 let dense = match &folder.dense {
                     None => None,
-                    Some((config, checkpoint)) => Some(Dense::load(config, checkpoint, &device)?),
+                    Some((config, checkpoint)) => {
+                        Some(Box::new(Dense::load(config, checkpoint, &device)?))
+                    }
                 };
                 Ok(Self::Qwen2 { model, dense })
             }
@@ -177,7 +179,7 @@ impl Engine {
 pub(crate) fn in_batches<T>(
     texts: &[Tokens<'_>],
     budget: Budget,
-    compute: &mut dyn FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>,
+    mut compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>,
 ) -> Result<Vec<T>, Error> {
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
     let mut results: Vec<Option<T>> = texts.iter().map(|_| None).collect();
