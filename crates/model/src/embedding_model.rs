@@ -199,13 +199,13 @@ impl EmbeddingModel {
     fn in_batches(
         &self,
         texts: &[EncodedText],
-        mut compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<Vec<f32>>, Error>,
+        compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<Vec<f32>>, Error>,
     ) -> Result<Vec<Vec<f32>>, Error> {
         for text in texts {
             self.check_tokens(text)?;
         }
         let tokens: Vec<Tokens<'_>> = texts.iter().map(|text| Tokens::of_one(&text.ids)).collect();
-        engine::in_batches(&tokens, self.budget, &mut compute)
+        engine::in_batches(&tokens, self.budget, compute)
     }
 
     /// [`Self::encode`] and [`Self::embed`] in one call.

@@ -74,9 +74,11 @@ impl Engine {
                 let model = Box::new(Qwen2::load(config, checkpoint, &device, dtype)?);
                 let dense = match &folder.dense {
                     None => None,
-                    Some((config, checkpoint)) => Some(Dense::load(config, checkpoint, &device)?),
+                    Some((config, checkpoint)) => {
+                        Some(Box::new(Dense::load(config, checkpoint, &device)?))
+                    }
                 };
-                Ok(Self::Qwen2 { model, dense: dense.map(Box::new) })
+                Ok(Self::Qwen2 { model, dense })
             }
         }
     }
@@ -170,9 +172,6 @@ impl Engine {
     }
 }
 
-/// What computes a batch.
-pub(crate) type Compute<'a, T> = &'a mut dyn FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>;
-
 /// What `compute` makes of batches of `texts` within `budget`, in the order of `texts`.
 ///
 /// # Errors
@@ -180,7 +179,7 @@ pub(crate) type Compute<'a, T> = &'a mut dyn FnMut(&[Tokens<'_>]) -> Result<Vec<
 pub(crate) fn in_batches<T>(
     texts: &[Tokens<'_>],
     budget: Budget,
-    compute: Compute<'_, T>,
+    mut compute: impl FnMut(&[Tokens<'_>]) -> Result<Vec<T>, Error>,
 ) -> Result<Vec<T>, Error> {
     let lengths: Vec<usize> = texts.iter().map(|text| text.ids.len()).collect();
     let mut results: Vec<Option<T>> = texts.iter().map(|_| None).collect();

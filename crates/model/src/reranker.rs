@@ -132,7 +132,7 @@ impl Reranker {
             .iter()
             .map(|pair| Tokens { ids: &pair.ids, second_type_from: pair.second_type_from })
             .collect();
-        let states = engine::in_batches(&tokens, self.budget, &mut |batch| {
+        let states = engine::in_batches(&tokens, self.budget, |batch| {
             self.engine.pooled(batch, Pooling::Cls, scratch)
         })?;
         let scores: Vec<f32> = states.iter().map(|state| self.head.score(state)).collect();

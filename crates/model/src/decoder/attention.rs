@@ -119,3 +119,56 @@ fn hidden_keys(
     let hidden: Vec<bool> = pairs.map(|(query, key)| sight.hides(query, key)).collect();
     hidden.contains(&true).then_some(hidden)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: usize = 2;
+
+    /// Attention of the last of `tokens` tokens, one by one in 64-bit floats, over one-head `states`
+    /// `[length, WIDTH]` that are queries, keys and values.
+    fn expected(states: &[f32], tokens: usize, sight: Sight) -> Vec<f32> {
+        let rows: Vec<&[f32]> = states.chunks_exact(WIDTH).collect();
+        let mut all = Vec::new();
+        for query in rows.len() - tokens..rows.len() {
+            let (mut total, mut sums) = (0.0, [0.0; WIDTH]);
+            let seen = rows.iter().enumerate().filter(|(key, _)| !sight.hides(query, *key));
+            for (_, row) in seen {
+                let pairs = rows[query].iter().zip(*row);
+                let score: f64 = pairs.map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
+                let share = (score / (WIDTH as f64).sqrt()).exp();
+                total += share;
+                for (sum, value) in sums.iter_mut().zip(*row) {
+                    *sum += share * f64::from(*value);
+                }
+            }
+            all.extend(sums.iter().map(|sum| (sum / total) as f32));
+        }
+        all
+    }
+
+    #[test]
+    fn more_tokens_than_attend_at_once_see_what_they_should() {
+        let length = 2 * ATTENDING + 70;
+        let states: Vec<f32> = (0..length * WIDTH).map(|i| (i as f32 * 0.37).sin()).collect();
+        let device = Device::flex();
+        let all = Tensor::<1>::from_data(TensorData::new(states.clone(), [states.len()]), &device);
+        let all = all.reshape([1, length, WIDTH]);
+        for (tokens, sight) in [
+            (length, Sight::All),
+            (length, Sight::Back { window: None }),
+            (length, Sight::Back { window: Some(100) }),
+            (ATTENDING + 9, Sight::Back { window: None }),
+        ] {
+            let queries = all.clone().narrow(1, length - tokens, tokens);
+            let heads = Heads { queries, keys: all.clone(), values: all.clone() };
+            let attended = attend(heads, 0, sight).try_into_vec_as::<f32>().unwrap();
+            let expected = expected(&states, tokens, sight);
+            let pairs = attended.iter().zip(&expected);
+            let off = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            // Means of a thousand numbers of up to 1, in 32-bit floats.
+            assert!(attended.len() == expected.len() && off < 1e-5, "{sight:?}: off by {off}");
+        }
+    }
+}

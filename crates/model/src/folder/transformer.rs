@@ -245,3 +245,34 @@ pub(crate) fn weight_names(folder: &FolderReader) -> Result<Vec<String>, Error> 
     }
     Ok(parts.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(family: Family, first_position: usize) -> TransformerConfig {
+        TransformerConfig::Bert(BertConfig {
+            family,
+            vocabulary: 1,
+            hidden: 2,
+            intermediate: 3,
+            layers: 4,
+            heads: 5,
+            positions: 6,
+            first_position,
+            token_types: 7,
+            layer_norm_epsilon: 0.5,
+        })
+    }
+
+    /// Vectors are stored with fingerprints that began with this.
+    #[test]
+    fn what_is_fingerprinted_of_a_bert_stays() {
+        let text = |config| serde_json::to_string(&config).unwrap();
+        assert_eq!(
+            text(config(Family::Bert, 0)),
+            r#"{"vocabulary":1,"hidden":2,"intermediate":3,"layers":4,"heads":5,"positions":6,"token_types":7,"layer_norm_epsilon":0.5}"#
+        );
+        assert!(text(config(Family::XlmRoberta, 2)).contains(r#""first_position":2"#));
+    }
+}
