@@ -242,12 +242,12 @@ fn standard_input_globs_and_changed_files_are_taken_in() {
     assert_eq!(texts(&found("Quirin")["evidence"], "document_id"), ["docs/river.md"]);
     assert_eq!(found("Bohumil")["evidence"], json!([]));
 
-    let lines =
-        home.write("lines", "{\"id\": \"piped\", \"text\": \"Through a pipe came the hat.\"}\n");
+    home.write("lines", "{\"id\": \"piped\", \"text\": \"Through a pipe came the hat.\"}\n");
     let mut piped = Command::new("sh");
     piped.args(["-c", "exec \"$@\" < lines", "sh"]).arg(env!("CARGO_BIN_EXE_clew"));
     piped.args(["ingest", "--corpus", "notes", "-", "--json", "--data-dir"]).arg(home.data_dir());
-    piped.arg("--model").arg(home.model()).current_dir(lines.parent().unwrap());
+    piped.arg("--model").arg(home.model());
+    home.settle(&mut piped);
     assert_eq!(Ran::of(piped).done()["accepted"], 1);
     assert_eq!(way.json(&["status", "--corpus", "notes"])["documents"].as_u64(), Some(5));
 }

@@ -112,9 +112,9 @@ async fn a_server_answers_through_an_endpoint_and_repeats_what_failed() {
     assert_eq!(answered["outcome"], "answered", "{answered}");
     assert_eq!(answered["answer"], "Theseus did.");
     assert_eq!(answered["citations"][0]["quote"], "Theseus killed the Minotaur.");
-    assert_eq!(answered["cost"]["model_calls"], 1, "{answered}");
+    assert_eq!(answered["cost"]["model_calls"], 3, "those that failed count too: {answered}");
     assert!(answered["cost"]["prompt_tokens"].as_u64().unwrap() > 0, "{answered}");
-    assert_eq!(endpoint.requests().len(), 3, "two failed and one did not");
+    assert_eq!(endpoint.requests().len(), 3);
     // The same again is known.
     assert_eq!(ask("Who killed the Minotaur?")["answer"], "Theseus did.");
     assert_eq!(endpoint.requests().len(), 3);

@@ -61,13 +61,18 @@ impl Home {
     /// `clew` with nothing of this machine's configuration, in this folder.
     pub fn clew(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_clew"));
+        self.settle(&mut command);
+        command
+    }
+
+    /// Has a command run in this folder with nothing of this machine's configuration.
+    pub fn settle(&self, command: &mut Command) {
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CLEW_") {
                 command.env_remove(name);
             }
         }
         command.current_dir(self.folder.path());
-        command
     }
 
     /// `clew serve` on the data directory and a free port.
