@@ -16,6 +16,7 @@ mod forget;
 mod harness;
 mod kill;
 mod model_folder;
+mod models;
 mod python;
 mod refusals;
 mod replace;

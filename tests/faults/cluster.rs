@@ -28,7 +28,7 @@ pub const LEASE: Duration = Duration::from_millis(3000);
 
 /// Short times, so that a test sees in seconds what takes a minute in production, and long enough for
 /// ten processes on two cores.
-const TIMES: [(&str, &str); 9] = [
+const TIMES: [(&str, &str); 8] = [
     ("CLEW_CLUSTER__HEARTBEAT_MS", "300"),
     ("CLEW_CLUSTER__MEMBER_TTL_MS", "2000"),
     ("CLEW_CLUSTER__LEASE_TTL_MS", "3000"),
@@ -37,7 +37,6 @@ const TIMES: [(&str, &str); 9] = [
     ("CLEW_PEERS__KEEPALIVE_TIMEOUT_MS", "1000"),
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
     ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "2000"),
-    ("CLEW_RETRIEVER__CHECK_INTERVAL_SECS", "1"),
 ];
 
 /// The host of Redis.
@@ -96,6 +95,8 @@ impl Cluster {
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
         command.envs(TIMES);
+        let check_interval = self.storage.kind().check_interval();
+        command.env("CLEW_RETRIEVER__CHECK_INTERVAL_SECS", check_interval);
         let mut through = self.network.host(name).through();
         if name == ON_SMALL_DISK && self.storage.disk().is_some() {
             through.extend(Disk::ordinary_user());

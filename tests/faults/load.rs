@@ -17,8 +17,8 @@ use crate::client::{document, id, query};
 use crate::cluster::REQUEST_PATIENCE;
 use crate::ledger::{EVERYWHERE, Ledger, SHARDS, text, version_in, written_documents};
 
-/// Between two requests of a client, so that the machine is busy and not swamped.
-const PAUSE: Duration = Duration::from_millis(40);
+/// Between two looks at whether all requests do what is asked.
+const LOOK_INTERVAL: Duration = Duration::from_millis(40);
 /// Most documents of one stream.
 const STREAM: usize = 5;
 /// A request that takes longer counts as disturbed: many times what it takes without a fault.
@@ -82,6 +82,8 @@ pub struct Load {
 struct Shared {
     endpoint: String,
     corpus: CorpusName,
+    /// Between two requests of a client.
+    pause: Duration,
     is_over: AtomicBool,
     seen: Mutex<Seen>,
 }
@@ -94,10 +96,16 @@ pub struct Recovery {
 }
 
 impl Load {
-    pub fn start(endpoint: String, corpus: CorpusName, random: &mut fastrand::Rng) -> Self {
+    /// Starts clients that pause so long between two requests.
+    pub fn start(
+        endpoint: String,
+        corpus: CorpusName,
+        pause: Duration,
+        random: &mut fastrand::Rng,
+    ) -> Self {
         let seen = Mutex::new(Seen { ledger: Ledger::new(), ..Seen::default() });
         let is_over = AtomicBool::new(false);
-        let shared = Arc::new(Shared { endpoint, corpus, is_over, seen });
+        let shared = Arc::new(Shared { endpoint, corpus, pause, is_over, seen });
         let mut clients = JoinSet::new();
         for (shard, names) in (0..).zip(written_documents()) {
             clients.spawn(write(Arc::clone(&shared), shard, names, random.fork()));
@@ -122,7 +130,7 @@ impl Load {
                 "{waiting:?} did not go on {HEALING:?} after the fault was healed: {:?}",
                 self.shared.lock().reasons
             );
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
         let mut seen = self.shared.lock();
         let felt = |lane: Lane| felt(seen.requests.iter().filter(|r| r.lane == lane), began);
@@ -242,7 +250,7 @@ async fn search(shared: Arc<Shared>) {
         };
         let outcome = outcome.await;
         shared.ended(&mut line, Lane::Searches, began, outcome);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(shared.pause).await;
     }
 }
 
@@ -263,7 +271,7 @@ async fn read(shared: Arc<Shared>, mut random: fastrand::Rng) {
         };
         let outcome = outcome.await;
         shared.ended(&mut line, Lane::Reads, began, outcome);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(shared.pause).await;
     }
 }
 
@@ -323,7 +331,7 @@ async fn write(shared: Arc<Shared>, shard: u32, names: Vec<String>, mut random: 
             Err(_elapsed) => Err(Error::deadline("writing")),
         };
         shared.ended(&mut line, Lane::Writes(shard), began, outcome);
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(shared.pause).await;
     }
 }
 

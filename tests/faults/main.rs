@@ -116,7 +116,7 @@ impl Run {
         let documents = lasting_documents().map(|(name, text)| document(&name, text));
         remember(&client, &notes, documents.collect()).await;
         let before = Recall::measure(&client, &notes).await;
-        let load = Load::start(cluster.endpoint(), notes.clone(), &mut random);
+        let load = Load::start(cluster.endpoint(), notes.clone(), on.pause(), &mut random);
         Self { random, load, cluster, notes, before, _alone: alone }
     }
 

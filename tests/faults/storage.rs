@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::time::Duration;
 
 use clew_core::ShardIndex;
 use clew_index::{Location, ObjectStoreSettings, Registry};
@@ -25,6 +26,25 @@ pub enum StorageKind {
     Bucket,
 }
 
+impl StorageKind {
+    /// Between two requests of a client, so that the machine is busy and not swamped. The bucket's server
+    /// answers a few hundred requests a second, of which a write takes dozens.
+    pub fn pause(self) -> Duration {
+        match self {
+            Self::Folder => Duration::from_millis(40),
+            Self::Bucket => Duration::from_millis(400),
+        }
+    }
+
+    /// Seconds between two checks of a shard.
+    pub fn check_interval(self) -> &'static str {
+        match self {
+            Self::Folder => "1",
+            Self::Bucket => "10",
+        }
+    }
+}
+
 /// Where a cluster keeps its data.
 pub enum Storage {
     /// A folder on a disk of its own.
@@ -44,6 +64,13 @@ impl Storage {
                 let at = SocketAddr::from((host.address, PORT));
                 Self::Bucket(S3Server::start_at(at, &host.through()).unwrap())
             }
+        }
+    }
+
+    pub fn kind(&self) -> StorageKind {
+        match self {
+            Self::Folder(_) => StorageKind::Folder,
+            Self::Bucket(_) => StorageKind::Bucket,
         }
     }
 

@@ -227,7 +227,7 @@ pub trait Generator: Send + Sync {
         &self,
         request: &GenerationRequest,
         deadline: Instant,
-        heard: &mut (dyn FnMut(Heard<'_>) + Send),
+        heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
     ) -> Result<Generated, Error>;
 }
 

@@ -19,6 +19,9 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// How long a connection may take to be made.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server may say nothing to a request. A network that was cut in between loses requests without
+/// a word, and whoever waits for them holds up its shard; a part of an object is sent in far less.
+const SILENCE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long one request may take, its body and answer included; the engine writes and reads at most
 /// some 16 MiB at once.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(30);
@@ -143,6 +146,7 @@ impl HttpConnector for Connector {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_PATIENCE)
             .timeout(REQUEST_PATIENCE)
+            .read_timeout(SILENCE_PATIENCE)
             .https_only(!allows_http)
             .redirect(reqwest::redirect::Policy::none())
             // Ranges are of the bytes as they are stored.

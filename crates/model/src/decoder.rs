@@ -22,6 +22,7 @@ use burn::prelude::*;
 use self::attention::{Heads, Sight, attend};
 use self::cache::KvCache;
 use self::config::DecoderConfig;
+pub(crate) use self::config::Ends;
 use self::layers::{Layers, Loader, Piece};
 use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;

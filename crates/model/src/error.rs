@@ -93,6 +93,18 @@ pub enum Error {
         /// What came.
         found: String,
     },
+    /// A conversation that the model's template cannot write.
+    #[error("the model's chat template cannot write the conversation: {reason}")]
+    Template {
+        /// What the template says.
+        reason: String,
+    },
+    /// A form that a reply cannot be held to.
+    #[error("the reply cannot be given the form that is asked for: {reason}")]
+    Constraint {
+        /// What keeps it.
+        reason: String,
+    },
     /// A sequence of more tokens than its memory holds.
     #[error("a sequence of {tokens} tokens is too long: expected at most {most}")]
     TooLong {
@@ -119,6 +131,8 @@ impl Error {
             | Self::Inconsistent { .. }
             | Self::TensorNames { .. }
             | Self::OptionUnavailable { .. }
+            | Self::Template { .. }
+            | Self::Constraint { .. }
             | Self::TooLong { .. } => ErrorKind::InvalidInput,
             Self::ForeignTokens { .. } => ErrorKind::Internal,
             Self::Device { .. } => ErrorKind::Unavailable,
@@ -134,6 +148,8 @@ impl Error {
             | Self::Inconsistent { file, .. }
             | Self::TensorNames { file, .. } => Some(format!("model folder, {file}")),
             Self::OptionUnavailable { option, .. } => Some(format!("model.{option}")),
+            Self::Template { .. } => Some("messages".to_owned()),
+            Self::Constraint { .. } => Some("format".to_owned()),
             Self::TooLong { .. } => Some("max_tokens".to_owned()),
             Self::ForeignTokens { .. } | Self::Device { .. } => None,
         }

@@ -215,7 +215,7 @@ pub(crate) fn check_vocabulary(
 }
 
 /// The last part of the folder's path, after resolving `.`, `..` and links.
-fn folder_name(folder: &Path) -> String {
+pub(crate) fn folder_name(folder: &Path) -> String {
     let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     resolved
         .file_name()

@@ -25,7 +25,9 @@
 
 pub mod batch;
 mod bert;
+mod chat;
 mod checkpoint;
+mod constraint;
 pub mod decoder;
 mod dense;
 mod device;
@@ -33,17 +35,21 @@ mod embedding_model;
 mod engine;
 mod error;
 mod folder;
+pub mod generation;
+mod language_model;
 mod options;
 mod pooling;
 mod qwen2;
 mod reranker;
 mod route;
+mod sampler;
 mod weights;
 
 pub use clew_tokenizer::{EncodedPair, EncodedText};
 pub use embedding_model::{Description, EmbeddingModel};
 pub use engine::Scratch;
 pub use error::Error;
+pub use language_model::{LanguageModel, LanguageModelOptions};
 pub use options::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
 pub use reranker::Reranker;
 pub use route::Precision;

@@ -40,8 +40,10 @@ fn parts(error: &Error) -> (&'static str, &str) {
         Error::TensorNames { file, .. } => ("tensor names", file),
         Error::OptionUnavailable { option, .. } => ("option", option),
         Error::ForeignTokens { .. } => ("foreign tokens", ""),
-        Error::TooLong { .. } => ("too long", ""),
-        Error::Device { .. } => ("device", ""),
+        Error::Template { .. }
+        | Error::Constraint { .. }
+        | Error::TooLong { .. }
+        | Error::Device { .. } => ("computation", ""),
     }
 }
 

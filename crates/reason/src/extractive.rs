@@ -2,11 +2,12 @@
 
 mod compose;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod judge;
 mod question;
 mod score;
 mod sentence;
+mod step;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,8 @@ use async_trait::async_trait;
 use clew_core::{
     Citation, Cost, Embedding, Encoder, Error, Evidence, Priority, Reading, Reasoner, TextKind,
 };
+
+pub use self::step::{list_facts, propose_clues, raise_concerns};
 
 use self::judge::{Support, THRESHOLD};
 use self::question::Question;
@@ -46,8 +49,18 @@ impl Extractive {
         sentences: &[&Sentence<'_>],
         deadline: Instant,
     ) -> Result<(Vec<f32>, Cost), Error> {
-        let asked = self.embed(vec![question.to_owned()], TextKind::Query, deadline).await?;
         let texts = sentences.iter().map(|sentence| sentence.text.to_owned()).collect();
+        self.similarities(question, texts, deadline).await
+    }
+
+    /// The texts' cosine similarities to the question, in order, and what it cost.
+    async fn similarities(
+        &self,
+        question: &str,
+        texts: Vec<String>,
+        deadline: Instant,
+    ) -> Result<(Vec<f32>, Cost), Error> {
+        let asked = self.embed(vec![question.to_owned()], TextKind::Query, deadline).await?;
         let read = self.embed(texts, TextKind::Passage, deadline).await?;
         let tokens = asked.iter().chain(&read).map(|embedding| u64::from(embedding.tokens)).sum();
         let cosines = asked
@@ -117,7 +130,8 @@ impl Reasoner for Extractive {
     }
 }
 
-fn check_spans(evidence: &[Evidence]) -> Result<(), Error> {
+/// Refuses passages whose texts do not fill their spans: quotes of them could not be placed.
+pub(crate) fn check_spans(evidence: &[Evidence]) -> Result<(), Error> {
     match evidence.iter().find(|passage| passage.span.len() != passage.text.len()) {
         None => Ok(()),
         Some(passage) => Err(Error::internal(format!(

@@ -2,9 +2,23 @@
 //! answer.
 //!
 //! [`Extractive`] does both without a language model. What it says is quoted, so it can be
-//! incomplete but not invented.
+//! incomplete but not invented. [`prompted::Prompted`] asks a model, for these and for the other steps of
+//! judgement that the memory mechanisms take.
 //!
-//! # How it reads
+//! # What needs no model
+//!
+//! | step | without a model | what that cannot do |
+//! |---|---|---|
+//! | judge and answer | [`Extractive`] | tell relevance from entailment, see below |
+//! | choose a tree's child | [`Extractive::rank_children`] | reason from a summary to what is below it |
+//! | clues | [`propose_clues`] | say what the outline does not say |
+//! | concerns | [`raise_concerns`] | doubt what a point says |
+//! | facts of a user | [`list_facts`] | rephrase; see facts without "I" |
+//! | summaries, entities, relations | `clew_tree`, `clew_graph` | use other words than the text's |
+//!
+//! Times that a question asks about, questions about a segment, and merging points have no counterpart yet.
+//!
+//! # How the extractive one reads
 //!
 //! 1. *Read* the ten best passages, at most 16 KiB of each, sentence by sentence; sentences of more
 //!    than 400 characters in pieces. Duplicates go.
@@ -23,7 +37,7 @@
 //! Nothing depends on the order in which the evidence comes: passages are ranked by their scores,
 //! equal ones by document and place.
 //!
-//! # How the judgement was calibrated
+//! # How its judgement was calibrated
 //!
 //! Confidence is a logistic function of three numbers that mean the same in any corpus and for any
 //! mode of search:
@@ -69,5 +83,6 @@
 //! differently, and the constants should be fitted anew for it.
 
 mod extractive;
+pub mod prompted;
 
-pub use extractive::Extractive;
+pub use extractive::{Extractive, list_facts, propose_clues, raise_concerns};

@@ -1,19 +1,23 @@
 //! What tests need and cannot have otherwise: a clock that is told the time, a model that loads in
-//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, and a network
-//! and an object store that fail when told so.
+//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, and an endpoint
+//! of language models, a network and an object store that fail when told so.
 
 mod faulty_store;
 mod faulty_wire;
 mod manual_clock;
+mod model_endpoint;
 mod redis_server;
 mod s3_server;
 mod tiny_bert;
+mod tiny_decoder;
 
 pub use faulty_store::{Fault, FaultyStore};
 pub use faulty_wire::FaultyWire;
 pub use manual_clock::ManualClock;
+pub use model_endpoint::{ModelEndpoint, ModelReply, ModelRequest};
 pub use redis_server::{RedisServer, signal};
 pub use s3_server::S3Server;
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,
 };
+pub use tiny_decoder::write_tiny_decoder;

@@ -250,13 +250,13 @@ fn modules() -> Value {
     ])
 }
 
-fn write_json(path: &Path, value: &Value) -> io::Result<()> {
+pub(crate) fn write_json(path: &Path, value: &Value) -> io::Result<()> {
     fs::write(path, value.to_string())
 }
 
 /// SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", figure 1), which
 /// will give the same numbers whatever a random-number crate decides in its next version.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -273,7 +273,7 @@ impl Random {
     }
 
     /// Of mean 0 and deviation 1, near enough to normal: the sum of twelve uniform numbers.
-    fn normal(&mut self) -> f32 {
+    pub(crate) fn normal(&mut self) -> f32 {
         (0..12).map(|_| self.uniform()).sum::<f32>() - 6.0
     }
 }

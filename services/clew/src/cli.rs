@@ -7,6 +7,7 @@ use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp,
 };
+use clew_generator::config::Device;
 use clew_runtime::logging::LogFormat;
 
 /// Long-term memory for language-model applications.
@@ -76,6 +77,8 @@ pub enum Command {
     Ask(Ask),
     /// Show what a graph builder reads out of texts: summary, entities, relations.
     Outline(Outline),
+    /// Have a language model reply, as it comes.
+    Generate(Generate),
     /// Forget documents, down to the bytes on disk, and print the receipt.
     Forget(Forget),
     /// Show what a corpus holds and what waits or failed.
@@ -100,6 +103,7 @@ impl Command {
             Self::Search(arguments) => arguments.print.json,
             Self::Ask(arguments) => arguments.print.json,
             Self::Outline(arguments) => arguments.print.json,
+            Self::Generate(arguments) => arguments.print.json,
             Self::Forget(arguments) => arguments.print.json,
             Self::Status(arguments) => arguments.print.json,
             Self::Check(arguments) => arguments.print.json,
@@ -361,6 +365,58 @@ pub struct Outline {
     /// Entities, and relations, that are shown of each text; JSON has all.
     #[arg(short, default_value_t = 12)]
     pub k: usize,
+}
+
+/// Arguments of `generate`. --model names the folder of the language model here.
+#[derive(Debug, Args)]
+pub struct Generate {
+    #[command(flatten)]
+    pub print: Print,
+    /// What is asked; `-` reads it from standard input.
+    pub prompt: String,
+    /// What the model is told before.
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Folder of the tokenizer, if it is not the model's.
+    #[arg(long, value_name = "DIR")]
+    pub tokenizer: Option<PathBuf>,
+    /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
+    #[arg(long, default_value = "cpu", value_name = "DEVICE", value_parser = device)]
+    pub device: Device,
+    /// Keep the model in bfloat16 instead of 32-bit floats.
+    #[arg(long)]
+    pub bf16: bool,
+    /// Most tokens of the reply.
+    #[arg(long, default_value_t = 256, value_name = "COUNT")]
+    pub max_tokens: u32,
+    /// 0 takes the likeliest token; more lets less likely ones through. At most 2.
+    #[arg(long, default_value_t = 0.0)]
+    pub temperature: f32,
+    /// Only the likeliest tokens that together have this probability.
+    #[arg(long, default_value_t = 1.0)]
+    pub top_p: f32,
+    /// Only so many of the likeliest tokens; 0: all.
+    #[arg(long, default_value_t = 0)]
+    pub top_k: u32,
+    /// Divides the likelihood of what was said before.
+    #[arg(long, default_value_t = 1.0)]
+    pub repetition_penalty: f32,
+    /// Makes chance repeatable.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Text that ends the reply; may be given up to four times.
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+    /// One of the replies to choose from; may be given again.
+    #[arg(long, value_name = "TEXT", conflicts_with = "schema")]
+    pub choice: Vec<String>,
+    /// File with a JSON schema that the reply has to fit.
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+}
+
+fn device(name: &str) -> Result<Device, String> {
+    Device::try_from(name.to_owned())
 }
 
 /// Arguments of `forget`.

@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod corpus;
 pub mod eval;
 pub mod forget;
+pub mod generate;
 pub mod ingest;
 pub mod outline;
 pub mod search;

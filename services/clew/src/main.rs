@@ -49,6 +49,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
         Command::Outline(arguments) => command::outline::run(&shared, arguments, output).await,
+        Command::Generate(arguments) => command::generate::run(&shared, arguments, output).await,
         Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
         Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
         Command::Check(arguments) => command::check::run(&shared, arguments, output).await,

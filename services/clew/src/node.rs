@@ -8,7 +8,6 @@ use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::Backends;
 use clew_graph_builder::Extractive as ExtractiveGraphBuilder;
 use clew_memory_encoder::EncoderPool;
-use clew_reason::Extractive;
 use clew_retriever::Retriever;
 
 use crate::config::NodeConfig;
@@ -47,7 +46,7 @@ impl RunningNode {
         let backends = Backends {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: Arc::clone(&seam),
-            reasoner: Arc::new(Extractive::new(seam)),
+            reasoner: clew_generator::reasoner(&config.generator, seam).await?,
             graph_builder: Arc::new(ExtractiveGraphBuilder::new(&config.graph_builder)),
             clock,
             limits: Limits::default(),

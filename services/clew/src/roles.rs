@@ -9,7 +9,6 @@ use clew_gateway::Seams;
 use clew_generator::RemoteReasoner;
 use clew_graph_builder::{Extractive as ExtractiveGraphBuilder, RemoteGraphBuilder};
 use clew_node::{Node, Server, Stop};
-use clew_reason::Extractive;
 
 use crate::config::NodeConfig;
 use crate::node::start_encoder;
@@ -78,7 +77,8 @@ async fn start(
             None => node.encoders(config.remote_encoder.clone()).await?,
         };
         if roles.contains(&Role::Generator) {
-            let reasoner = Arc::new(Extractive::new(Arc::clone(&encoder)));
+            let encoder = Arc::clone(&encoder);
+            let reasoner = clew_generator::reasoner(&config.generator, encoder).await?;
             clew_generator::start(&node, &mut server, reasoner, config.generator.clone())?;
         }
         if roles.contains(&Role::Retriever) {

@@ -105,7 +105,11 @@ fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
     let Gathered { mut dense, mut sparse } = gathered;
     let shares_known = sparse.iter().all(|(_, share)| share.is_some());
     let rule = if shares_known { Rule::Coverage } else { Rule::ReciprocalRank };
-    let sparse_score = |(hit, share): &(Hit, Option<f32>)| share.unwrap_or(hit.score);
+    // Shares and scores have no common scale: where one shard's share is not known, none is used.
+    let sparse_score = |(hit, share): &(Hit, Option<f32>)| match shares_known {
+        true => share.unwrap_or(hit.score),
+        false => hit.score,
+    };
     dense.sort_by(|a, b| b.score.total_cmp(&a.score));
     sparse.sort_by(|a, b| sparse_score(b).total_cmp(&sparse_score(a)));
 
@@ -201,6 +205,16 @@ mod tests {
     fn without_attainable_scores_ranks_decide() {
         let only = found(&[("a", 0.9), ("b", 0.8)], &[("b", 3.0)], None);
         assert_eq!(order(vec![only], SearchMode::Hybrid), ["b", "a"]);
+    }
+
+    #[test]
+    fn a_share_is_not_compared_with_a_score() {
+        // What a shard could attain is not known while its text index is being made.
+        let indexed = found(&[], &[("a", 4.0)], Some(5.0));
+        let other = found(&[], &[("b", 1.9)], None);
+        for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
+            assert_eq!(order(vec![indexed.clone(), other.clone()], mode), ["a", "b"]);
+        }
     }
 
     #[test]

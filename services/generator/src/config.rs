@@ -1,19 +1,119 @@
 //! Configuration section `generator`.
 
-use clew_core::Error;
+use std::path::PathBuf;
+
+use clew_core::{Error, Violations};
+use clew_endpoint::EndpointConfig;
 use serde::{Deserialize, Serialize};
 
-/// Section `generator`: bounds of what is read at once.
+/// Section `generator`: what is read at once, and with which language model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
     /// Readings in progress, 1 to 10,000. Beyond it they are refused with a retry delay.
     pub readings: u32,
+    /// A language model behind an OpenAI-compatible endpoint. Without any model evidence is read
+    /// extractively.
+    pub endpoint: Option<EndpointConfig>,
+    /// Endpoints to fall back on, in this order, while the first does not serve.
+    pub fallback: Vec<EndpointConfig>,
+    /// A language model that runs in this process; it comes last.
+    pub local: Option<LocalConfig>,
+}
+
+/// A language model of this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalConfig {
+    /// Its folder in Hugging Face layout: Qwen2, Llama or Mistral.
+    pub model: PathBuf,
+    /// Folder of its tokenizer, if it is another.
+    #[serde(default)]
+    pub tokenizer: Option<PathBuf>,
+    /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
+    #[serde(default)]
+    pub device: Device,
+    /// `float32`, or `bfloat16`, which halves the memory and pays on GPUs.
+    #[serde(default)]
+    pub precision: Precision,
+    /// Replies that are said or wait to be, 1 to 1,000. Beyond it they are refused with a retry delay.
+    #[serde(default = "default_replies")]
+    pub replies: u32,
+    /// Most tokens that a step reads, 1 to 100,000. More reads prompts sooner; less lets those who speak
+    /// go on sooner.
+    #[serde(default = "default_step_tokens")]
+    pub step_tokens: u32,
+}
+
+/// Where a model computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Device {
+    /// On the processor.
+    #[default]
+    Cpu,
+    /// On the CUDA device of that number.
+    Cuda(usize),
+}
+
+/// In which number format a model is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32-bit floats.
+    #[default]
+    Float32,
+    /// bfloat16.
+    BFloat16,
+}
+
+impl TryFrom<String> for Device {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let index = name.strip_prefix("cuda:").map(str::parse);
+        match (name.as_str(), index) {
+            ("cpu", _) => Ok(Self::Cpu),
+            (_, Some(Ok(index))) => Ok(Self::Cuda(index)),
+            _ => Err(format!("expected `cpu` or `cuda:0`, got `{name}`")),
+        }
+    }
+}
+
+impl From<Device> for String {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Cpu => "cpu".to_owned(),
+            Device::Cuda(index) => format!("cuda:{index}"),
+        }
+    }
+}
+
+fn default_replies() -> u32 {
+    32
+}
+
+fn default_step_tokens() -> u32 {
+    512
+}
+
+impl LocalConfig {
+    /// The model in a folder, as it runs by default.
+    pub fn of(model: PathBuf) -> Self {
+        Self {
+            model,
+            tokenizer: None,
+            device: Device::default(),
+            precision: Precision::default(),
+            replies: default_replies(),
+            step_tokens: default_step_tokens(),
+        }
+    }
 }
 
 impl Default for GeneratorConfig {
     fn default() -> Self {
-        Self { readings: 64 }
+        Self { readings: 64, endpoint: None, fallback: Vec::new(), local: None }
     }
 }
 
@@ -21,14 +121,47 @@ impl GeneratorConfig {
     /// Refuses values out of range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
-        match self.readings {
-            1..=10_000 => Ok(()),
-            other => {
-                let problem = format!("expected 1 to 10000, got {other}");
-                Err(Error::invalid("generator.readings", problem))
+        let mut violations = Violations::default();
+        let mut within = |key: &str, value: u32, high: u32| {
+            if !(1..=high).contains(&value) {
+                let problem = format!("expected 1 to {high}, got {value}");
+                violations.push(format!("generator.{key}"), problem);
             }
+        };
+        within("readings", self.readings, 10_000);
+        if let Some(local) = &self.local {
+            within("local.replies", local.replies, 1000);
+            within("local.step_tokens", local.step_tokens, 100_000);
         }
+        if let Some(endpoint) = &self.endpoint {
+            violations.take(endpoint.validate("generator.endpoint"));
+        }
+        for (place, endpoint) in self.fallback.iter().enumerate() {
+            violations.take(endpoint.validate(&format!("generator.fallback[{place}]")));
+        }
+        violations.into_result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_at_fault_is_named() {
+        assert!(GeneratorConfig::default().validate().is_ok());
+        let local = LocalConfig { replies: 0, step_tokens: 0, ..LocalConfig::of("m".into()) };
+        let config =
+            GeneratorConfig { readings: 0, local: Some(local), ..GeneratorConfig::default() };
+        let error = config.validate().unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["generator.readings", "generator.local.replies", "generator.local.step_tokens"]
+        );
+        assert_eq!(Device::try_from("cuda:1".to_owned()), Ok(Device::Cuda(1)));
+        assert!(Device::try_from("gpu".to_owned()).is_err());
     }
 }

@@ -1,12 +1,10 @@
 //! `clew-generator`: reads evidence and composes answers for a cluster.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_generator::GeneratorConfig;
 use clew_node::NodeConfig;
-use clew_reason::Extractive;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +22,7 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
-            let reasoner = Arc::new(Extractive::new(encoder));
+            let reasoner = clew_generator::reasoner(&config.generator, encoder).await?;
             clew_generator::start(&node, &mut server, reasoner, config.generator)?;
             Ok((server, Vec::new()))
         })

@@ -91,11 +91,21 @@ struct Raw {
     eos_token_id: Option<Ends>,
 }
 
+/// One id or several.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Ends {
+pub(crate) enum Ends {
     One(u32),
     Several(Vec<u32>),
+}
+
+impl Ends {
+    pub(crate) fn into_ids(self) -> Vec<u32> {
+        match self {
+            Self::One(id) => vec![id],
+            Self::Several(ids) => ids,
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -190,11 +200,7 @@ impl DecoderConfig {
             has_bias: family == Family::Qwen2 || raw.attention_bias,
             rope: read_rope(folder, &raw, head_width)?,
             windows: windows(family, &raw),
-            ends: match raw.eos_token_id {
-                None => Vec::new(),
-                Some(Ends::One(id)) => vec![id],
-                Some(Ends::Several(ids)) => ids,
-            },
+            ends: raw.eos_token_id.map(Ends::into_ids).unwrap_or_default(),
         })
     }
 

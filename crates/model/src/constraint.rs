@@ -1,0 +1,90 @@
+//! Replies of a given form: which tokens may come next, by a grammar over the model's own tokens.
+
+use std::sync::Arc;
+
+use clew_core::ReplyFormat;
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{ApproximateTokEnv, TokRxInfo, TokTrie};
+use llguidance::{Matcher, ParserFactory};
+
+use crate::Error;
+
+/// Knows a model's tokens, and so which of them a form allows.
+pub(crate) struct Grammars {
+    factory: ParserFactory,
+}
+
+/// What a reply so far allows next.
+pub(crate) struct Constraint {
+    matcher: Matcher,
+}
+
+impl Grammars {
+    /// For the vocabulary whose token with id `i` stands for the bytes `tokens[i]`, empty for special
+    /// ones, of which `end` ends a reply.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] for a vocabulary that no grammar can be written in.
+    pub(crate) fn new(tokens: &[Vec<u8>], end: u32) -> Result<Self, Error> {
+        let count = u32::try_from(tokens.len()).map_err(failed)?;
+        let trie = TokTrie::from(&TokRxInfo::new(count, end), tokens);
+        let environment = Arc::new(ApproximateTokEnv::new(trie));
+        let mut factory = ParserFactory::new_simple(&(environment as _)).map_err(failed)?;
+        factory.quiet();
+        Ok(Self { factory })
+    }
+
+    /// The constraint of a form; `None` for one that allows everything.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] for a schema that cannot be followed.
+    pub(crate) fn constraint(&self, format: &ReplyFormat) -> Result<Option<Constraint>, Error> {
+        let grammar = match format {
+            ReplyFormat::Text => return Ok(None),
+            ReplyFormat::Choice(choices) => {
+                let choices: Vec<String> = choices.iter().map(|text| regex::escape(text)).collect();
+                TopLevelGrammar::from_regex(&choices.join("|"))
+            }
+            ReplyFormat::JsonSchema(schema) => {
+                let mut schema: serde_json::Value = serde_json::from_str(schema).map_err(failed)?;
+                if let Some(schema) = schema.as_object_mut() {
+                    // A model may go on with spaces for ever.
+                    let options = serde_json::json!({ "whitespace_flexible": false });
+                    schema.entry("x-guidance").or_insert(options);
+                }
+                TopLevelGrammar::from_json_schema(schema)
+            }
+        };
+        let parser = self.factory.create_parser(grammar).map_err(failed)?;
+        Ok(Some(Constraint { matcher: Matcher::new(Ok(parser)) }))
+    }
+}
+
+impl Constraint {
+    /// Makes the logits of tokens that may not come next minus infinity.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] for a form that became too much to follow.
+    pub(crate) fn restrict(&mut self, logits: &mut [f32]) -> Result<(), Error> {
+        let allowed = self.matcher.compute_mask_or_eos().map_err(failed)?;
+        for (token, logit) in logits.iter_mut().enumerate() {
+            if token >= allowed.len() || !allowed.is_allowed(token as u32) {
+                *logit = f32::NEG_INFINITY;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a token in that came; whether the reply is complete and nothing may follow.
+    ///
+    /// # Errors
+    /// [`Error::Constraint`] for one that was not allowed.
+    pub(crate) fn accept(&mut self, token: u32) -> Result<bool, Error> {
+        self.matcher.consume_token(token).map_err(failed)?;
+        Ok(self.matcher.is_stopped())
+    }
+}
+
+fn failed(problem: impl std::fmt::Display) -> Error {
+    Error::Constraint { reason: problem.to_string() }
+}

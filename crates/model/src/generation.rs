@@ -1,0 +1,250 @@
+//! Replies that are generated side by side: continuous batching.
+//!
+//! Yu et al., "Orca: A Distributed Serving System for Transformer-Based Generative Models", section 3:
+//! replies join and leave between two steps. A step reads one token of each reply that is being said and,
+//! with what is left of its budget, pieces of prompts, in turn, so that a long prompt holds nobody up.
+
+use std::sync::Arc;
+
+use clew_core::{Finish, GenerationRequest};
+use clew_tokenizer::{SpecialTokens, TextStream};
+
+use crate::Error;
+use crate::constraint::Constraint;
+use crate::decoder::{Sequence, Step, Wanted};
+use crate::language_model::LanguageModel;
+use crate::sampler::Sampler;
+
+/// Names a reply of a [`Batch`]; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyId(u64);
+
+/// What became of a reply in a step.
+#[derive(Debug)]
+pub struct Event {
+    /// Which.
+    pub reply: ReplyId,
+    /// More of its text; may be empty.
+    pub text: String,
+    /// How it ended, if it did.
+    pub end: Option<End>,
+}
+
+/// How a reply ended.
+#[derive(Debug)]
+pub struct End {
+    /// Why; or what ended it.
+    pub finish: Result<Finish, Error>,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens of the reply.
+    pub completion_tokens: usize,
+}
+
+/// Replies of one model that are being said.
+pub struct Batch {
+    model: Arc<LanguageModel>,
+    /// Most tokens that a step reads.
+    budget: usize,
+    replies: Vec<Reply>,
+    next: u64,
+}
+
+struct Reply {
+    id: ReplyId,
+    sequence: Sequence,
+    /// Prompt and reply.
+    tokens: Vec<u32>,
+    prompt: usize,
+    max_tokens: usize,
+    sampler: Sampler,
+    constraint: Option<Constraint>,
+    stop: Vec<String>,
+    stream: Option<TextStream>,
+    /// What was said and not told yet: it may be the beginning of a text that ends the reply.
+    held: String,
+}
+
+impl Batch {
+    /// No replies yet. A step reads at most `budget` tokens, at least one of each reply that is being
+    /// said.
+    pub fn new(model: Arc<LanguageModel>, budget: usize) -> Self {
+        Self { model, budget: budget.max(1), replies: Vec::new(), next: 0 }
+    }
+
+    /// Replies that are being said.
+    pub fn len(&self) -> usize {
+        self.replies.len()
+    }
+
+    /// Whether none is being said.
+    pub fn is_empty(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    /// Adds a reply.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for a prompt that leaves no room in the model's window for the reply;
+    /// [`Error::Template`] and [`Error::Constraint`] for what this model cannot do.
+    pub fn add(&mut self, request: &GenerationRequest) -> Result<ReplyId, Error> {
+        let tokens = self.model.encode(&request.messages)?;
+        let max_tokens = request.max_tokens as usize;
+        let (all, window) = (tokens.len().saturating_add(max_tokens), self.model.window());
+        if all > window || tokens.is_empty() {
+            return Err(Error::TooLong { tokens: all, most: window });
+        }
+        let id = ReplyId(self.next);
+        self.next += 1;
+        self.replies.push(Reply {
+            id,
+            sequence: self.model.decoder().sequence(all),
+            prompt: tokens.len(),
+            tokens,
+            max_tokens,
+            sampler: Sampler::new(request.sampling),
+            constraint: self.model.constraint(&request.format)?,
+            stop: request.stop.clone(),
+            stream: Some(TextStream::new(SpecialTokens::LeftOut)),
+            held: String::new(),
+        });
+        Ok(id)
+    }
+
+    /// Ends a reply; its memory is free at once. One that has ended is passed over.
+    pub fn cancel(&mut self, id: ReplyId) {
+        self.replies.retain(|reply| reply.id != id);
+    }
+
+    /// Reads and says more. Replies that end are no longer in the batch.
+    ///
+    /// # Errors
+    /// [`Error::Device`], after which the replies of the batch are lost.
+    pub fn step(&mut self) -> Result<Vec<Event>, Error> {
+        let pieces = self.pieces();
+        let mut steps = Vec::new();
+        let mut spoken = Vec::new();
+        for (at, (reply, piece)) in self.replies.iter_mut().zip(&pieces).enumerate() {
+            if *piece == 0 {
+                continue;
+            }
+            let read = reply.sequence.length();
+            let is_last = read + piece == reply.tokens.len();
+            if is_last {
+                spoken.push(at);
+            }
+            steps.push(Step {
+                sequence: &mut reply.sequence,
+                tokens: &reply.tokens[read..read + piece],
+                wanted: if is_last { Wanted::Last } else { Wanted::Nothing },
+            });
+        }
+        let logits = self.model.decoder().step(&mut steps)?;
+        let mut events = Vec::with_capacity(spoken.len());
+        for (at, mut logits) in spoken.into_iter().zip(logits) {
+            events.push(self.replies[at].say(&self.model, &mut logits));
+        }
+        let has_ended = |id| events.iter().any(|event| event.reply == id && event.end.is_some());
+        self.replies.retain(|reply| !has_ended(reply.id));
+        // Whoever read last of a prompt is served first next time.
+        if let Some(first) = self.replies.iter().position(Reply::is_reading) {
+            self.replies[first..].rotate_left(1);
+        }
+        Ok(events)
+    }
+
+    /// How many tokens of each reply the next step reads.
+    fn pieces(&self) -> Vec<usize> {
+        let speaking = self.replies.iter().filter(|reply| !reply.is_reading()).count();
+        let mut left = self.budget.saturating_sub(speaking);
+        // Without any room for prompts they would wait until a reply has ended.
+        left = left.max(self.budget.div_ceil(4));
+        let piece = |reply: &Reply| {
+            let unread = reply.tokens.len() - reply.sequence.length();
+            if !reply.is_reading() {
+                return unread;
+            }
+            let piece = unread.min(left);
+            left -= piece;
+            piece
+        };
+        self.replies.iter().map(piece).collect()
+    }
+}
+
+impl Reply {
+    /// Whether its prompt has not been read yet.
+    fn is_reading(&self) -> bool {
+        self.sequence.length() < self.prompt
+    }
+
+    /// Chooses the next token.
+    fn say(&mut self, model: &LanguageModel, logits: &mut [f32]) -> Event {
+        let mut text = String::new();
+        let finish = self.choose(model, logits, &mut text);
+        let finish = match finish {
+            Ok(None) => None,
+            Ok(Some(finish)) => Some(Ok(finish)),
+            Err(error) => Some(Err(error)),
+        };
+        let completion_tokens = self.tokens.len() - self.prompt;
+        let end = |finish| End { finish, prompt_tokens: self.prompt, completion_tokens };
+        Event { reply: self.id, text, end: finish.map(end) }
+    }
+
+    fn choose(
+        &mut self,
+        model: &LanguageModel,
+        logits: &mut [f32],
+        told: &mut String,
+    ) -> Result<Option<Finish>, Error> {
+        if let Some(constraint) = &mut self.constraint {
+            constraint.restrict(logits)?;
+        }
+        let token = self.sampler.choose(logits, &self.tokens);
+        let token = token.ok_or_else(|| Error::Device {
+            reason: "the model gave no usable likelihood of any token".to_owned(),
+        })?;
+        self.tokens.push(token);
+        let is_complete = match &mut self.constraint {
+            Some(constraint) => constraint.accept(token)?,
+            None => false,
+        };
+        let is_end = model.is_end(token);
+        if let Some(stream) = self.stream.as_mut().filter(|_| !is_end) {
+            self.held.push_str(&stream.push(model.tokenizer(), token));
+        }
+        let is_full = self.tokens.len() - self.prompt >= self.max_tokens;
+        let ended = is_end || is_complete || is_full;
+        if ended && let Some(stream) = self.stream.take() {
+            self.held.push_str(&stream.finish(model.tokenizer()));
+        }
+        let stops = self.stop.iter().filter_map(|stop| self.held.find(stop.as_str()));
+        if let Some(at) = stops.min() {
+            self.held.truncate(at);
+            told.push_str(&std::mem::take(&mut self.held));
+            return Ok(Some(Finish::Stop));
+        }
+        let safe = if ended { self.held.len() } else { self.held.len() - self.may_be_stop() };
+        told.extend(self.held.drain(..safe));
+        Ok(match (is_end || is_complete, is_full) {
+            (true, _) => Some(Finish::Stop),
+            (false, true) => Some(Finish::Length),
+            (false, false) => None,
+        })
+    }
+
+    /// Bytes at the end of what is held that a text which ends the reply may begin with.
+    fn may_be_stop(&self) -> usize {
+        let longest = |stop: &String| {
+            let most = stop.len().saturating_sub(1).min(self.held.len());
+            let begins = |length: &usize| {
+                let at = self.held.len() - length;
+                self.held.is_char_boundary(at)
+                    && stop.as_bytes().starts_with(&self.held.as_bytes()[at..])
+            };
+            (1..=most).rev().find(begins).unwrap_or(0)
+        };
+        self.stop.iter().map(longest).max().unwrap_or(0)
+    }
+}

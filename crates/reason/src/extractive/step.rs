@@ -1,0 +1,176 @@
+//! Other steps of judgement without a language model: small, and honest about what they cannot see.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use clew_core::{Cost, Error};
+use clew_text::{Shape, Term, key_phrases, sentences, terms, words};
+
+use super::Extractive;
+use super::question::{Question, WordSet};
+use crate::prompted::{Clues, Concerns, MemoryPoint};
+
+/// Sentences of an outline whose phrases are looked at.
+const MAX_SENTENCES: usize = 16;
+/// How speakers say that they mean themselves.
+const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
+
+impl Extractive {
+    /// The order in which to enter the children of a tree's node: their indices by how similar their
+    /// summaries are to the question, most similar first. To turn back is to enter the next one, or
+    /// to have entered all.
+    ///
+    /// The counterpart of [`crate::prompted::ChooseChild`]. It embeds the question and the summaries.
+    ///
+    /// # Errors
+    /// Those of the encoder.
+    pub async fn rank_children(
+        &self,
+        question: &str,
+        summaries: &[String],
+        deadline: Instant,
+    ) -> Result<(Vec<usize>, Cost), Error> {
+        if summaries.is_empty() {
+            return Ok((Vec::new(), Cost::default()));
+        }
+        let (cosines, cost) = self.similarities(question, summaries.to_vec(), deadline).await?;
+        let mut order: Vec<usize> = (0..summaries.len().min(cosines.len())).collect();
+        order.sort_by(|a, b| cosines[*b].total_cmp(&cosines[*a]).then(a.cmp(b)));
+        Ok((order, cost))
+    }
+}
+
+/// At most `most` phrases of an outline that stand in the same sentence as words of the question and hold
+/// another word: the counterpart of [`crate::prompted::ProposeClues`]. It finds what the outline says,
+/// not what the question implies, and asks no queries.
+pub fn propose_clues(question: &str, outline: &str, most: usize) -> Clues {
+    let asked: BTreeSet<Term> = terms(question).collect();
+    let shared = |text: &str| terms(text).filter(|term| asked.contains(term)).count();
+    let mut near: Vec<(usize, &str)> = sentences(outline)
+        .into_iter()
+        .filter_map(|span| span.of(outline))
+        .map(|sentence| (shared(sentence), sentence.trim()))
+        .filter(|(shared, _)| *shared > 0)
+        .collect();
+    // Stable: among equals the first sentence stays first.
+    near.sort_by_key(|(shared, _)| usize::MAX - shared);
+    near.truncate(MAX_SENTENCES);
+    let mut clues: Vec<String> = Vec::new();
+    for (_, sentence) in near {
+        for phrase in key_phrases(sentence, most) {
+            let clue = one_line(phrase);
+            let is_new = terms(phrase).any(|term| !asked.contains(&term));
+            if is_new && clues.len() < most && !clues.contains(&clue) {
+                clues.push(clue);
+            }
+        }
+    }
+    Clues { queries: Vec::new(), clues }
+}
+
+/// The words of the question that no point of a memory holds, names and numbers first, as at most `most`
+/// concerns: the counterpart of [`crate::prompted::RaiseConcerns`].
+///
+/// [`Concerns::Resolved`] means that every word is covered, which is less than that the question is
+/// resolved; what is said of a point is never found wanting.
+pub fn raise_concerns(question: &str, points: &[MemoryPoint], most: usize) -> Concerns {
+    let asked = Question::new(question);
+    let mut covered = WordSet::default();
+    for point in points {
+        let of_entities = point.entities.iter().map(|entity| asked.words_in(entity));
+        covered = of_entities.fold(covered | asked.words_in(&point.text), |all, some| all | some);
+    }
+    let places = 0..asked.words().len();
+    let open: Vec<_> =
+        places.filter(|place| !covered.holds(*place)).map(|place| &asked.words()[place]).collect();
+    let (names, others): (Vec<_>, Vec<_>) = open.into_iter().partition(|word| word.is_name);
+    let mut concerns: Vec<String> = Vec::new();
+    for word in names.into_iter().chain(others) {
+        if concerns.len() < most && !concerns.contains(&word.written) {
+            concerns.push(word.written.clone());
+        }
+    }
+    if concerns.is_empty() { Concerns::Resolved } else { Concerns::Global(concerns) }
+}
+
+/// The sentences in which users state something of themselves, in order, each once: the counterpart of
+/// [`crate::prompted::ExtractFacts`]. They stand as they were written, so "it" may stay unexplained,
+/// and what is said of a user without "I" is missed. English only.
+pub fn list_facts(messages: &[String]) -> Vec<String> {
+    let mut facts: Vec<String> = Vec::new();
+    for message in messages {
+        for span in sentences(message) {
+            let sentence = span.of(message).unwrap_or_default().trim();
+            let is_own = words(sentence).any(|word| {
+                let word = sentence[word.start..word.end].to_lowercase();
+                let subject = word.split(['\'', '’']).next().unwrap_or_default();
+                FIRST_PERSON.contains(&subject)
+            });
+            let fact = one_line(sentence);
+            if is_own && Shape::of(sentence) == Shape::Statement && !facts.contains(&fact) {
+                facts.push(fact);
+            }
+        }
+    }
+    facts
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::fixtures::BagOfWords;
+    use super::*;
+
+    #[tokio::test]
+    async fn the_child_that_is_most_like_the_question_comes_first() {
+        let reader = Extractive::new(Arc::new(BagOfWords::new()));
+        let summaries = ["A king of Crete.", "A ball of red thread.", "A king of Crete."];
+        let summaries = summaries.map(str::to_owned);
+        let soon = Instant::now() + Duration::from_secs(60);
+        let ranked = reader.rank_children("Who had red thread?", &summaries, soon).await.unwrap();
+        assert_eq!(ranked.0[0], 1);
+        assert!(ranked.1.embedded_tokens > 0);
+        assert!(reader.rank_children("Who?", &[], soon).await.unwrap().0.is_empty());
+    }
+
+    #[test]
+    fn clues_are_phrases_beside_words_of_the_question() {
+        let outline = "Ariadne gave Theseus a ball of red thread. Minos ruled the island of Crete.";
+        let clues = propose_clues("How did Theseus escape?", outline, 4).clues;
+        assert!(clues.iter().any(|clue| clue == "red thread"), "{clues:?}");
+        assert!(!clues.iter().any(|clue| clue.contains("Minos")), "{clues:?}");
+        assert_eq!(propose_clues("Who?", outline, 4), Clues::default());
+        assert!(propose_clues("Theseus?", outline, 1).clues.len() == 1);
+    }
+
+    #[test]
+    fn concerns_are_words_that_no_point_holds() {
+        let point = |entity: &str, text: &str| MemoryPoint {
+            entities: vec![entity.to_owned()],
+            text: text.to_owned(),
+        };
+        let points = [point("Theseus", "He killed the Minotaur.")];
+        let concerns = raise_concerns("When did Theseus sail to Naxos?", &points, 5);
+        assert_eq!(concerns, Concerns::Global(vec!["Naxos".to_owned(), "sail".to_owned()]));
+        let concerns = raise_concerns("Who killed the Minotaur?", &points, 5);
+        assert_eq!(concerns, Concerns::Resolved);
+    }
+
+    #[test]
+    fn facts_are_statements_in_the_first_person() {
+        let messages = [
+            "I moved to Athens last May. Can you tell me about thread? It is a fine city.",
+            "I’ve got two cats.\nMy  sister lives in Crete. I moved to Athens last May.",
+        ];
+        let facts = list_facts(&messages.map(str::to_owned));
+        let expected =
+            ["I moved to Athens last May.", "I’ve got two cats.", "My sister lives in Crete."];
+        assert_eq!(facts, expected);
+    }
+}

@@ -1,0 +1,213 @@
+//! Reasoning by prompts: acts, how they are asked, and how their replies are read.
+//!
+//! An [`Act`] is one step of judgement with all it is made on. [`Prompted::perform`] cuts it to the
+//! model's window, renders its prompt, has the model reply and reads the reply. A [`Ledger`] counts what
+//! that costs and holds a whole question to its [`Budget`].
+//!
+//! | act | step | paper |
+//! |---|---|---|
+//! | [`Summarise`] | leaves and inner nodes of a summary tree | MemWalker, section 3, appendix A.1 |
+//! | [`ChooseChild`] | where to go on from a node (triage) | MemWalker, section 3, table 1 |
+//! | [`ReadLeaf`] | answer from a leaf or turn back | MemWalker, section 3, table 1 |
+//! | [`NameEntities`] | nodes of a graph | QRMeM, section 2.1, appendix D |
+//! | [`RelateEntities`] | open relations between them | QRMeM, section 2.1, appendix D |
+//! | [`AskQuestions`] | what a segment leaves open | QRMeM, section 2.1 |
+//! | [`MergeDescriptions`] | one description of several | QRMeM, section 2.1 |
+//! | [`JudgeEvidence`] | whether evidence suffices, and what is missing | QRMeM, section 2.2, appendix D |
+//! | [`ProposeClues`] | clues and surrogate queries | MemoRAG, sections 2.3 and 2.4, tables 1, 2 and 4 |
+//! | [`ListKeyPoints`] | key points for a summary | MemoRAG, section 2.4, table 3 |
+//! | [`RaiseConcerns`] | what a memory lacks, locally or globally | HGMem, section 3.4, figure 6 |
+//! | [`AskSubquery`] | a query for one concern | HGMem, section 3.4, figure 7 |
+//! | [`UpdatePoints`] | updated and inserted memory points | HGMem, section 3.5, figure 4 |
+//! | [`MergePoints`] | merged memory points | HGMem, section 3.5, figure 5 |
+//! | [`ExtractFacts`] | what a user says of themselves | LongMemEval, section 5, figure 11 |
+//! | [`ExtractEvents`] | dated events of a chat | LongMemEval, section 5, figure 12 |
+//! | [`InferTimeRange`] | the time that a question asks about | LongMemEval, section 5, figure 12 |
+//! | [`ReadEvidence`] | notes, then an answer with citations | LongMemEval, section 5, figure 13 |
+//! | [`GradeAnswer`] | whether an answer is right | LongMemEval, appendix A.4, figure 10 |
+//!
+//! # Deviations from the papers
+//!
+//! The prompts are our own words. Things are numbered from 1. Actions have names instead of negative
+//! numbers. Replies are asked for as JSON of a given schema, which a server can enforce; what models
+//! without one write is read too. A text that is too long is cut by the rule of its act, where the papers
+//! cut working memory only.
+
+mod act;
+mod acts;
+mod builder;
+mod cache;
+mod ledger;
+mod material;
+mod prompt;
+mod reader;
+mod reply;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use clew_core::{
+    Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, ReplyFormat, Sampling,
+};
+
+pub use self::act::{Act, Cut};
+pub use self::acts::*;
+pub use self::cache::{RecentReplies, ReplyCache, ReplyKey};
+pub use self::ledger::{Budget, Ledger, Spent};
+pub use self::material::Passage;
+pub use self::prompt::PromptFile;
+use self::prompt::Rendered;
+pub use self::reply::{Found, Reply, Unreadable};
+
+/// Temperatures of the tries: the likeliest reply first, then others (MemWalker, section 3, asks three
+/// times and says nothing of temperature).
+const TEMPERATURES: [f32; 3] = [0.0, 0.5, 0.8];
+
+/// Performs acts by asking a language model.
+#[derive(Clone)]
+pub struct Prompted {
+    generator: Arc<dyn Generator>,
+    cache: Option<(Arc<dyn ReplyCache>, Arc<str>)>,
+    budget: Budget,
+    at_once: usize,
+}
+
+impl fmt::Debug for Prompted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let model = &self.generator.identity().model;
+        f.debug_struct("Prompted").field("model", model).field("budget", &self.budget).finish()
+    }
+}
+
+impl Prompted {
+    /// Asks `generator`, with the default budget, one call at a time, and remembers nothing.
+    pub fn new(generator: Arc<dyn Generator>) -> Self {
+        Self { generator, cache: None, budget: Budget::default(), at_once: 1 }
+    }
+
+    /// Keeps replies in `cache`, apart from those of other tenants.
+    #[must_use]
+    pub fn with_cache(mut self, cache: Arc<dyn ReplyCache>, tenant: &str) -> Self {
+        self.cache = Some((cache, tenant.into()));
+        self
+    }
+
+    /// Spends at most `budget` on a question that is read, and on each task of a graph builder.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// Works on so many tasks of a graph builder's call at once, at least one.
+    #[must_use]
+    pub fn with_tasks_at_once(mut self, tasks: usize) -> Self {
+        self.at_once = tasks.max(1);
+        self
+    }
+
+    /// A ledger with its budget.
+    pub fn ledger(&self) -> Ledger {
+        Ledger::new(self.budget)
+    }
+
+    /// Has the model perform `act`.
+    ///
+    /// A reply that cannot be read is asked for again at a higher temperature, three times in all. A
+    /// reply that is known already costs nothing. Counting the prompt's tokens blocks for about a
+    /// microsecond each.
+    ///
+    /// # Errors
+    /// Those of the generator; [`ErrorKind::InvalidInput`] with the reason `PROMPT_TOO_LONG`;
+    /// [`ErrorKind::Exhausted`] with the reason `BUDGET_SPENT`; [`ErrorKind::Unavailable`] with
+    /// the reason `UNREADABLE_REPLY` and an [`Unreadable`] as its source.
+    pub async fn perform<A: Act>(
+        &self,
+        act: &A,
+        deadline: Instant,
+        ledger: &Ledger,
+    ) -> Result<A::Output, Error> {
+        let mut act = act.clone();
+        let (rendered, tokens) = act::fit(&mut act, self.generator.as_ref())?;
+        let key = self.key(&act, &rendered);
+        if let Some(output) = self.known(&act, key, ledger).await {
+            return Ok(output);
+        }
+        let most_tokens = u64::from(tokens) + u64::from(act.max_tokens());
+        let mut request = GenerationRequest {
+            messages: rendered.into_messages(),
+            max_tokens: act.max_tokens(),
+            format: act.format(),
+            ..GenerationRequest::default()
+        };
+        let mut last = None;
+        for (attempt, temperature) in (0..).zip(TEMPERATURES) {
+            request.sampling = Sampling { temperature, seed: Some(attempt), ..Sampling::default() };
+            let call = ledger.begin(most_tokens)?;
+            let generated = self.generator.generate(&request, deadline, &mut |_| {}).await?;
+            call.end(&generated.usage);
+            match act.parse(reply(&generated)) {
+                Ok(output) => {
+                    let is_kept = temperature == 0.0 && generated.finish == Finish::Stop;
+                    if let (Some(key), Some((cache, _)), true) = (key, &self.cache, is_kept) {
+                        cache.put(key, &generated.text).await;
+                    }
+                    return Ok(output);
+                }
+                Err(unreadable) => {
+                    ledger.count_unreadable();
+                    last = Some(unreadable);
+                }
+            }
+        }
+        let message =
+            format!("the language model's replies to `{}` make no sense", act.prompt().name);
+        let error = Error::new(ErrorKind::Unavailable, "UNREADABLE_REPLY", message);
+        Err(match last {
+            Some(unreadable) => error.with_source(unreadable),
+            None => error,
+        })
+    }
+
+    /// What is known already.
+    async fn known<A: Act>(
+        &self,
+        act: &A,
+        key: Option<ReplyKey>,
+        ledger: &Ledger,
+    ) -> Option<A::Output> {
+        let (cache, _) = self.cache.as_ref()?;
+        let text = cache.get(&key?).await?;
+        // A reply that a newer parser refuses is asked for again.
+        let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
+        ledger.count_cache_hit();
+        Some(output)
+    }
+
+    fn key<A: Act>(&self, act: &A, rendered: &Rendered) -> Option<ReplyKey> {
+        let (_, tenant) = self.cache.as_ref()?;
+        let format = match act.format() {
+            ReplyFormat::Text => String::new(),
+            ReplyFormat::Choice(choices) => choices.join("\n"),
+            ReplyFormat::JsonSchema(schema) => schema,
+        };
+        Some(ReplyKey::of(&[
+            tenant,
+            &self.generator.identity().model,
+            act.prompt().name,
+            &rendered.version.to_string(),
+            &rendered.system,
+            &rendered.user,
+            &format,
+            &act.max_tokens().to_string(),
+        ]))
+    }
+}
+
+fn reply(generated: &Generated) -> Reply<'_> {
+    Reply { text: &generated.text, is_whole: generated.finish == Finish::Stop }
+}

@@ -1,0 +1,46 @@
+//! The acts, by the mechanism that needs them.
+
+mod chat;
+mod clues;
+mod evidence;
+mod grade;
+mod graph;
+mod hypergraph;
+mod tree;
+
+pub use self::chat::{DatedEvent, ExtractEvents, ExtractFacts, InferTimeRange};
+pub use self::clues::{Clues, ListKeyPoints, ProposeClues};
+pub use self::evidence::{CitedQuote, JudgeEvidence, Note, NotedAnswer, ReadEvidence, Sufficiency};
+pub use self::grade::{GradeAnswer, GradingRule};
+pub use self::graph::{
+    AskQuestions, MergeDescriptions, NameEntities, NamedEntity, RelateEntities, RelatedEntities,
+};
+pub use self::hypergraph::{
+    AskSubquery, Concerns, MemoryPoint, MergePoints, MergedPoint, NewPoint, PointChanges,
+    RaiseConcerns, UpdatePoints, UpdatedPoint,
+};
+pub use self::tree::{ChooseChild, LeafReading, LeafStep, ReadLeaf, Summarise, Triage, TriageStep};
+
+/// The prompt's file of that name.
+macro_rules! prompt_file {
+    ($name:literal) => {
+        $crate::prompted::PromptFile {
+            name: $name,
+            content: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/", $name, ".md")),
+        }
+    };
+}
+use prompt_file;
+
+/// Tokens of a reply that reasons and decides.
+const DECISION_TOKENS: u32 = 512;
+/// Tokens of a reply that lists or answers. LongMemEval (appendix D) reads with 800.
+const LIST_TOKENS: u32 = 1024;
+/// Most items of a reply's list where the caller sets no bound.
+const MAX_ITEMS: usize = 64;
+
+/// The first `most` of what a reply lists; a model that says more was told not to.
+fn first<T>(mut items: Vec<T>, most: usize) -> Vec<T> {
+    items.truncate(most);
+    items
+}

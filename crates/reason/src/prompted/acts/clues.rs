@@ -1,0 +1,121 @@
+//! Clues that steer retrieval (MemoRAG, sections 2.3 and 2.4).
+//!
+//! In the paper a long-range model proposes them out of its compressed memory of the corpus. Any model can
+//! propose them out of a text that stands for it, such as the summaries on top of a tree.
+
+use clew_core::ReplyFormat;
+
+use super::super::material::or_none;
+use super::super::schema::{self, TEXT, list, object};
+use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::{LIST_TOKENS, first, prompt_file};
+
+/// Proposes what to search for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProposeClues {
+    /// The question.
+    pub question: String,
+    /// What is known of the corpus at large; may be empty.
+    pub memory: String,
+    /// Most queries, and most clues; at least 1.
+    pub most: usize,
+}
+
+/// What to search for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clues {
+    /// Questions that say more exactly what is asked.
+    pub queries: Vec<String>,
+    /// What the answer may be made of, in words that the corpus may use. They need not be true.
+    pub clues: Vec<String>,
+}
+
+impl Act for ProposeClues {
+    type Output = Clues;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("propose_clues")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("memory", or_none(self.memory.clone())),
+            ("most", self.most.to_string()),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(vec![&mut self.memory])]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let texts = list(TEXT, self.most);
+        schema::reply(object(&[("queries", &texts), ("clues", &texts)]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        LIST_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Clues, Unreadable> {
+        let record = reply.record("`queries` and `clues`", &["queries", "clues"])?;
+        // Lists without names cannot be told apart, but within a labelled part lines are a list.
+        let texts = |key| -> Result<Vec<String>, Unreadable> {
+            match record.texts(key)?.as_slice() {
+                [lines] if lines.contains('\n') => {
+                    Reply { text: lines, is_whole: true }.texts("a list of texts", key)
+                }
+                texts => Ok(texts.to_vec()),
+            }
+        };
+        let (queries, clues) = (texts("queries")?, texts("clues")?);
+        if queries.is_empty() && clues.is_empty() {
+            return Err(record.refused(Found::Missing("clues")));
+        }
+        Ok(Clues { queries: first(queries, self.most), clues: first(clues, self.most) })
+    }
+}
+
+/// Lists what a task without a question, such as a summary, has to cover.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListKeyPoints {
+    /// The task.
+    pub task: String,
+    /// What is known of the corpus at large.
+    pub memory: String,
+    /// Most points, at least 1.
+    pub most: usize,
+}
+
+impl Act for ListKeyPoints {
+    type Output = Vec<String>;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("list_key_points")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("task", self.task.clone()),
+            ("memory", or_none(self.memory.clone())),
+            ("most", self.most.to_string()),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(vec![&mut self.memory])]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        schema::reply(object(&[("points", &list(TEXT, self.most))]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        LIST_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+        Ok(first(reply.texts("a list of key points", "points")?, self.most))
+    }
+}

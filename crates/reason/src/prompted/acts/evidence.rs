@@ -1,0 +1,173 @@
+//! Judging evidence, and answering from it.
+
+use clew_core::{ReplyFormat, Timestamp};
+
+use super::super::material::{day, or_none, passages};
+use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
+use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
+
+/// Judges whether passages suffice to answer a question (QRMeM, section 2.2, appendix D).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JudgeEvidence {
+    /// The question.
+    pub question: String,
+    /// The passages, best first.
+    pub passages: Vec<Passage>,
+}
+
+/// Whether evidence suffices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sufficiency {
+    /// Why.
+    pub reasoning: String,
+    /// Whether the question can be answered.
+    pub suffices: bool,
+    /// What is missing, if it cannot; may be empty if the model does not tell.
+    pub missing: String,
+}
+
+impl Act for JudgeEvidence {
+    type Output = Sufficiency;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("judge_evidence")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![("question", self.question.clone()), ("passages", passages(&self.passages))]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Passages(&mut self.passages)]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        schema::reply(object(&[("reasoning", TEXT), ("suffices", FLAG), ("missing", TEXT)]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        DECISION_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Sufficiency, Unreadable> {
+        let expected = "whether the evidence `suffices`";
+        let record = reply.record(expected, &["reasoning", "suffices", "missing"])?;
+        let suffices = record.flag("suffices")?;
+        let missing = record.optional_text("missing")?.filter(|_| !suffices).unwrap_or_default();
+        let reasoning = record.optional_text("reasoning")?.unwrap_or_default();
+        Ok(Sufficiency { reasoning, suffices, missing })
+    }
+}
+
+/// Reads passages one by one, notes what bears on the question, and answers from the notes with citations
+/// (LongMemEval, section 5, figure 13: a variation of chain-of-note).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadEvidence {
+    /// The question.
+    pub question: String,
+    /// When it is asked, if that is known.
+    pub asked_at: Option<Timestamp>,
+    /// The passages, best first.
+    pub passages: Vec<Passage>,
+}
+
+/// An answer with what it rests on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotedAnswer {
+    /// What was noted, in the order of reading.
+    pub notes: Vec<Note>,
+    /// The answer; `None` if the passages do not give one.
+    pub answer: Option<String>,
+    /// Where it comes from: at least one for an answer, none without.
+    pub citations: Vec<CitedQuote>,
+}
+
+/// What a passage says of the question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Index of the passage.
+    pub passage: usize,
+    /// What it says.
+    pub text: String,
+}
+
+/// Words of a passage as a model quotes them: whether they stand there is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CitedQuote {
+    /// Index of the passage.
+    pub passage: usize,
+    /// The words; empty for the whole passage.
+    pub quote: String,
+}
+
+impl Act for ReadEvidence {
+    type Output = NotedAnswer;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("read_evidence")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("asked_at", or_none(self.asked_at.map(day).unwrap_or_default())),
+            ("passages", passages(&self.passages)),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Passages(&mut self.passages)]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let note = object(&[("passage", NUMBER), ("note", TEXT)]);
+        let citation = object(&[("passage", NUMBER), ("quote", TEXT)]);
+        schema::reply(object(&[
+            ("notes", &list(&note, MAX_ITEMS)),
+            ("suffices", FLAG),
+            ("answer", TEXT),
+            ("citations", &list(&citation, MAX_ITEMS)),
+        ]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        2 * LIST_TOKENS
+    }
+
+    /// An answer without a citation, and a citation of what was not shown, are refused. What is said beside
+    /// "does not suffice" is no answer.
+    fn parse(&self, reply: Reply<'_>) -> Result<NotedAnswer, Unreadable> {
+        let expected = "`notes`, whether they suffice, an `answer` and its `citations`";
+        let keys = ["notes", "suffices", "answer", "citations"];
+        let record = reply.record(expected, &keys)?;
+        let shown = self.passages.len();
+        let mut notes = Vec::new();
+        // In lines notes are one text, in which passages are not told apart.
+        if record.has("notes") && record.text("notes").is_err() {
+            for note in first(record.records("notes")?, MAX_ITEMS) {
+                let passage = note.index("passage", shown)?;
+                notes.extend(note.optional_text("note")?.map(|text| Note { passage, text }));
+            }
+        }
+        if !record.flag("suffices")? {
+            return Ok(NotedAnswer { notes, ..NotedAnswer::default() });
+        }
+        let answer = record.text("answer")?;
+        let mut citations = Vec::new();
+        if record.text("citations").is_ok() || record.indices("citations", shown).is_ok() {
+            let whole = |passage| CitedQuote { passage, quote: String::new() };
+            citations.extend(record.indices("citations", shown)?.into_iter().map(whole));
+        } else {
+            for citation in first(record.records("citations")?, MAX_ITEMS) {
+                let passage = citation.index("passage", shown)?;
+                let quote = citation.optional_text("quote")?.unwrap_or_default();
+                citations.push(CitedQuote { passage, quote });
+            }
+        }
+        if citations.is_empty() {
+            return Err(record.refused(Found::Missing("citations")));
+        }
+        Ok(NotedAnswer { notes, answer: Some(answer), citations })
+    }
+}

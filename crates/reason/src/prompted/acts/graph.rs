@@ -1,0 +1,259 @@
+//! Building a graph of entities and open relations (QRMeM, section 2.1, appendix D).
+
+use clew_core::{EntityKind, ReplyFormat};
+
+use super::super::material::{numbered, or_none};
+use super::super::schema::{self, NUMBER, TEXT, list, object};
+use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::{LIST_TOKENS, MAX_ITEMS, first, prompt_file};
+
+/// Names the entities of a passage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NameEntities {
+    /// The passage.
+    pub text: String,
+    /// What the whole document is about; may be empty.
+    pub background: String,
+    /// The question in view of which it is read; may be empty.
+    pub question: String,
+    /// Who says "I" in the passage; may be empty.
+    pub speaker: String,
+}
+
+/// An entity as a model names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedEntity {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: EntityKind,
+}
+
+impl Act for NameEntities {
+    type Output = Vec<NamedEntity>;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("name_entities")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("text", self.text.clone()),
+            ("background", or_none(self.background.clone())),
+            ("question", or_none(self.question.clone())),
+            ("speaker", or_none(self.speaker.clone())),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(vec![&mut self.background]), Cut::Longest(vec![&mut self.text])]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let kind = r#"{"enum":["person","organisation","place","time","other"]}"#;
+        let entity = object(&[("name", TEXT), ("kind", kind)]);
+        schema::reply(object(&[("entities", &list(&entity, MAX_ITEMS))]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        LIST_TOKENS
+    }
+
+    /// A kind that is none of ours counts as other.
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<NamedEntity>, Unreadable> {
+        let records = reply.records("a list of entities", "entities", &["name", "kind"])?;
+        let mut entities: Vec<NamedEntity> = Vec::new();
+        for record in records {
+            let name = record.text("name")?;
+            let kind = kind(&record.optional_text("kind")?.unwrap_or_default());
+            if !entities.iter().any(|entity| entity.name == name) {
+                entities.push(NamedEntity { name, kind });
+            }
+        }
+        Ok(first(entities, MAX_ITEMS))
+    }
+}
+
+fn kind(word: &str) -> EntityKind {
+    match word.trim().to_lowercase().as_str() {
+        "person" | "character" => EntityKind::Person,
+        "organisation" | "organization" => EntityKind::Organisation,
+        "place" | "location" => EntityKind::Place,
+        "time" | "date" => EntityKind::Time,
+        _ => EntityKind::Other,
+    }
+}
+
+/// Describes how entities of a passage are related.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RelateEntities {
+    /// The passage.
+    pub text: String,
+    /// The entities' names.
+    pub entities: Vec<String>,
+    /// What the whole document is about; may be empty.
+    pub background: String,
+    /// The question in view of which it is read; may be empty.
+    pub question: String,
+}
+
+/// A relation as a model describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelatedEntities {
+    /// Index of the entity that it starts from.
+    pub head: usize,
+    /// The relation in words.
+    pub text: String,
+    /// Index of the entity that it leads to.
+    pub tail: usize,
+    /// The words that state it, as the model quotes them; may be empty.
+    pub quote: String,
+}
+
+impl Act for RelateEntities {
+    type Output = Vec<RelatedEntities>;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("relate_entities")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("text", self.text.clone()),
+            ("entities", numbered(self.entities.iter().map(String::as_str))),
+            ("background", or_none(self.background.clone())),
+            ("question", or_none(self.question.clone())),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(vec![&mut self.background]), Cut::Longest(vec![&mut self.text])]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let relation =
+            object(&[("head", NUMBER), ("relation", TEXT), ("tail", NUMBER), ("quote", TEXT)]);
+        schema::reply(object(&[("relations", &list(&relation, MAX_ITEMS))]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        2 * LIST_TOKENS
+    }
+
+    /// An entity may be told by its number or its name. What relates an entity to itself is left out.
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<RelatedEntities>, Unreadable> {
+        let keys = ["head", "relation", "tail"];
+        let records = reply.records("a list of relations", "relations", &keys)?;
+        let mut relations = Vec::new();
+        for record in records {
+            let entity = |key| {
+                let name = record.text(key)?;
+                let named = self.entities.iter().position(|entity| *entity == name);
+                named.map_or_else(|| record.index(key, self.entities.len()), Ok)
+            };
+            let (head, tail) = (entity("head")?, entity("tail")?);
+            let text = record.text("relation")?;
+            let quote = record.optional_text("quote")?.unwrap_or_default();
+            if head != tail {
+                relations.push(RelatedEntities { head, text, tail, quote });
+            }
+        }
+        Ok(first(relations, MAX_ITEMS))
+    }
+}
+
+/// Asks what a segment raises and its graph does not tell yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskQuestions {
+    /// The segment.
+    pub text: String,
+    /// What the whole document is about; may be empty.
+    pub background: String,
+    /// The relations known so far, in words.
+    pub known: Vec<String>,
+    /// Most questions, at least 1.
+    pub most: usize,
+}
+
+impl Act for AskQuestions {
+    type Output = Vec<String>;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("ask_questions")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("text", self.text.clone()),
+            ("background", or_none(self.background.clone())),
+            ("known", numbered(self.known.iter().map(String::as_str))),
+            ("most", self.most.to_string()),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![
+            Cut::Longest(vec![&mut self.background]),
+            Cut::Oldest(&mut self.known),
+            Cut::Longest(vec![&mut self.text]),
+        ]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        schema::reply(object(&[("questions", &list(TEXT, self.most))]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        LIST_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<String>, Unreadable> {
+        Ok(first(reply.texts("a list of questions", "questions")?, self.most))
+    }
+}
+
+/// Makes one description of several of the same thing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergeDescriptions {
+    /// What is described: an entity's name, or two and how they are related.
+    pub subject: String,
+    /// What is said of it. At least one.
+    pub descriptions: Vec<String>,
+    /// The question in view of which they are merged; may be empty.
+    pub question: String,
+}
+
+impl Act for MergeDescriptions {
+    type Output = String;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("merge_descriptions")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("subject", self.subject.clone()),
+            ("descriptions", numbered(self.descriptions.iter().map(String::as_str))),
+            ("question", or_none(self.question.clone())),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(self.descriptions.iter_mut().collect())]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        ReplyFormat::Text
+    }
+
+    fn max_tokens(&self) -> u32 {
+        LIST_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+        let text = reply.prose("a description", "description")?;
+        // Nothing is no description of something described.
+        let refused = Unreadable { expected: "a description", found: Found::Nothing };
+        if super::super::reply::is_nothing(&text) { Err(refused) } else { Ok(text) }
+    }
+}

@@ -1,0 +1,326 @@
+//! A working memory of points, each about some entities (HGMem, sections 3.4 and 3.5, figures 4 to 7).
+
+use clew_core::ReplyFormat;
+
+use super::super::material::{numbered, passages};
+use super::super::reply::is_nothing;
+use super::super::schema::{self, NUMBER, TEXT, list, object};
+use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
+use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
+
+/// A point of the memory: a hyperedge over entities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryPoint {
+    /// The entities that it is about.
+    pub entities: Vec<String>,
+    /// What it says of them.
+    pub text: String,
+}
+
+fn shown(points: &[MemoryPoint]) -> String {
+    let lines: Vec<String> = points
+        .iter()
+        .map(|point| format!("{}: {}", point.entities.join("; "), point.text))
+        .collect();
+    numbered(lines.iter().map(String::as_str))
+}
+
+/// Every point stays, since others are told by their numbers.
+fn texts_of(points: &mut [MemoryPoint]) -> Cut<'_> {
+    Cut::Longest(points.iter_mut().map(|point| &mut point.text).collect())
+}
+
+/// Judges whether the memory resolves the question, and says what it lacks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RaiseConcerns {
+    /// The question.
+    pub question: String,
+    /// The memory.
+    pub points: Vec<MemoryPoint>,
+    /// Most concerns, at least 1.
+    pub most: usize,
+}
+
+/// What a memory lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Concerns {
+    /// Nothing: it resolves the question.
+    Resolved,
+    /// More about points: their indices, and what about each. Local investigation.
+    Local(Vec<(usize, String)>),
+    /// What no point is about. Global exploration.
+    Global(Vec<String>),
+}
+
+impl Act for RaiseConcerns {
+    type Output = Concerns;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("raise_concerns")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("points", shown(&self.points)),
+            ("most", self.most.to_string()),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![texts_of(&mut self.points)]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let judgement = r#"{"enum":["resolved","local","global"]}"#;
+        let concern = object(&[("point", NUMBER), ("concern", TEXT)]);
+        let concerns = list(&concern, self.most);
+        schema::reply(object(&[("judgement", judgement), ("concerns", &concerns)]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        DECISION_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Concerns, Unreadable> {
+        let expected = "a `judgement` and its `concerns`";
+        let record = reply.record(expected, &["judgement", "concerns"])?;
+        let judgement = record.text("judgement")?.to_lowercase();
+        if judgement == "resolved" {
+            return Ok(Concerns::Resolved);
+        }
+        let raised = first(record.records("concerns")?, self.most);
+        if raised.is_empty() {
+            return Err(record.refused(Found::Missing("concerns")));
+        }
+        match judgement.as_str() {
+            "local" => {
+                let local = raised.iter().map(|concern| {
+                    Ok((concern.index("point", self.points.len())?, concern.text("concern")?))
+                });
+                Ok(Concerns::Local(local.collect::<Result<_, _>>()?))
+            }
+            "global" => {
+                let global = raised.iter().map(|concern| concern.text("concern"));
+                Ok(Concerns::Global(global.collect::<Result<_, _>>()?))
+            }
+            _ => Err(record.refused(Found::Wrong("judgement"))),
+        }
+    }
+}
+
+/// Turns a concern into a query.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AskSubquery {
+    /// The question.
+    pub question: String,
+    /// The memory.
+    pub points: Vec<MemoryPoint>,
+    /// The concern.
+    pub concern: String,
+    /// Queries that were asked before, oldest first.
+    pub asked: Vec<String>,
+}
+
+impl Act for AskSubquery {
+    type Output = String;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("ask_subquery")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("points", shown(&self.points)),
+            ("concern", self.concern.clone()),
+            ("asked", numbered(self.asked.iter().map(String::as_str))),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Oldest(&mut self.asked), texts_of(&mut self.points)]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        schema::reply(object(&[("query", TEXT)]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        DECISION_TOKENS
+    }
+
+    /// A single line without a label is the query itself.
+    fn parse(&self, reply: Reply<'_>) -> Result<String, Unreadable> {
+        let expected = "a query";
+        let query = reply.prose(expected, "query")?;
+        let found = match query.lines().count() {
+            1 if !reply.is_whole => Found::CutOff,
+            1 if is_nothing(&query) => Found::Nothing,
+            1 => return Ok(query),
+            _ => Found::Prose,
+        };
+        Err(Unreadable { expected, found })
+    }
+}
+
+/// Takes what was found into the memory: updates points and inserts new ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpdatePoints {
+    /// The question.
+    pub question: String,
+    /// The memory.
+    pub points: Vec<MemoryPoint>,
+    /// The queries that were asked, oldest first.
+    pub asked: Vec<String>,
+    /// What is known of entities that were found and of their relations, best first.
+    pub known: Vec<Passage>,
+    /// The passages that were found, best first.
+    pub found: Vec<Passage>,
+}
+
+/// How a memory changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PointChanges {
+    /// Points that say something else now; each at most once.
+    pub updated: Vec<UpdatedPoint>,
+    /// Points to insert.
+    pub inserted: Vec<NewPoint>,
+}
+
+/// A point that says something else. Its entities stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdatedPoint {
+    /// Its index.
+    pub point: usize,
+    /// What it says now.
+    pub text: String,
+}
+
+/// A point to insert.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPoint {
+    /// What it is about; not empty.
+    pub entities: Vec<String>,
+    /// What it says.
+    pub text: String,
+}
+
+impl Act for UpdatePoints {
+    type Output = PointChanges;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("update_points")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("points", shown(&self.points)),
+            ("asked", numbered(self.asked.iter().map(String::as_str))),
+            ("known", passages(&self.known)),
+            ("found", passages(&self.found)),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![
+            Cut::Oldest(&mut self.asked),
+            Cut::Passages(&mut self.known),
+            Cut::Passages(&mut self.found),
+            texts_of(&mut self.points),
+        ]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let updated = object(&[("point", NUMBER), ("text", TEXT)]);
+        let inserted = object(&[("entities", &list(TEXT, MAX_ITEMS)), ("text", TEXT)]);
+        let (updated, inserted) = (list(&updated, MAX_ITEMS), list(&inserted, MAX_ITEMS));
+        schema::reply(object(&[("updated", &updated), ("inserted", &inserted)]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        2 * LIST_TOKENS
+    }
+
+    /// Two updates of one point are refused: which is meant last cannot be told.
+    fn parse(&self, reply: Reply<'_>) -> Result<PointChanges, Unreadable> {
+        let expected = "`updated` and `inserted` memory points";
+        let record = reply.record(expected, &["updated", "inserted"])?;
+        let mut updated: Vec<UpdatedPoint> = Vec::new();
+        for update in record.records("updated")? {
+            let point = update.index("point", self.points.len())?;
+            if updated.iter().any(|other| other.point == point) {
+                return Err(record.refused(Found::Several));
+            }
+            updated.push(UpdatedPoint { point, text: update.text("text")? });
+        }
+        let mut inserted = Vec::new();
+        for point in record.records("inserted")? {
+            let entities = point.texts("entities")?;
+            if entities.is_empty() {
+                return Err(record.refused(Found::Missing("entities")));
+            }
+            inserted.push(NewPoint { entities, text: point.text("text")? });
+        }
+        Ok(PointChanges { updated, inserted: first(inserted, MAX_ITEMS) })
+    }
+}
+
+/// Merges points that belong together into points of higher order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergePoints {
+    /// The question.
+    pub question: String,
+    /// The memory.
+    pub points: Vec<MemoryPoint>,
+}
+
+/// A point made of others; it is about all their entities (HGMem, equation 8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedPoint {
+    /// Indices of the points that it is made of: two or more, ascending.
+    pub points: Vec<usize>,
+    /// What it says.
+    pub text: String,
+}
+
+impl Act for MergePoints {
+    type Output = Vec<MergedPoint>;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("merge_points")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![("question", self.question.clone()), ("points", shown(&self.points))]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![texts_of(&mut self.points)]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        let merged = object(&[("points", &list(NUMBER, MAX_ITEMS)), ("text", TEXT)]);
+        schema::reply(object(&[("merged", &list(&merged, MAX_ITEMS))]))
+    }
+
+    fn max_tokens(&self) -> u32 {
+        2 * LIST_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<Vec<MergedPoint>, Unreadable> {
+        let records = reply.records("a list of merged points", "merged", &["points", "text"])?;
+        let mut merged = Vec::new();
+        for record in first(records, MAX_ITEMS) {
+            let mut points = record.indices("points", self.points.len())?;
+            points.sort_unstable();
+            points.dedup();
+            if points.len() < 2 {
+                return Err(record.refused(Found::Wrong("points")));
+            }
+            merged.push(MergedPoint { points, text: record.text("text")? });
+        }
+        Ok(merged)
+    }
+}

@@ -1,0 +1,182 @@
+//! The graph builder's seam.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{
+    Entity, EntityKind, Error, Extraction, ExtractionTask, GraphBuilder, Limits, Relation, Span,
+    Summary, SummaryTask,
+};
+use futures::future::try_join_all;
+
+use super::reader::find_quote;
+use super::{NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities, Summarise};
+
+/// Most key phrases of a passage. They are read out of its words, without the model.
+const MAX_KEY_PHRASES: usize = 10;
+
+#[async_trait]
+impl GraphBuilder for Prompted {
+    /// Performs [`Summarise`] for each task; texts of nothing but white space are not asked about.
+    ///
+    /// # Errors
+    /// As [`Prompted::perform`]; [`clew_core::ErrorKind::InvalidInput`] for a task beyond the limits.
+    async fn summarise(
+        &self,
+        tasks: Vec<SummaryTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Summary>, Error> {
+        let limits = Limits::default();
+        tasks.iter().try_for_each(|task| task.check(&limits))?;
+        let mut summaries = Vec::with_capacity(tasks.len());
+        for some in tasks.chunks(self.at_once) {
+            let asked = some.iter().map(|task| self.summary(task, deadline));
+            summaries.extend(try_join_all(asked).await?);
+        }
+        Ok(summaries)
+    }
+
+    /// Performs [`NameEntities`] and, if there are two, [`RelateEntities`] for each task.
+    ///
+    /// What the passage does not name is left out, but for the speaker: a graph's nodes lead to where they
+    /// are named. A relation's evidence is the sentence or sentences of the words that the model quotes, or
+    /// the whole passage if they do not stand in it.
+    ///
+    /// # Errors
+    /// As [`Self::summarise`].
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        deadline: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        let limits = Limits::default();
+        tasks.iter().try_for_each(|task| task.check(&limits))?;
+        let mut extractions = Vec::with_capacity(tasks.len());
+        for some in tasks.chunks(self.at_once) {
+            let asked = some.iter().map(|task| self.extraction(task, deadline));
+            extractions.extend(try_join_all(asked).await?);
+        }
+        Ok(extractions)
+    }
+}
+
+impl Prompted {
+    async fn summary(&self, task: &SummaryTask, deadline: Instant) -> Result<Summary, Error> {
+        let is_blank = |part: &String| part.trim().is_empty();
+        if task.parts.iter().all(is_blank) {
+            return Ok(Summary::default());
+        }
+        let texts = task.parts.iter().filter(|part| !is_blank(part)).cloned().collect();
+        let act = Summarise { level: task.level, texts, max_bytes: task.max_bytes };
+        let ledger = self.ledger();
+        let text = self.perform(&act, deadline, &ledger).await?;
+        Ok(Summary { text, quotes: Vec::new(), cost: ledger.cost() })
+    }
+
+    async fn extraction(
+        &self,
+        task: &ExtractionTask,
+        deadline: Instant,
+    ) -> Result<Extraction, Error> {
+        if task.text.trim().is_empty() {
+            return Ok(Extraction::default());
+        }
+        let ledger = self.ledger();
+        let act = NameEntities {
+            text: task.text.clone(),
+            background: task.background.clone(),
+            question: task.question.clone(),
+            speaker: task.speaker.clone(),
+        };
+        let named = self.perform(&act, deadline, &ledger).await?;
+        let entities = placed(named, task);
+        let mut relations = Vec::new();
+        if entities.len() > 1 {
+            let act = RelateEntities {
+                text: task.text.clone(),
+                entities: entities.iter().map(|entity| entity.name.clone()).collect(),
+                background: task.background.clone(),
+                question: task.question.clone(),
+            };
+            let found = self.perform(&act, deadline, &ledger).await?;
+            relations = found.into_iter().map(|found| relation(found, &task.text)).collect();
+            relations.sort_by_key(|relation: &Relation| relation.evidence);
+        }
+        let phrases = clew_text::key_phrases(&task.text, MAX_KEY_PHRASES);
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let key_phrases = phrases.into_iter().map(one_line).collect();
+        Ok(Extraction { entities, relations, key_phrases, cost: ledger.cost() })
+    }
+}
+
+/// The entities that the passage names, in the order in which it does, then the speaker if it does not.
+fn placed(named: Vec<NamedEntity>, task: &ExtractionTask) -> Vec<Entity> {
+    let mut entities: Vec<Entity> = Vec::new();
+    for NamedEntity { name, kind } in named {
+        let mentions = mentions(&task.text, &name);
+        let is_speaker = name == task.speaker;
+        if !mentions.is_empty() || is_speaker {
+            let kind = if is_speaker { EntityKind::Person } else { kind };
+            entities.push(Entity { name, kind, mentions });
+        }
+    }
+    entities.sort_by_key(|entity| entity.mentions.first().map_or(usize::MAX, |span| span.start));
+    entities
+}
+
+/// Where `text` has `name` as a word, or words, of its own, as written.
+fn mentions(text: &str, name: &str) -> Vec<Span> {
+    if name.is_empty() {
+        return Vec::new();
+    }
+    let spans = text.match_indices(name).map(|(start, _)| Span::new(start, start + name.len()));
+    let is_apart = |span: &Span| {
+        let before = text[..span.start].chars().next_back();
+        let after = text[span.end..].chars().next();
+        !goes_on(before, name.chars().next()) && !goes_on(name.chars().next_back(), after)
+    };
+    spans.filter(is_apart).collect()
+}
+
+/// Whether two neighbours are of one word.
+fn goes_on(left: Option<char>, right: Option<char>) -> bool {
+    left.is_some_and(is_spaced) && right.is_some_and(is_spaced)
+}
+
+/// Whether a character is a letter or digit of a script that puts blanks between words: all but those of
+/// East Asia, whose blocks begin at U+2E80.
+fn is_spaced(c: char) -> bool {
+    c.is_alphanumeric() && c < '\u{2e80}'
+}
+
+fn relation(found: RelatedEntities, text: &str) -> Relation {
+    let quote = find_quote(text, &found.quote);
+    let evidence = quote.map_or_else(|| Span::new(0, text.len()), |quote| around(text, quote));
+    let evidence = clew_text::trimmed(text, evidence);
+    Relation { head: found.head, text: found.text, tail: found.tail, evidence }
+}
+
+/// The sentences that `span` touches.
+fn around(text: &str, span: Span) -> Span {
+    let touched = clew_text::sentences(text)
+        .into_iter()
+        .filter(|sentence| sentence.start < span.end && span.start < sentence.end);
+    touched.fold(span, |all, sentence| {
+        Span::new(all.start.min(sentence.start), all.end.max(sentence.end))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mentions_are_words_of_their_own() {
+        let found = |text, name| mentions(text, name).len();
+        assert_eq!(found("Ann met Anna and Ann.", "Ann"), 2);
+        assert_eq!(found("京都大学で", "京都"), 1);
+        assert_eq!(found("C++ and C", "C++"), 1);
+        assert_eq!(found("abc", ""), 0);
+        assert_eq!(found("éé", "é"), 0);
+    }
+}

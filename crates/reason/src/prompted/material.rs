@@ -1,0 +1,132 @@
+//! How texts stand in a prompt: numbered from 1, dated, and told from instructions.
+
+use clew_core::{Error, Timestamp};
+
+/// A passage as a model is shown it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// The title of its document; may be empty.
+    pub title: String,
+    /// When what it tells of happened.
+    pub time: Option<Timestamp>,
+    /// The passage.
+    pub text: String,
+}
+
+impl Passage {
+    pub(crate) fn bytes(&self) -> usize {
+        self.title.len() + self.text.len() + 1
+    }
+}
+
+/// What a list without items reads.
+const NONE: &str = "(none)";
+
+/// Each text with its number; `[1]` is the first.
+pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let lines: Vec<String> = texts
+        .into_iter()
+        .enumerate()
+        .map(|(index, text)| format!("[{}] {text}", index + 1))
+        .collect();
+    or_none(lines.join("\n\n"))
+}
+
+/// Each passage with its number, title and day.
+pub(crate) fn passages(passages: &[Passage]) -> String {
+    let mut text = String::new();
+    for (index, passage) in passages.iter().enumerate() {
+        let gap = if index == 0 { "" } else { "\n\n" };
+        text.push_str(&format!("{gap}[{}]", index + 1));
+        if !passage.title.is_empty() {
+            text.push(' ');
+            text.push_str(&passage.title);
+        }
+        if let Some(time) = passage.time {
+            text.push_str(&format!(" ({})", day(time)));
+        }
+        text.push('\n');
+        text.push_str(&passage.text);
+    }
+    or_none(text)
+}
+
+/// A text, or the word for there being none.
+pub(crate) fn or_none(text: String) -> String {
+    if text.trim().is_empty() { NONE.to_owned() } else { text }
+}
+
+const WEEKDAYS: [&str; 7] =
+    ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
+const DAY_MICROS: i64 = 86_400_000_000;
+
+/// The day of a time with its name, for models count days of the week badly: `Monday, 2024-05-20`.
+pub(crate) fn day(time: Timestamp) -> String {
+    let since_thursday = time.as_micros().div_euclid(DAY_MICROS).rem_euclid(7);
+    let weekday = usize::try_from(since_thursday).map_or("", |index| WEEKDAYS[index]);
+    let written = time.to_string();
+    let date = written.split('T').next().unwrap_or_default();
+    format!("{weekday}, {date}")
+}
+
+/// The first instant of the period that `text` names and the first after it: `2024-05-20`, `2024/05/20`,
+/// `2024-05` or `2024`, or a point in time of RFC 3339, which is taken for its day (UTC).
+///
+/// # Errors
+/// If it is none of these.
+pub(crate) fn period(text: &str) -> Result<(Timestamp, Timestamp), Error> {
+    let written = text.trim().replace('/', "-");
+    let date = written.split(['T', ' ']).next().unwrap_or_default();
+    let parts: Vec<&str> = date.split('-').collect();
+    let number = |part: &str| {
+        let is_number = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse::<u32>().ok().filter(|_| is_number)
+    };
+    let expected = || Error::invalid("date", "expected YYYY, YYYY-MM or YYYY-MM-DD");
+    let numbers: Option<Vec<u32>> = parts.iter().map(|part| number(part)).collect();
+    let first = |year: u32, month: u32, day: u32| {
+        format!("{year:04}-{month:02}-{day:02}").parse::<Timestamp>()
+    };
+    match numbers.as_deref() {
+        Some(&[year]) if parts[0].len() == 4 => Ok((first(year, 1, 1)?, first(year + 1, 1, 1)?)),
+        Some(&[year, month]) if parts[0].len() == 4 => {
+            let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+            Ok((first(year, month, 1)?, first(next.0, next.1, 1)?))
+        }
+        Some(&[year, month, day]) if parts[0].len() == 4 => {
+            let from = first(year, month, day)?;
+            Ok((from, Timestamp::from_micros(from.as_micros() + DAY_MICROS)))
+        }
+        _ => Err(expected()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passages_are_numbered_titled_and_dated() {
+        let time = Some("2024-05-20".parse().unwrap());
+        let first = Passage { title: "Crete".to_owned(), time, text: "A maze.".to_owned() };
+        let second = Passage { text: "A clew.".to_owned(), ..Passage::default() };
+        let shown = passages(&[first, second]);
+        assert_eq!(shown, "[1] Crete (Monday, 2024-05-20)\nA maze.\n\n[2]\nA clew.");
+        assert_eq!(passages(&[]), "(none)");
+        assert_eq!(numbered(["a", "b"]), "[1] a\n\n[2] b");
+        assert_eq!(day(Timestamp::from_micros(-1)), "Wednesday, 1969-12-31");
+    }
+
+    #[test]
+    fn periods_end_where_the_next_begins() {
+        let written = |text| period(text).map(|(from, until)| format!("{from} {until}")).ok();
+        let whole = |from: &str, until: &str| Some(format!("{from}T00:00:00Z {until}T00:00:00Z"));
+        assert_eq!(written("2024/02/28"), whole("2024-02-28", "2024-02-29"));
+        assert_eq!(written(" 2024-12 "), whole("2024-12-01", "2025-01-01"));
+        assert_eq!(written("2024"), whole("2024-01-01", "2025-01-01"));
+        assert_eq!(written("2024-05-20T10:00:00Z"), whole("2024-05-20", "2024-05-21"));
+        for text in ["", "soon", "24", "2024-13-01", "2024-00", "9999", "2024-1-1-1", "99999-1-1"] {
+            assert_eq!(written(text), None, "{text}");
+        }
+    }
+}

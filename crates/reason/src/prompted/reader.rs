@@ -1,0 +1,163 @@
+//! The reasoner's seam: notes, an answer, and citations that stand in the documents.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
+
+use super::{CitedQuote, NotedAnswer, Passage, Prompted, ReadEvidence};
+use crate::extractive::check_spans;
+
+/// Least confidence at which a question counts as answered.
+const THRESHOLD: f32 = 0.5;
+
+#[async_trait]
+impl Reasoner for Prompted {
+    /// Performs [`ReadEvidence`] on the evidence, best first, as much as fits the model's window.
+    ///
+    /// Each citation is the range of a document where the quoted words stand; if they do not stand in the
+    /// cited passage, it is the whole passage. Passages that the model was not shown cannot be cited.
+    ///
+    /// The confidence is no probability, for a model's word is not one: 0 if the model says that the
+    /// evidence does not suffice, else from 0.5 to 1, by the share of its citations whose quotes stand in
+    /// the passages that they cite. The threshold is 0.5, so the model's word decides, and who wants only
+    /// answers whose quotes are true asks for 1.
+    ///
+    /// # Errors
+    /// Those of [`Prompted::perform`]; [`clew_core::ErrorKind::Internal`] if a passage's text is not as
+    /// long as its span.
+    async fn read(
+        &self,
+        question: &str,
+        evidence: &[Evidence],
+        deadline: Instant,
+    ) -> Result<Reading, Error> {
+        check_spans(evidence)?;
+        let mut ranked: Vec<&Evidence> =
+            evidence.iter().filter(|passage| !passage.text.trim().is_empty()).collect();
+        ranked.sort_by(|a, b| {
+            let place = |passage: &Evidence| (passage.document_id.clone(), passage.span);
+            b.score.total_cmp(&a.score).then_with(|| place(a).cmp(&place(b)))
+        });
+        if ranked.is_empty() {
+            let rationale = "nothing was found to read".to_owned();
+            return Ok(reading(0.0, rationale, Cost::default()));
+        }
+        let act = ReadEvidence {
+            question: question.to_owned(),
+            asked_at: None,
+            passages: ranked.iter().map(|passage| shown(passage)).collect(),
+        };
+        let ledger = self.ledger();
+        let noted = self.perform(&act, deadline, &ledger).await?;
+        Ok(answered(noted, &ranked, ledger.cost()))
+    }
+}
+
+fn shown(passage: &Evidence) -> Passage {
+    Passage { title: passage.title.clone(), time: passage.event_time, text: passage.text.clone() }
+}
+
+fn reading(confidence: f32, rationale: String, cost: Cost) -> Reading {
+    Reading {
+        confidence,
+        threshold: THRESHOLD,
+        rationale,
+        text: String::new(),
+        citations: Vec::new(),
+        sentences: 0,
+        cost,
+    }
+}
+
+fn answered(noted: NotedAnswer, evidence: &[&Evidence], cost: Cost) -> Reading {
+    let notes: Vec<String> =
+        noted.notes.iter().map(|note| format!("[{}] {}", note.passage + 1, note.text)).collect();
+    let rationale = if notes.is_empty() { "nothing was noted".to_owned() } else { notes.join(" ") };
+    let Some(text) = noted.answer else { return reading(0.0, rationale, cost) };
+    let mut citations: Vec<Citation> = Vec::new();
+    let mut true_quotes = 0;
+    for cited in &noted.citations {
+        let Some(passage) = evidence.get(cited.passage) else { continue };
+        let (citation, is_true) = citation(cited, passage);
+        true_quotes += usize::from(is_true);
+        if !citations.contains(&citation) {
+            citations.push(citation);
+        }
+    }
+    let share = true_quotes as f32 / noted.citations.len().max(1) as f32;
+    let confidence = THRESHOLD + (1.0 - THRESHOLD) * share;
+    Reading { text, citations, ..reading(confidence, rationale, cost) }
+}
+
+/// Where the quote stands in its document, and whether it does.
+fn citation(cited: &CitedQuote, passage: &Evidence) -> (Citation, bool) {
+    let found = find_quote(&passage.text, &cited.quote);
+    let span = found.unwrap_or_else(|| Span::new(0, passage.text.len()));
+    let citation = Citation {
+        document_id: passage.document_id.clone(),
+        version: passage.version,
+        title: passage.title.clone(),
+        span: span.shifted(passage.span.start),
+        quote: span.of(&passage.text).unwrap_or_default().to_owned(),
+    };
+    (citation, found.is_some())
+}
+
+/// Where the words of `quote` stand in `text`, white space and the shapes of quotation marks and dashes
+/// aside. Cost is linear as a rule.
+pub(crate) fn find_quote(text: &str, quote: &str) -> Option<Span> {
+    let (wanted, _) = folded(quote);
+    if wanted.is_empty() {
+        return None;
+    }
+    let (folded, places) = folded(text);
+    let start = folded.find(&wanted)?;
+    let first = places.get(start)?;
+    let last = places.get(start + wanted.len() - 1)?;
+    Some(Span::new(first.start, last.end))
+}
+
+/// A text without white space and with one shape for each mark, and for each of its bytes the character it
+/// comes from.
+fn folded(text: &str) -> (String, Vec<Span>) {
+    let mut folded = String::with_capacity(text.len());
+    let mut places = Vec::with_capacity(text.len());
+    for (start, written) in text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
+        let c = match written {
+            '’' | '‘' => '\'',
+            '“' | '”' => '"',
+            '–' | '—' | '‑' => '-',
+            other => other,
+        };
+        folded.push(c);
+        let place = Span::new(start, start + written.len_utf8());
+        places.resize(folded.len(), place);
+    }
+    (folded, places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quotes_are_found_whatever_their_blanks_and_marks() {
+        let text = "She said:\n  “It’s  a clew — é.” Then she left.";
+        let found = |quote| find_quote(text, quote).map(|span| span.of(text).unwrap());
+        assert_eq!(found("\"It's a clew - é.\""), Some("“It’s  a clew — é.”"));
+        assert_eq!(found("Then she left."), Some("Then she left."));
+        assert_eq!(found("Then he left."), None);
+        assert_eq!(found(" "), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_of_the_text(text in "[ab’' é—\n]{0,40}|\\PC{0,40}", quote in "[ab'é -]{0,4}") {
+            if let Some(span) = find_quote(&text, &quote) {
+                prop_assert!(span.of(&text).is_some());
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! JSON schemas of replies. Fields stay in the order in which they are written, so that a model reasons
+//! before it decides.
+
+use clew_core::ReplyFormat;
+
+/// A text.
+pub(crate) const TEXT: &str = r#"{"type":"string"}"#;
+/// A whole number.
+pub(crate) const NUMBER: &str = r#"{"type":"integer"}"#;
+/// Yes or no.
+pub(crate) const FLAG: &str = r#"{"type":"boolean"}"#;
+
+/// An object with these fields, all of them needed.
+pub(crate) fn object(fields: &[(&str, &str)]) -> String {
+    let properties: Vec<String> =
+        fields.iter().map(|(name, schema)| format!(r#""{name}":{schema}"#)).collect();
+    let names: Vec<String> = fields.iter().map(|(name, _)| format!(r#""{name}""#)).collect();
+    format!(
+        r#"{{"type":"object","properties":{{{}}},"required":[{}],"additionalProperties":false}}"#,
+        properties.join(","),
+        names.join(",")
+    )
+}
+
+/// A list of at most `most` items.
+pub(crate) fn list(items: &str, most: usize) -> String {
+    format!(r#"{{"type":"array","items":{items},"maxItems":{most}}}"#)
+}
+
+/// The reply as JSON of this schema.
+pub(crate) fn reply(schema: String) -> ReplyFormat {
+    ReplyFormat::JsonSchema(schema)
+}

@@ -1,0 +1,8 @@
+//! Laws of all acts, and the runner against a scripted model.
+
+mod parsers;
+mod runner;
+mod samples;
+mod seams;
+mod shapes;
+mod snapshots;

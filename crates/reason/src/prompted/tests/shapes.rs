@@ -1,0 +1,231 @@
+//! The table of shapes that are repaired and refused, row by row.
+
+use super::super::reply::Record;
+use super::super::*;
+
+const KEYS: [&str; 3] = ["action", "answer", "sure"];
+
+fn record(text: &str) -> Result<Record, Found> {
+    Reply { text, is_whole: true }.record("a record", &KEYS).map_err(|refused| refused.found)
+}
+
+fn action(text: &str) -> Result<usize, Found> {
+    record(text)?.index("action", 3).map_err(|refused| refused.found)
+}
+
+fn texts(text: &str) -> Result<Vec<String>, Found> {
+    Reply { text, is_whole: true }.texts("texts", "facts").map_err(|refused| refused.found)
+}
+
+fn rows(text: &str) -> Result<Vec<String>, Found> {
+    let records = Reply { text, is_whole: true }.records("rows", "events", &["date", "event"]);
+    let records = records.map_err(|refused| refused.found)?;
+    records.iter().map(|row| row.text("event").map_err(|refused| refused.found)).collect()
+}
+
+#[test]
+fn shapes_of_an_object_that_are_repaired() {
+    for text in [
+        // Thoughts.
+        "<think>Perhaps {\"action\": 1}?</think>\n{\"action\": 2}",
+        "Perhaps {\"action\": 1}?</think>{\"action\": 2}",
+        // Fences and prose.
+        "```json\n{\"action\": 2}\n```",
+        "Here it is [as asked], {well}: {\"action\": 2}. I hope it helps.",
+        // Commas and comments.
+        "{\"action\": 2,}",
+        "{// the second\n\"action\": /* surely */ 2 # yes\n}",
+        // Keys.
+        "{action: 2}",
+        "{'action': 2}",
+        "{“action”: 2}",
+        "{\"Action\": 2}",
+        "{\"action\": 2, \"other key\": None, 'is-it': True}",
+        // Line breaks in strings.
+        "{\"answer\": \"two\nlines\", \"action\": 2}",
+        // Numbers.
+        "{\"action\": \"2\"}",
+        "{\"action\": \"[2]\"}",
+        "{\"action\": \"Passage 2.\"}",
+        "{\"action\": 2.0}",
+        // Twice the same.
+        "{\"action\": 2} or, again, {\"action\": 2}",
+        "{\"action\": 2, \"action\": 2}",
+        // Lines.
+        "Action: 2",
+        "I compared them.\n\n**Action:** 2",
+        "### Action: [2]",
+        "- Action: Summary 2\n- Answer: that",
+        "action : 2\nAction: 2",
+    ] {
+        assert_eq!(action(text), Ok(1), "{text}");
+    }
+    for text in ["{\"sure\": true}", "{sure: 'Yes.'}", "Sure: **yes**", "{\"sure\": True}"] {
+        assert_eq!(record(text).unwrap().flag("sure"), Ok(true), "{text}");
+    }
+    let list = Ok(vec!["one".to_owned()]);
+    assert_eq!(record("{answer: \"one\"}").unwrap().texts("answer"), list);
+    let escaped = record(r#"{"answer": "\ud83d\ude00 \"\n\u00e9 it\'s"}"#).unwrap();
+    assert_eq!(escaped.text("answer").unwrap(), "😀 \"\né it's");
+}
+
+#[test]
+fn shapes_of_an_object_that_are_refused() {
+    for (text, found) in [
+        ("", Found::Nothing),
+        (" \n", Found::Nothing),
+        ("<think>2</think>", Found::Nothing),
+        ("I would take the second one.", Found::Prose),
+        ("[1, 2]", Found::Prose),
+        ("{\"other\": 2}", Found::Prose),
+        ("<think>{\"action\": 2}", Found::CutOff),
+        ("{\"action\": 2", Found::CutOff),
+        ("{\"answer\": {\"action\": 2}", Found::CutOff),
+        ("{\"answer\": \"and so", Found::CutOff),
+        ("{\"answer\": tr", Found::CutOff),
+        ("{'answer': 'it's', 'action': 2}", Found::BrokenJson),
+        (r#"{"answer": "\_", "action": 2}"#, Found::BrokenJson),
+        (r#"{"answer": "\ud83d!", "action": 2}"#, Found::BrokenJson),
+        ("{\"answer\": \"a\" \"action\": 2}", Found::BrokenJson),
+        ("{\"answer\": NaN, \"action\": 2}", Found::BrokenJson),
+        ("{\"answer\": oh {\"action\": 2}}", Found::BrokenJson),
+        ("{\"action\": 1, \"action\": 2}", Found::BrokenJson),
+        ("{\"action\": 1} {\"action\": 2}", Found::Several),
+        ("Action: 1\nAction: 2", Found::Several),
+        ("{\"answer\": \"a\"}", Found::Missing("action")),
+        ("{\"action\": null}", Found::Missing("action")),
+        ("{\"action\": 4}", Found::OutOfRange("action")),
+        ("{\"action\": 0}", Found::OutOfRange("action")),
+        ("{\"action\": -1}", Found::OutOfRange("action")),
+        ("{\"action\": 1.5}", Found::Wrong("action")),
+        ("{\"action\": \"2 or 3\"}", Found::Wrong("action")),
+        ("{\"action\": [2]}", Found::Wrong("action")),
+        ("Action: not 2", Found::Wrong("action")),
+    ] {
+        assert_eq!(action(text), Err(found), "{text}");
+    }
+    let cut = Reply { text: "Answer: that\nAction: 1", is_whole: false };
+    assert_eq!(cut.record("a record", &KEYS).unwrap_err().found, Found::CutOff);
+    let deep = format!("{{\"action\": {}{}}}", "[".repeat(40), "]".repeat(40));
+    assert_eq!(action(&deep), Err(Found::BrokenJson));
+    for text in ["{sure: 'probably'}", "{sure: 1}", "Sure: yes, mostly"] {
+        let refused = record(text).unwrap().flag("sure").unwrap_err();
+        assert_eq!(refused.found, Found::Wrong("sure"), "{text}");
+    }
+}
+
+#[test]
+fn shapes_of_lists() {
+    for text in [
+        "{\"facts\": [\"one\", \"two\"]}",
+        "[\"one\", \"two\",]",
+        "```\n['one', 'two']\n```",
+        "1. one\n2. two",
+        "Here they are:\n\n- one\n* two",
+        "[1] one\n[2] two",
+        "1) one\n2) two",
+    ] {
+        assert_eq!(texts(text), Ok(vec!["one".to_owned(), "two".to_owned()]), "{text}");
+    }
+    for text in ["None", "n/a", "[]", "{\"facts\": []}", "{\"facts\": null}", "{facts: \"none\"}"] {
+        assert_eq!(texts(text), Ok(Vec::new()), "{text}");
+    }
+    assert_eq!(texts("{\"facts\": \"one\"}"), Ok(vec!["one".to_owned()]));
+    for (text, found) in [
+        ("", Found::Nothing),
+        ("There are two.", Found::Prose),
+        ("- one\nand so on", Found::Prose),
+        ("Here they are:", Found::Prose),
+        ("[\"one\", \"tw", Found::CutOff),
+        ("[\"one\"] or [\"two\"]", Found::Several),
+        ("{\"facts\": [{\"fact\": \"one\"}]}", Found::Wrong("facts")),
+        ("{\"facts\": 1}", Found::Prose),
+    ] {
+        let expected = match text {
+            // A number is a text of its digits.
+            "{\"facts\": 1}" => Err(Found::Wrong("facts")),
+            _ => Err(found),
+        };
+        assert_eq!(texts(text), expected, "{text}");
+    }
+    for text in [
+        "[{\"date\": \"2024\", \"event\": \"moved\"}]",
+        "{\"events\": {\"date\": \"2024\", \"event\": \"moved\"}}",
+        "2024 | moved",
+        "Events:\n- 2024 | moved",
+    ] {
+        assert_eq!(rows(text), Ok(vec!["moved".to_owned()]), "{text}");
+    }
+    assert_eq!(rows("none"), Ok(Vec::new()));
+    assert_eq!(rows("2024 | moved | far"), Err(Found::Prose));
+    assert_eq!(rows("2024 | "), Err(Found::Prose));
+    assert_eq!(rows("{\"events\": [\"moved\"]}"), Err(Found::Wrong("events")));
+}
+
+#[test]
+fn shapes_of_texts() {
+    let read = |text, is_whole| {
+        Reply { text, is_whole }.prose("a text", "summary").map_err(|refused| refused.found)
+    };
+    for text in [
+        "It is so.",
+        "```\nIt is so.\n```",
+        "Summary: It is so.",
+        "**Summary:**\nIt is so.",
+        "<think>Hm.</think> It is so.",
+        "{\"summary\": \"It is so.\"}",
+    ] {
+        assert_eq!(read(text, true).as_deref(), Ok("It is so."), "{text}");
+    }
+    assert_eq!(read("It is so. And yet it is n", false).as_deref(), Ok("It is so."));
+    assert_eq!(read("It is s", false), Err(Found::CutOff));
+    assert_eq!(read("Summary:", true), Err(Found::Nothing));
+}
+
+#[test]
+fn acts_refuse_what_the_model_was_not_shown_or_does_not_say() {
+    fn found<A: Act>(act: &A, text: &str) -> Option<Found> {
+        act.parse(Reply { text, is_whole: true }).err().map(|refused| refused.found)
+    }
+    let read = ReadEvidence { passages: vec![Passage::default(); 2], ..ReadEvidence::default() };
+    let uncited = r#"{"notes": [], "suffices": true, "answer": "So.", "citations": []}"#;
+    assert_eq!(found(&read, uncited), Some(Found::Missing("citations")));
+    let unseen = r#"{"notes": [], "suffices": true, "answer": "So.", "citations": [3]}"#;
+    assert_eq!(found(&read, unseen), Some(Found::Wrong("citations")));
+    let unseen = r#"{"suffices": true, "answer": "So.", "citations": [{"passage": 3}]}"#;
+    assert_eq!(found(&read, unseen), Some(Found::OutOfRange("passage")));
+    let choose = ChooseChild { summaries: vec![String::new()], ..ChooseChild::default() };
+    assert_eq!(found(&choose, "Action: back"), Some(Found::OutOfRange("action")));
+    let points = vec![MemoryPoint::default(); 2];
+    let merge = MergePoints { points: points.clone(), ..MergePoints::default() };
+    let alone = r#"{"merged": [{"points": [2, 2], "text": "So."}]}"#;
+    assert_eq!(found(&merge, alone), Some(Found::Wrong("points")));
+    let update = UpdatePoints { points: points.clone(), ..UpdatePoints::default() };
+    let twice = r#"{"updated": [{"point": 1, "text": "a"}, {"point": 1, "text": "b"}]}"#;
+    assert_eq!(found(&update, twice), Some(Found::Several));
+    let raise = RaiseConcerns { points, most: 3, ..RaiseConcerns::default() };
+    let unsaid = r#"{"judgement": "global", "concerns": []}"#;
+    assert_eq!(found(&raise, unsaid), Some(Found::Missing("concerns")));
+    let monday = "2024-05-20".parse().unwrap();
+    let range = InferTimeRange { question: String::new(), asked_at: monday };
+    let backwards = r#"{"start": "2024-05-20", "end": "2024-05-18"}"#;
+    assert_eq!(found(&range, backwards), Some(Found::Wrong("end")));
+    assert_eq!(found(&range, r#"{"start": "last week"}"#), Some(Found::Wrong("start")));
+}
+
+#[test]
+fn a_summary_that_is_too_long_loses_sentences_then_words() {
+    let act = |max_bytes| Summarise {
+        level: clew_core::SummaryLevel::Leaf,
+        texts: Vec::new(),
+        max_bytes,
+    };
+    let said = |max_bytes| {
+        let reply = Reply { text: "It is so. And yet it moves.", is_whole: true };
+        act(max_bytes).parse(reply).unwrap()
+    };
+    assert_eq!(said(100), "It is so. And yet it moves.");
+    assert_eq!(said(12), "It is so.");
+    assert_eq!(said(7), "It is");
+    assert_eq!(said(1), "I");
+}

@@ -1,0 +1,484 @@
+//! An OpenAI-compatible endpoint of a test's own, which replies by script or rule and misbehaves when told
+//! so.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use http_body_util::{BodyExt, Limited, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// Longest request that is read.
+const MOST_REQUEST_BYTES: usize = 64 << 20;
+
+/// What a model says, or how its server fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelReply {
+    /// A text, and then it is done.
+    Text(String),
+    /// A text that ends because no more tokens are allowed.
+    Cut(String),
+    /// Nothing, since a filter withheld it.
+    Filtered,
+    /// A text as one JSON object, even where a stream was asked for.
+    Whole(String),
+    /// A text whose words come this long after one another.
+    Slow(String, Duration),
+    /// A text without an end, and then silence on an open connection. If the text is empty, not even a
+    /// status comes.
+    Stalled(String),
+    /// A text without an end, and then a closed connection.
+    Dropped(String),
+    /// A text without an end that is followed by an error where the next word would be.
+    BreaksWithError(String),
+    /// A text again and again, for as long as someone listens.
+    Endless(String),
+    /// A line that never ends.
+    EndlessLine,
+    /// A refusal with a status and, perhaps, a header `Retry-After`.
+    Status(u16, Option<String>),
+    /// A refusal with a status that says this.
+    Refusal(u16, String),
+    /// A success with this content type and body.
+    Raw(String, String),
+}
+
+impl From<&str> for ModelReply {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// A request that was received.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelRequest {
+    /// Path and query.
+    pub path: String,
+    /// The key, from whichever header.
+    pub key: Option<String>,
+    /// The body; null if it was not JSON.
+    pub body: Value,
+}
+
+impl ModelRequest {
+    /// What was said so far: roles and texts.
+    pub fn messages(&self) -> Vec<(&str, &str)> {
+        let messages = self.body["messages"].as_array().into_iter().flatten();
+        let text =
+            |value: &'static str, message| Value::get(message, value).and_then(Value::as_str);
+        messages
+            .map(|message| {
+                (text("role", message).unwrap_or(""), text("content", message).unwrap_or(""))
+            })
+            .collect()
+    }
+
+    /// What was said last.
+    pub fn last(&self) -> &str {
+        self.messages().last().map_or("", |(_, text)| text)
+    }
+}
+
+type Rule = Box<dyn FnMut(&ModelRequest) -> ModelReply + Send>;
+
+struct Script {
+    queue: VecDeque<ModelReply>,
+    rule: Rule,
+    requests: Vec<ModelRequest>,
+    tells_usage: bool,
+    dimension: usize,
+}
+
+/// A server on the loopback interface with `/v1/chat/completions` and `/v1/embeddings`, on a thread of its
+/// own, so that it serves other processes and tests whose clock stands still.
+///
+/// Each request is answered with the next reply of the queue, or by the rule if the queue is empty. The
+/// rule that it starts with repeats what was said last. Embeddings are made of the letters of each text;
+/// they come in reverse order, as the protocol allows. Dropping it closes all connections.
+pub struct ModelEndpoint {
+    address: SocketAddr,
+    script: Arc<Mutex<Script>>,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ModelEndpoint {
+    /// Starts a server on a free port.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn start() -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let script = Arc::new(Mutex::new(Script {
+            queue: VecDeque::new(),
+            rule: Box::new(|request| ModelReply::Text(request.last().to_owned())),
+            requests: Vec::new(),
+            tells_usage: true,
+            dimension: 8,
+        }));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (end, ended) = oneshot::channel();
+        let shared = Arc::clone(&script);
+        let thread = std::thread::spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = serve(listener, shared) => {}
+                    _ = ended => {}
+                }
+            });
+        });
+        Ok(Self { address, script, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Its address, as configuration wants it.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Where to connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Adds replies to the queue.
+    pub fn script(&self, replies: impl IntoIterator<Item = ModelReply>) {
+        self.held().queue.extend(replies);
+    }
+
+    /// Replies by a rule whenever the queue is empty. It must not block.
+    pub fn reply_by(&self, rule: impl FnMut(&ModelRequest) -> ModelReply + Send + 'static) {
+        self.held().rule = Box::new(rule);
+    }
+
+    /// Whether it tells how many tokens were read and said, which it does at first. It counts words.
+    pub fn tell_usage(&self, tells: bool) {
+        self.held().tells_usage = tells;
+    }
+
+    /// Sets the dimension of its embeddings, 8 at first.
+    pub fn set_dimension(&self, dimension: usize) {
+        self.held().dimension = dimension;
+    }
+
+    /// All requests that were received, oldest first.
+    pub fn requests(&self) -> Vec<ModelRequest> {
+        self.held().requests.clone()
+    }
+
+    fn held(&self) -> MutexGuard<'_, Script> {
+        hold(&self.script)
+    }
+}
+
+impl fmt::Debug for ModelEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ModelEndpoint").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl Drop for ModelEndpoint {
+    fn drop(&mut self) {
+        // A server whose thread failed has ended already, and the test says so itself.
+        drop(self.end.take());
+        drop(self.thread.take().map(JoinHandle::join));
+    }
+}
+
+/// A rule that panicked is a failed test; what it left is still good to look at.
+fn hold(script: &Mutex<Script>) -> MutexGuard<'_, Script> {
+    script.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn serve(listener: std::net::TcpListener, script: Arc<Mutex<Script>>) {
+    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
+        // Words are sent as they come.
+        stream.set_nodelay(true).ok();
+        let script = Arc::clone(&script);
+        let service = service_fn(move |request| answer(request, Arc::clone(&script)));
+        connections.spawn(async move {
+            // Clients hang up and bodies break off, by design.
+            let connection = hyper::server::conn::http1::Builder::new();
+            drop(connection.serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+/// A body that comes in pieces; an error closes the connection.
+type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
+
+async fn answer(
+    request: Request<Incoming>,
+    script: Arc<Mutex<Script>>,
+) -> Result<Response<Body>, Infallible> {
+    let (head, body) = request.into_parts();
+    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = header(AUTHORIZATION.as_str()).and_then(|value| value.strip_prefix("Bearer "));
+    let body = Limited::new(body, MOST_REQUEST_BYTES).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let asked = ModelRequest {
+        path: head.uri.path_and_query().map(ToString::to_string).unwrap_or_default(),
+        key: bearer.or_else(|| header("api-key")).map(str::to_owned),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
+    };
+    let path = head.uri.path();
+    let is_embedding = path.ends_with("/embeddings");
+    let (reply, tells_usage, dimension) = {
+        let mut script = hold(&script);
+        let reply = match script.queue.pop_front() {
+            Some(reply) => Some(reply),
+            None if is_embedding => None,
+            None => Some((script.rule)(&asked)),
+        };
+        script.requests.push(asked.clone());
+        (reply, script.tells_usage, script.dimension)
+    };
+    Ok(match reply {
+        _ if !is_embedding && !path.ends_with("/chat/completions") => {
+            refusal(404, None, "no such path")
+        }
+        None => embeddings(&asked, dimension),
+        Some(reply) => respond(&asked, reply, tells_usage).await,
+    })
+}
+
+async fn respond(asked: &ModelRequest, reply: ModelReply, tells_usage: bool) -> Response<Body> {
+    let prompt_tokens: usize = asked.messages().iter().map(|(_, text)| words(text).len()).sum();
+    let usage = |text: &str| {
+        tells_usage.then(
+            || json!({"prompt_tokens": prompt_tokens, "completion_tokens": words(text).len()}),
+        )
+    };
+    let is_streamed = asked.body["stream"] == true;
+    let said = |text: &str, reason: &str| match is_streamed {
+        true => events(said_events(text).chain(end_events(reason, usage(text)))),
+        false => whole(text, reason, usage(text)),
+    };
+    match reply {
+        ModelReply::Text(text) => said(&text, "stop"),
+        ModelReply::Cut(text) => said(&text, "length"),
+        ModelReply::Filtered => said("", "content_filter"),
+        ModelReply::Whole(text) => whole(&text, "stop", usage(&text)),
+        ModelReply::Slow(text, pause) => {
+            let all: Vec<Bytes> =
+                said_events(&text).chain(end_events("stop", usage(&text))).collect();
+            let slow = stream::iter(all).then(move |event| async move {
+                tokio::time::sleep(pause).await;
+                Ok(event)
+            });
+            response(200, "text/event-stream", slow.boxed())
+        }
+        ModelReply::Stalled(text) if text.is_empty() => std::future::pending().await,
+        ModelReply::Stalled(text) => breaking(&text, stream::pending().boxed()),
+        ModelReply::Dropped(text) => {
+            let cut = stream::once(async {
+                // What was said before is sent when there is nothing more to say at once.
+                tokio::task::yield_now().await;
+                Err(io::Error::other("cut off, as the test wants it"))
+            });
+            breaking(&text, cut.boxed())
+        }
+        ModelReply::BreaksWithError(text) => {
+            let error = event(&json!({"error": {"message": "the model crashed", "code": 500}}));
+            breaking(&text, stream::iter([Ok(error)]).boxed())
+        }
+        ModelReply::Endless(text) => {
+            let event = said_event(&text);
+            endless(event)
+        }
+        ModelReply::EndlessLine => endless(Bytes::from_static(&[b'x'; 4096])),
+        ModelReply::Status(status, retry_after) => {
+            refusal(status, retry_after, "as the test wants it")
+        }
+        ModelReply::Refusal(status, message) => refusal(status, None, &message),
+        ModelReply::Raw(content_type, body) => one(200, &content_type, body),
+    }
+}
+
+/// The words of a text, each with the white space after it.
+fn words(text: &str) -> Vec<&str> {
+    text.split_inclusive(char::is_whitespace).collect()
+}
+
+fn event(data: &Value) -> Bytes {
+    Bytes::from(format!("data: {data}\n\n"))
+}
+
+fn said_event(text: &str) -> Bytes {
+    let choice = json!({"index": 0, "delta": {"content": text}, "finish_reason": null});
+    event(&json!({"object": "chat.completion.chunk", "choices": [choice]}))
+}
+
+fn said_events(text: &str) -> impl Iterator<Item = Bytes> {
+    let words: Vec<Bytes> = words(text).into_iter().map(said_event).collect();
+    words.into_iter()
+}
+
+fn end_events(reason: &str, usage: Option<Value>) -> impl Iterator<Item = Bytes> + use<> {
+    let choice = json!({"index": 0, "delta": {}, "finish_reason": reason});
+    let end = event(&json!({"choices": [choice]}));
+    let usage = usage.map(|usage| event(&json!({"choices": [], "usage": usage})));
+    [Some(end), usage, Some(Bytes::from_static(b"data: [DONE]\n\n"))].into_iter().flatten()
+}
+
+fn events(events: impl Iterator<Item = Bytes>) -> Response<Body> {
+    let events: Vec<io::Result<Bytes>> = events.map(Ok).collect();
+    response(200, "text/event-stream", stream::iter(events).boxed())
+}
+
+/// Says a text and goes on with `then`.
+fn breaking(text: &str, then: BoxStream<'static, io::Result<Bytes>>) -> Response<Body> {
+    let said: Vec<io::Result<Bytes>> = said_events(text).map(Ok).collect();
+    response(200, "text/event-stream", stream::iter(said).chain(then).boxed())
+}
+
+fn endless(piece: Bytes) -> Response<Body> {
+    // One piece a turn: an endless loop of ready pieces would leave the others on this thread waiting.
+    let pieces = stream::repeat(piece).then(|piece| async {
+        tokio::task::yield_now().await;
+        Ok(piece)
+    });
+    response(200, "text/event-stream", pieces.boxed())
+}
+
+fn whole(text: &str, reason: &str, usage: Option<Value>) -> Response<Body> {
+    let message = json!({"role": "assistant", "content": text});
+    let choice = json!({"index": 0, "message": message, "finish_reason": reason});
+    let body = json!({"object": "chat.completion", "choices": [choice], "usage": usage});
+    one(200, "application/json", body.to_string())
+}
+
+fn refusal(status: u16, retry_after: Option<String>, message: &str) -> Response<Body> {
+    let body = json!({"error": {"message": message, "type": "test", "code": null}});
+    let mut refusal = one(status, "application/json", body.to_string());
+    if let Some(value) = retry_after.and_then(|value| value.parse().ok()) {
+        refusal.headers_mut().insert(RETRY_AFTER, value);
+    }
+    refusal
+}
+
+/// A vector for each text: how often each letter is in it, counted modulo the dimension.
+fn embeddings(asked: &ModelRequest, dimension: usize) -> Response<Body> {
+    let texts = asked.body["input"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let of_text = |(index, text): (usize, &str)| {
+        let mut vector = vec![0u32; dimension];
+        for character in text.chars() {
+            vector[character as usize % dimension] += 1;
+        }
+        json!({"index": index, "embedding": vector})
+    };
+    let mut data: Vec<Value> = texts.enumerate().map(of_text).collect();
+    data.reverse();
+    one(200, "application/json", json!({"object": "list", "data": data}).to_string())
+}
+
+fn one(status: u16, content_type: &str, body: String) -> Response<Body> {
+    response(status, content_type, stream::iter([Ok(Bytes::from(body))]).boxed())
+}
+
+fn response(
+    status: u16,
+    content_type: &str,
+    pieces: BoxStream<'static, io::Result<Bytes>>,
+) -> Response<Body> {
+    let mut response =
+        Response::new(StreamBody::new(pieces.map(|piece| piece.map(Frame::data)).boxed()));
+    if let Ok(status) = status.try_into() {
+        *response.status_mut() = status;
+    }
+    if let Ok(content_type) = content_type.parse() {
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+
+    /// All that comes back on a connection for one request.
+    fn post(server: &ModelEndpoint, path: &str, body: &Value) -> String {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer key\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            server.address,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn say(text: &str, stream: bool) -> Value {
+        json!({"messages": [{"role": "user", "content": text}], "stream": stream})
+    }
+
+    #[test]
+    fn replies_come_from_the_queue_and_then_by_the_rule() {
+        let server = ModelEndpoint::start().unwrap();
+        server.script(["first".into(), ModelReply::Status(429, Some("7".to_owned()))]);
+        let path = "/v1/chat/completions";
+        assert!(post(&server, path, &say("a", false)).contains("\"content\":\"first\""));
+        let refused = post(&server, path, &say("b", false));
+        assert!(refused.starts_with("HTTP/1.1 429"), "{refused}");
+        assert!(refused.contains("retry-after: 7"), "{refused}");
+        assert!(post(&server, path, &say("again", true)).contains("\"content\":\"again\""));
+        server.reply_by(|request| ModelReply::Text(request.last().to_uppercase()));
+        assert!(post(&server, path, &say("loud", true)).contains("LOUD"));
+        let requests = server.requests();
+        assert_eq!(requests.len(), 4);
+        assert_eq!(requests[0].messages(), [("user", "a")]);
+        assert_eq!(requests[0].key.as_deref(), Some("key"));
+        assert_eq!(requests[0].path, path);
+    }
+
+    #[test]
+    fn a_dropped_reply_has_no_end() {
+        let server = ModelEndpoint::start().unwrap();
+        server.script([ModelReply::Dropped("half ".to_owned()), "whole".into()]);
+        let dropped = post(&server, "/v1/chat/completions", &say("a", true));
+        assert!(dropped.contains("half") && !dropped.ends_with("\r\n0\r\n\r\n"), "{dropped}");
+        let whole = post(&server, "/v1/chat/completions", &say("a", true));
+        assert!(whole.contains("[DONE]") && whole.ends_with("\r\n0\r\n\r\n"), "{whole}");
+    }
+
+    #[test]
+    fn embeddings_come_in_reverse_order() {
+        let server = ModelEndpoint::start().unwrap();
+        server.set_dimension(2);
+        let answer = post(&server, "/v1/embeddings", &json!({"input": ["a", "bb"]}));
+        let begin = answer.find('{').unwrap();
+        let end = answer.rfind('}').unwrap();
+        let answer: Value = serde_json::from_str(&answer[begin..=end]).unwrap();
+        assert_eq!(answer["data"][0], json!({"index": 1, "embedding": [2, 0]}));
+        assert_eq!(answer["data"][1], json!({"index": 0, "embedding": [0, 1]}));
+    }
+}

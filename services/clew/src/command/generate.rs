@@ -1,0 +1,122 @@
+//! `clew generate`.
+
+use std::io::{IsTerminal, Read, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clew_core::{
+    ChatMessage, ChatRole, Error, Finish, GenerationRequest, Generator, Heard, ReplyFormat,
+    Sampling,
+};
+use clew_generator::LocalGenerator;
+use clew_generator::config::{LocalConfig, Precision};
+use serde_json::json;
+
+use crate::cli::{Generate, Shared};
+use crate::output::Output;
+
+/// A bound against a hung device, not an estimate.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// Longest question on standard input.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Has a model reply; an interrupt (SIGINT) ends the reply where it is.
+pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyhow::Result<()> {
+    let request = request(&arguments)?;
+    request.check()?;
+    let folder = shared.model.clone().ok_or_else(|| {
+        Error::invalid("model", "expected the folder of a language model, --model DIR, got none")
+    })?;
+    let precision = if arguments.bf16 { Precision::BFloat16 } else { Precision::Float32 };
+    let local = LocalConfig {
+        tokenizer: arguments.tokenizer,
+        device: arguments.device,
+        precision,
+        ..LocalConfig::of(folder)
+    };
+    let generator = LocalGenerator::load(&local).await?;
+    let streams = !output.is_json();
+    let mut text = String::new();
+    let mut heard = |heard: Heard<'_>| {
+        let Heard::Text(more) = heard else { return };
+        text.push_str(more);
+        if streams {
+            // A reader that left is noticed when the reply has ended.
+            let mut out = std::io::stdout().lock();
+            drop(out.write_all(more.as_bytes()).and_then(|()| out.flush()));
+        }
+    };
+    let deadline = Instant::now() + PATIENCE;
+    let replied = tokio::select! {
+        replied = generator.generate(&request, deadline, &mut heard) => Some(replied?),
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted.context("no signal handler could be set")?;
+            None
+        }
+    };
+    if streams {
+        writeln!(std::io::stdout()).context("standard output is closed")?;
+    }
+    let Some(replied) = replied else {
+        anyhow::bail!("interrupted; the reply is not complete");
+    };
+    let usage = replied.usage;
+    let finish = match replied.finish {
+        Finish::Stop => "stop",
+        Finish::Length => "length",
+    };
+    let seconds = usage.took.as_secs_f64();
+    if streams {
+        if std::io::stderr().is_terminal() {
+            eprintln!(
+                "{} tokens read, {} said in {seconds:.1} s ({finish})",
+                usage.prompt_tokens, usage.completion_tokens
+            );
+        }
+        return Ok(());
+    }
+    let document = json!({
+        "text": replied.text,
+        "finish": finish,
+        "model": replied.model,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "seconds": seconds,
+    });
+    output.print(&document, |_| String::new())
+}
+
+fn request(arguments: &Generate) -> anyhow::Result<GenerationRequest> {
+    let mut prompt = arguments.prompt.clone();
+    if prompt == "-" {
+        prompt.clear();
+        std::io::stdin()
+            .take(MOST_BYTES)
+            .read_to_string(&mut prompt)
+            .context("standard input is no text in UTF-8")?;
+    }
+    let format = match (&arguments.schema, arguments.choice.as_slice()) {
+        (None, []) => ReplyFormat::Text,
+        (None, choices) => ReplyFormat::Choice(choices.to_vec()),
+        (Some(file), _) => {
+            let schema = std::fs::read_to_string(file)
+                .with_context(|| format!("the schema `{}` cannot be read", file.display()))?;
+            ReplyFormat::JsonSchema(schema)
+        }
+    };
+    let said = |role, text: String| ChatMessage { role, text };
+    let system = arguments.system.clone().map(|text| said(ChatRole::System, text));
+    Ok(GenerationRequest {
+        messages: system.into_iter().chain([said(ChatRole::User, prompt)]).collect(),
+        max_tokens: arguments.max_tokens,
+        sampling: Sampling {
+            temperature: arguments.temperature,
+            top_p: arguments.top_p,
+            top_k: arguments.top_k,
+            repetition_penalty: arguments.repetition_penalty,
+            seed: arguments.seed,
+        },
+        stop: arguments.stop.clone(),
+        format,
+    })
+}

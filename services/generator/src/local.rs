@@ -1,0 +1,238 @@
+//! A language model of this process: one thread computes, and callers hear what it says.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
+    Usage,
+};
+use clew_model::generation::{Batch, Event, ReplyId};
+use clew_model::{DeviceChoice, LanguageModel, LanguageModelOptions, Precision};
+use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::deadline::within;
+use clew_runtime::tree::TreeNode;
+use tokio::sync::mpsc;
+
+use crate::config::{Device, LocalConfig};
+
+/// About how long a reply takes, for those who find no room.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// A language model that runs here. Cheap to clone; its thread ends with the last clone.
+#[derive(Clone)]
+pub struct LocalGenerator {
+    identity: GeneratorIdentity,
+    model: Arc<LanguageModel>,
+    asked: mpsc::UnboundedSender<Asked>,
+    /// Replies that are said or wait to be.
+    replies: Gate,
+}
+
+/// A request on its way to the thread; bounded by the gate.
+struct Asked {
+    request: GenerationRequest,
+    listener: mpsc::UnboundedSender<Told>,
+    /// Held until the reply has ended or nobody listens any more.
+    permit: Permit,
+}
+
+/// What a caller is told; as many as the reply may have tokens.
+enum Told {
+    Text(String),
+    Ended { finish: Finish, prompt_tokens: u64, completion_tokens: u64 },
+    Failed(Error),
+}
+
+/// Who listens to a reply.
+struct Listener {
+    told: mpsc::UnboundedSender<Told>,
+    _permit: Permit,
+}
+
+impl LocalGenerator {
+    /// Loads the configured model and starts its thread.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for a folder or settings that cannot be used.
+    pub async fn load(config: &LocalConfig) -> Result<Self, Error> {
+        let options = LanguageModelOptions {
+            folder: config.model.clone(),
+            tokenizer: config.tokenizer.clone(),
+            name: None,
+            device: match config.device {
+                Device::Cpu => DeviceChoice::Cpu,
+                Device::Cuda(index) => DeviceChoice::Cuda { index },
+            },
+            precision: match config.precision {
+                crate::config::Precision::Float32 => Precision::Float32,
+                crate::config::Precision::BFloat16 => Precision::BFloat16,
+            },
+        };
+        let loading = tokio::task::spawn_blocking(move || LanguageModel::load(&options));
+        let model = loading
+            .await
+            .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))?;
+        let model = Arc::new(model.map_err(Error::from)?);
+        let (asked, requests) = mpsc::unbounded_channel();
+        let (computed, budget) = (Arc::clone(&model), config.step_tokens as usize);
+        std::thread::Builder::new()
+            .name("generator".to_owned())
+            .spawn(move || compute(&computed, budget, requests))
+            .map_err(|error| {
+                Error::internal("the model's thread did not start").with_source(error)
+            })?;
+        let window = u32::try_from(model.window()).unwrap_or(u32::MAX);
+        Ok(Self {
+            identity: GeneratorIdentity { model: model.name().to_owned(), window },
+            model,
+            asked,
+            replies: Gate::new("the generator's queue of replies", config.replies, RETRY_AFTER),
+        })
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        self.replies.node()
+    }
+}
+
+#[async_trait]
+impl Generator for LocalGenerator {
+    fn identity(&self) -> &GeneratorIdentity {
+        &self.identity
+    }
+
+    fn count_tokens(&self, text: &str) -> u32 {
+        u32::try_from(self.model.count_tokens(text)).unwrap_or(u32::MAX)
+    }
+
+    async fn generate(
+        &self,
+        request: &GenerationRequest,
+        deadline: Instant,
+        heard: &mut (dyn for<'text> FnMut(Heard<'text>) + Send),
+    ) -> Result<Generated, Error> {
+        request.check()?;
+        let began = Instant::now();
+        let permit = self.replies.try_enter(1)?;
+        let (listener, mut told) = mpsc::unbounded_channel();
+        let asked = Asked { request: request.clone(), listener, permit };
+        self.asked.send(asked).map_err(|_| gone())?;
+        let mut text = String::new();
+        loop {
+            let next = async { told.recv().await.ok_or_else(gone) };
+            match within(deadline, "generating a reply", next).await? {
+                Told::Text(more) => {
+                    heard(Heard::Text(&more));
+                    text.push_str(&more);
+                }
+                Told::Failed(error) => return Err(error),
+                Told::Ended { finish, prompt_tokens, completion_tokens } => {
+                    let took = began.elapsed();
+                    let usage = Usage { prompt_tokens, completion_tokens, took, calls: 1 };
+                    let model = self.identity.model.clone();
+                    return Ok(Generated { text, finish, usage, model });
+                }
+            }
+        }
+    }
+}
+
+/// The thread: steps through all replies at once, for as long as somebody may ask.
+fn compute(
+    model: &Arc<LanguageModel>,
+    budget: usize,
+    mut requests: mpsc::UnboundedReceiver<Asked>,
+) {
+    let mut batch = Batch::new(Arc::clone(model), budget);
+    let mut listeners: HashMap<ReplyId, Listener> = HashMap::new();
+    loop {
+        if batch.is_empty() {
+            let Some(asked) = requests.blocking_recv() else { return };
+            admit(&mut batch, &mut listeners, asked);
+        }
+        while let Ok(asked) = requests.try_recv() {
+            admit(&mut batch, &mut listeners, asked);
+        }
+        listeners.retain(|reply, listener| {
+            let listens = !listener.told.is_closed();
+            if !listens {
+                batch.cancel(*reply);
+            }
+            listens
+        });
+        if batch.is_empty() {
+            continue;
+        }
+        // A panic of the device's code ends what is being said and not us.
+        match catch_unwind(AssertUnwindSafe(|| batch.step())) {
+            Ok(Ok(events)) => events.into_iter().for_each(|event| tell(&mut listeners, event)),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the model failed; its replies are lost");
+                batch = restarted(model, budget, &mut listeners);
+            }
+            Err(_panic) => {
+                tracing::error!("the model panicked; its replies are lost");
+                batch = restarted(model, budget, &mut listeners);
+            }
+        }
+    }
+}
+
+fn admit(batch: &mut Batch, listeners: &mut HashMap<ReplyId, Listener>, asked: Asked) {
+    let Asked { request, listener, permit } = asked;
+    let added = catch_unwind(AssertUnwindSafe(|| batch.add(&request)));
+    let failure = match added {
+        Ok(Ok(reply)) => {
+            listeners.insert(reply, Listener { told: listener, _permit: permit });
+            return;
+        }
+        Ok(Err(error)) => Error::from(error),
+        Err(_panic) => Error::internal("preparing a reply panicked"),
+    };
+    // Whoever left does not want to know.
+    drop(listener.send(Told::Failed(failure)));
+}
+
+fn tell(listeners: &mut HashMap<ReplyId, Listener>, event: Event) {
+    let Event { reply, text, end } = event;
+    let Some(listener) = listeners.get(&reply) else { return };
+    if !text.is_empty() {
+        drop(listener.told.send(Told::Text(text)));
+    }
+    if let Some(end) = end {
+        let told = match end.finish {
+            Ok(finish) => Told::Ended {
+                finish,
+                prompt_tokens: end.prompt_tokens as u64,
+                completion_tokens: end.completion_tokens as u64,
+            },
+            Err(error) => Told::Failed(error.into()),
+        };
+        drop(listener.told.send(told));
+        listeners.remove(&reply);
+    }
+}
+
+fn restarted(
+    model: &Arc<LanguageModel>,
+    budget: usize,
+    listeners: &mut HashMap<ReplyId, Listener>,
+) -> Batch {
+    for (_, listener) in listeners.drain() {
+        drop(listener.told.send(Told::Failed(failed())));
+    }
+    Batch::new(Arc::clone(model), budget)
+}
+
+fn failed() -> Error {
+    Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model failed; retry")
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", "the language model's thread has ended")
+}

@@ -1,0 +1,127 @@
+//! Language models: a folder that `clew generate` runs, and an endpoint that `clew serve` answers with.
+
+use std::process::Command;
+
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, signal, write_tiny_decoder};
+use serde_json::{Value, json};
+
+use crate::client::{create, document, remember};
+use crate::harness::{Home, Ran, Server};
+
+/// A folder with a tiny language model.
+fn language_model(home: &Home) -> String {
+    let folder = home.path("language-model");
+    std::fs::create_dir(&folder).unwrap();
+    write_tiny_decoder(&folder, 3).unwrap();
+    folder.to_string_lossy().into_owned()
+}
+
+fn generate(home: &Home, model: &str, arguments: &[&str]) -> Command {
+    let mut command = home.clew();
+    command.args(["generate", "--model", model]).args(arguments);
+    command
+}
+
+#[test]
+fn a_model_in_a_folder_replies_in_the_form_that_is_asked_for() {
+    let home = Home::new();
+    let model = language_model(&home);
+    let ran = |arguments: &[&str]| Ran::of(generate(&home, &model, arguments));
+    let ask = ["Say something.", "--max-tokens", "12", "--json"];
+    let replied = ran(&ask).done();
+    assert_eq!((&replied["finish"], &replied["completion_tokens"]), (&json!("length"), &json!(12)));
+    assert_eq!(replied["model"], "language-model");
+    assert_eq!(
+        ran(&ask).done()["text"],
+        replied["text"],
+        "the likeliest tokens are the same again"
+    );
+    let plain = ran(&ask[..3]);
+    assert_eq!(plain.stdout.trim_end_matches('\n'), replied["text"].as_str().unwrap());
+
+    let chosen = ran(&["Is it?", "--choice", "yes", "--choice", "no", "--json"]).done();
+    assert!(["yes", "no"].contains(&chosen["text"].as_str().unwrap()), "{chosen}");
+    assert_eq!(chosen["finish"], "stop");
+    let schema = json!({
+        "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"],
+        "additionalProperties": false,
+    });
+    let schema = home.write("schema.json", schema.to_string());
+    let formed = ran(&["Is it?", "--schema", schema.to_str().unwrap(), "--json"]).done();
+    let formed: Value = serde_json::from_str(formed["text"].as_str().unwrap()).unwrap();
+    assert!(formed["ok"].is_boolean(), "{formed}");
+
+    let refused = ran(&["Say something.", "--temperature", "9", "--json"]).error();
+    assert_eq!(refused["violations"][0]["field"], "sampling.temperature", "{refused}");
+}
+
+#[test]
+fn a_reply_that_is_interrupted_ends_at_once() {
+    let home = Home::new();
+    let model = language_model(&home);
+    let mut command = generate(&home, &model, &["Go on and on.", "--max-tokens", "900"]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut running = command.spawn().unwrap();
+    // It speaks.
+    let mut first = [0];
+    std::io::Read::read_exact(running.stdout.as_mut().unwrap(), &mut first).unwrap();
+    signal(running.id(), "INT").unwrap();
+    let status = running.wait().unwrap();
+    // It may have been done before.
+    assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+}
+
+/// Answers from the first passage that holds the word, as the prompt asks for it.
+fn answer(request: &ModelRequest) -> ModelReply {
+    let passages = request.last().to_owned();
+    let number = passages.split('[').skip(1).find_map(|passage| {
+        let (number, text) = passage.split_once(']')?;
+        text.contains("Minotaur").then(|| number.parse::<u32>().ok())?
+    });
+    let reply = match number {
+        Some(number) => json!({
+            "notes": [{ "passage": number, "note": "who killed whom" }],
+            "suffices": true,
+            "answer": "Theseus did.",
+            "citations": [{ "passage": number, "quote": "Theseus killed the Minotaur." }],
+        }),
+        None => json!({ "notes": [], "suffices": false, "answer": "", "citations": [] }),
+    };
+    ModelReply::Text(reply.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_answers_through_an_endpoint_and_repeats_what_failed() {
+    let home = Home::new();
+    let endpoint = ModelEndpoint::start().unwrap();
+    endpoint.reply_by(answer);
+    endpoint.script([ModelReply::Status(500, None), ModelReply::Dropped("{\"no".to_owned())]);
+    let mut command = home.serve_command();
+    command.env("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url());
+    command.env("CLEW_GENERATOR__ENDPOINT__MODEL", "test");
+    let server = Server::start(command);
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    let text = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur.";
+    remember(&client, &notes, vec![document("crete", text)]).await;
+    let ask = |question: &str| {
+        let arguments = ["ask", "--corpus", "notes", "--json", question];
+        home.run_at(&server, &arguments).done()
+    };
+    let answered = ask("Who killed the Minotaur?");
+    assert_eq!(answered["outcome"], "answered", "{answered}");
+    assert_eq!(answered["answer"], "Theseus did.");
+    assert_eq!(answered["citations"][0]["quote"], "Theseus killed the Minotaur.");
+    assert_eq!(answered["cost"]["model_calls"], 1, "{answered}");
+    assert!(answered["cost"]["prompt_tokens"].as_u64().unwrap() > 0, "{answered}");
+    assert_eq!(endpoint.requests().len(), 3, "two failed and one did not");
+    // The same again is known.
+    assert_eq!(ask("Who killed the Minotaur?")["answer"], "Theseus did.");
+    assert_eq!(endpoint.requests().len(), 3);
+
+    drop(endpoint);
+    let arguments = ["ask", "--corpus", "notes", "--json", "What did Ariadne give?"];
+    let failed = home.run_at(&server, &arguments).error();
+    assert_eq!(failed["reason"], "ENDPOINT_UNREACHABLE", "{failed}");
+    assert!(server.terminate().success());
+}
