@@ -146,6 +146,18 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "FOREIGN_LEASE",
         "REDIS_UNAVAILABLE",
         "PEER_LOST",
+        "ENDPOINT_UNREACHABLE",
+        "ENDPOINT_FAILED",
+        "ENDPOINT_REFUSED",
+        "MALFORMED_REPLY",
+        "UNREADABLE_REPLY",
+        "CONTEXT_TOO_LONG",
+        "PROMPT_TOO_LONG",
+        "REQUEST_REFUSED",
+        "CONTENT_FILTERED",
+        "BUDGET_SPENT",
+        "KEY_MISSING",
+        "DIMENSION_MISMATCH",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
 }
