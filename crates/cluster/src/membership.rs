@@ -50,14 +50,14 @@ pub struct Membership {
     members: watch::Sender<Arc<Members>>,
     heart: Option<Heart>,
     /// Ends with this value.
-    _lookups: JoinSet<()>,
+    lookups: JoinSet<()>,
 }
 
 impl Membership {
     /// A node that knows all `members` there will ever be, itself among them.
     pub fn fixed(me: NodeId, members: Members) -> Self {
         let members = watch::Sender::new(Arc::new(members));
-        Self { me, members, heart: None, _lookups: JoinSet::new() }
+        Self { me, members, heart: None, lookups: JoinSet::new() }
     }
 
     /// A node that knows some members, itself among them, and finds the others by the names of their
@@ -67,7 +67,7 @@ impl Membership {
         if !config.services.is_empty() {
             let (services, every) = (config.services.clone(), config.member_ttl());
             let shown = membership.members.clone();
-            membership._lookups.spawn(keep_looking(services, known, every, shown));
+            membership.lookups.spawn(keep_looking(services, known, every, shown));
         }
         membership
     }
@@ -96,7 +96,7 @@ impl Membership {
         pulse.beat().await;
         let task = tokio::spawn(keep_beating(Arc::clone(&pulse)));
         let heart = Some(Heart { pulse, task });
-        Self { me: me.id, members, heart, _lookups: JoinSet::new() }
+        Self { me: me.id, members, heart, lookups: JoinSet::new() }
     }
 
     /// This node's name.

@@ -3,7 +3,7 @@
 //! Tensors are read at their places and not mapped: a file that somebody cuts short meanwhile is an error
 //! then, and not the end of the process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -15,15 +15,7 @@ use serde::Deserialize;
 use crate::Error;
 use crate::folder::reader::FolderReader;
 use crate::folder::weight_names;
-
-/// A parameter that a model needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
-    /// Hugging Face name.
-    pub(crate) name: String,
-    /// Shape in the file.
-    pub(crate) shape: Vec<usize>,
-}
+use crate::weights::{Parameter, broken, check_format, check_names};
 
 /// The header of a safetensors file is refused beyond it: that of the largest models is a few megabytes.
 const LARGEST_HEADER: u64 = 100 << 20;
@@ -130,36 +122,11 @@ impl Checkpoint {
         parameters: &[Parameter],
         is_ignored: impl Fn(&str) -> bool,
     ) -> Result<(), Error> {
-        let needed: BTreeSet<&str> = parameters.iter().map(|one| one.name.as_str()).collect();
         let stored = self.tensors.keys().map(String::as_str).filter(|name| !is_ignored(name));
-        let stored: BTreeSet<&str> = stored.collect();
-        if needed != stored {
-            let owned = |name: &&str| (*name).to_owned();
-            let files: Vec<&str> = self.files.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Error::TensorNames {
-                file: files.join(", "),
-                missing: needed.difference(&stored).map(owned).collect(),
-                unused: stored.difference(&needed).map(owned).collect(),
-            });
-        }
-        for Parameter { name, shape } in parameters {
-            let stored = &self.tensors[name];
-            let file = self.files[stored.file].0.clone();
-            if stored.shape != *shape {
-                return Err(Error::Inconsistent {
-                    file,
-                    other: "config.json".to_owned(),
-                    expected: format!("`{name}` of shape {shape:?}"),
-                    found: format!("{:?}", stored.shape),
-                });
-            }
-            if !matches!(stored.format, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
-                return Err(Error::Unsupported {
-                    file,
-                    expected: format!("`{name}` in F32, F16 or BF16"),
-                    found: format!("{:?}", stored.format),
-                });
-            }
+        check_names(self.names(), stored, parameters)?;
+        for parameter in parameters {
+            let Stored { file, format, shape, .. } = &self.tensors[&parameter.name];
+            check_format(&self.files[*file].0, shape, *format, parameter)?;
         }
         Ok(())
     }
@@ -214,10 +181,15 @@ impl Checkpoint {
 
     fn stored(&self, name: &str) -> Result<&Stored, Error> {
         self.tensors.get(name).ok_or_else(|| Error::TensorNames {
-            file: self.files.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
+            file: self.names().collect::<Vec<_>>().join(", "),
             missing: vec![name.to_owned()],
             unused: Vec::new(),
         })
+    }
+
+    /// Its files.
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(name, _)| name.as_str())
     }
 }
 
@@ -228,8 +200,4 @@ fn are_finite(bytes: &[u8], format: Dtype) -> bool {
         Dtype::BF16 => pairs().all(|pair| bf16::from_le_bytes(*pair).is_finite()),
         _ => bytes.as_chunks::<4>().0.iter().all(|quad| f32::from_le_bytes(*quad).is_finite()),
     }
-}
-
-fn broken(file: &str, expected: &str, found: String) -> Error {
-    Error::Broken { file: file.to_owned(), expected: expected.to_owned(), found }
 }

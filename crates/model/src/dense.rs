@@ -5,9 +5,10 @@ use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::checkpoint::{Checkpoint, Parameter};
+use crate::checkpoint::Checkpoint;
 use crate::decoder::layers::{Linear, Loader};
 use crate::folder::reader::FolderReader;
+use crate::weights::Parameter;
 
 const CONFIG: &str = "config.json";
 /// The activation that does nothing, by either of its Python paths.

@@ -1,6 +1,9 @@
 //! What the caller may choose when a model is loaded.
 
 use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 /// Where, how precisely and by which code a model runs. The default suits any machine: the fastest
 /// way on the CPU.
@@ -20,8 +23,9 @@ pub struct ModelOptions {
     pub batch_tokens: Option<NonZeroUsize>,
 }
 
-/// Where to compute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where to compute; written `cpu` or `cuda:0`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
     /// The processor.
     #[default]
@@ -31,6 +35,36 @@ pub enum DeviceChoice {
         /// Which one, from 0, in the driver's order.
         index: usize,
     },
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let index = name.strip_prefix("cuda:").map(str::parse);
+        match (name, index) {
+            ("cpu", _) => Ok(Self::Cpu),
+            (_, Some(Ok(index))) => Ok(Self::Cuda { index }),
+            _ => Err(format!("expected `cpu` or `cuda:0`, got `{name}`")),
+        }
+    }
+}
+
+impl TryFrom<String> for DeviceChoice {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
+}
+
+impl From<DeviceChoice> for String {
+    fn from(device: DeviceChoice) -> Self {
+        match device {
+            DeviceChoice::Cpu => "cpu".to_owned(),
+            DeviceChoice::Cuda { index } => format!("cuda:{index}"),
+        }
+    }
 }
 
 /// In which number format the large matrix products read their factors.

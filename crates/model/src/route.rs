@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 
 use burn::tensor::DType;
 use clew_packed_bert::Kernel;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::{Budget, Layout};
 use crate::{DeviceChoice, Error, ModelOptions, PathChoice, PrecisionChoice};
@@ -17,9 +18,11 @@ const BURN_CPU_BATCH_TOKENS: usize = 256;
 const BURN_CUDA_BATCH_TOKENS: usize = 16_384;
 
 /// In which number format the large matrix products read their factors; sums are 32-bit floats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats.
+    #[default]
     Float32,
     /// bfloat16.
     BFloat16,

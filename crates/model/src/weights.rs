@@ -10,7 +10,7 @@ use crate::Error;
 /// A parameter that a model needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
-    /// Hugging Face name, relative to the model's root.
+    /// Hugging Face name, relative to the model's root where it has one.
     pub(crate) name: String,
     /// Shape in the file.
     pub(crate) shape: Vec<usize>,
@@ -66,9 +66,11 @@ impl<'a> Weights<'a> {
                 tensors.insert(name, Stored { file: &file.name, view });
             }
         }
-        check_names(files, &tensors, parameters)?;
+        let names = files.iter().map(|file| file.name.as_str());
+        check_names(names, tensors.keys().map(String::as_str), parameters)?;
         for parameter in parameters {
-            check_format(&tensors[&parameter.name], parameter)?;
+            let Stored { file, view } = &tensors[&parameter.name];
+            check_format(file, view.shape(), view.dtype(), parameter)?;
         }
         Ok(Self { tensors })
     }
@@ -112,46 +114,59 @@ fn parse(file: &WeightFile) -> Result<Vec<(String, TensorView<'_>)>, Error> {
     }
 }
 
-fn check_names(
-    files: &[WeightFile],
-    tensors: &BTreeMap<String, Stored<'_>>,
+/// Refuses `files` whose tensors, called `stored`, are not exactly the `parameters`.
+///
+/// # Errors
+/// [`Error::TensorNames`].
+pub(crate) fn check_names<'a>(
+    files: impl Iterator<Item = &'a str>,
+    stored: impl Iterator<Item = &'a str>,
     parameters: &[Parameter],
 ) -> Result<(), Error> {
     let needed: BTreeSet<&str> = parameters.iter().map(|needed| needed.name.as_str()).collect();
-    let stored: BTreeSet<&str> = tensors.keys().map(String::as_str).collect();
+    let stored: BTreeSet<&str> = stored.collect();
     if needed == stored {
         return Ok(());
     }
     let owned = |name: &&str| (*name).to_owned();
-    let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     Err(Error::TensorNames {
-        file: names.join(", "),
+        file: files.collect::<Vec<_>>().join(", "),
         missing: needed.difference(&stored).map(owned).collect(),
         unused: stored.difference(&needed).map(owned).collect(),
     })
 }
 
-fn check_format(stored: &Stored<'_>, parameter: &Parameter) -> Result<(), Error> {
+/// Refuses a tensor of `file` that is stored in another shape than the parameter's, or in another number
+/// format than 32-bit floats, 16-bit floats and bfloat16.
+///
+/// # Errors
+/// [`Error::Inconsistent`] and [`Error::Unsupported`].
+pub(crate) fn check_format(
+    file: &str,
+    shape: &[usize],
+    format: Dtype,
+    parameter: &Parameter,
+) -> Result<(), Error> {
     let name = &parameter.name;
-    if stored.view.shape() != parameter.shape {
+    if shape != parameter.shape {
         return Err(Error::Inconsistent {
-            file: stored.file.to_owned(),
+            file: file.to_owned(),
             other: "config.json".to_owned(),
             expected: format!("`{name}` of shape {:?}", parameter.shape),
-            found: format!("{:?}", stored.view.shape()),
+            found: format!("{shape:?}"),
         });
     }
-    match stored.view.dtype() {
+    match format {
         Dtype::F32 | Dtype::F16 | Dtype::BF16 => Ok(()),
         other => Err(Error::Unsupported {
-            file: stored.file.to_owned(),
+            file: file.to_owned(),
             expected: format!("`{name}` in F32, F16 or BF16"),
             found: format!("{other:?}"),
         }),
     }
 }
 
-fn broken(file: &str, expected: &str, found: String) -> Error {
+pub(crate) fn broken(file: &str, expected: &str, found: String) -> Error {
     Error::Broken { file: file.to_owned(), expected: expected.to_owned(), found }
 }
 

@@ -7,7 +7,7 @@ use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp,
 };
-use clew_generator::config::Device;
+use clew_generator::config::DeviceChoice;
 use clew_runtime::logging::LogFormat;
 
 /// Long-term memory for language-model applications.
@@ -381,8 +381,8 @@ pub struct Generate {
     #[arg(long, value_name = "DIR")]
     pub tokenizer: Option<PathBuf>,
     /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
-    #[arg(long, default_value = "cpu", value_name = "DEVICE", value_parser = device)]
-    pub device: Device,
+    #[arg(long, default_value = "cpu", value_name = "DEVICE")]
+    pub device: DeviceChoice,
     /// Keep the model in bfloat16 instead of 32-bit floats.
     #[arg(long)]
     pub bf16: bool,
@@ -413,10 +413,6 @@ pub struct Generate {
     /// File with a JSON schema that the reply has to fit.
     #[arg(long, value_name = "FILE")]
     pub schema: Option<PathBuf>,
-}
-
-fn device(name: &str) -> Result<Device, String> {
-    Device::try_from(name.to_owned())
 }
 
 /// Arguments of `forget`.

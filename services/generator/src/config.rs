@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clew_core::{Error, Violations};
 use clew_endpoint::EndpointConfig;
+pub use clew_model::{DeviceChoice, Precision};
 use serde::{Deserialize, Serialize};
 
 /// Section `generator`: what is read at once, and with which language model.
@@ -32,7 +33,7 @@ pub struct LocalConfig {
     pub tokenizer: Option<PathBuf>,
     /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
     #[serde(default)]
-    pub device: Device,
+    pub device: DeviceChoice,
     /// `float32`, or `bfloat16`, which halves the memory and pays on GPUs.
     #[serde(default)]
     pub precision: Precision,
@@ -43,50 +44,6 @@ pub struct LocalConfig {
     /// go on sooner.
     #[serde(default = "default_step_tokens")]
     pub step_tokens: u32,
-}
-
-/// Where a model computes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Device {
-    /// On the processor.
-    #[default]
-    Cpu,
-    /// On the CUDA device of that number.
-    Cuda(usize),
-}
-
-/// In which number format a model is kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Precision {
-    /// 32-bit floats.
-    #[default]
-    Float32,
-    /// bfloat16.
-    BFloat16,
-}
-
-impl TryFrom<String> for Device {
-    type Error = String;
-
-    fn try_from(name: String) -> Result<Self, String> {
-        let index = name.strip_prefix("cuda:").map(str::parse);
-        match (name.as_str(), index) {
-            ("cpu", _) => Ok(Self::Cpu),
-            (_, Some(Ok(index))) => Ok(Self::Cuda(index)),
-            _ => Err(format!("expected `cpu` or `cuda:0`, got `{name}`")),
-        }
-    }
-}
-
-impl From<Device> for String {
-    fn from(device: Device) -> Self {
-        match device {
-            Device::Cpu => "cpu".to_owned(),
-            Device::Cuda(index) => format!("cuda:{index}"),
-        }
-    }
 }
 
 fn default_replies() -> u32 {
@@ -103,7 +60,7 @@ impl LocalConfig {
         Self {
             model,
             tokenizer: None,
-            device: Device::default(),
+            device: DeviceChoice::default(),
             precision: Precision::default(),
             replies: default_replies(),
             step_tokens: default_step_tokens(),
@@ -161,7 +118,7 @@ mod tests {
             fields,
             ["generator.readings", "generator.local.replies", "generator.local.step_tokens"]
         );
-        assert_eq!(Device::try_from("cuda:1".to_owned()), Ok(Device::Cuda(1)));
-        assert!(Device::try_from("gpu".to_owned()).is_err());
+        assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda { index: 1 }));
+        assert!("gpu".parse::<DeviceChoice>().is_err());
     }
 }

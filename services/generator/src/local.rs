@@ -11,13 +11,13 @@ use clew_core::{
     Usage,
 };
 use clew_model::generation::{Batch, Event, ReplyId};
-use clew_model::{DeviceChoice, LanguageModel, LanguageModelOptions, Precision};
+use clew_model::{LanguageModel, LanguageModelOptions};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
 use tokio::sync::mpsc;
 
-use crate::config::{Device, LocalConfig};
+use crate::config::LocalConfig;
 
 /// About how long a reply takes, for those who find no room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -63,14 +63,8 @@ impl LocalGenerator {
             folder: config.model.clone(),
             tokenizer: config.tokenizer.clone(),
             name: None,
-            device: match config.device {
-                Device::Cpu => DeviceChoice::Cpu,
-                Device::Cuda(index) => DeviceChoice::Cuda { index },
-            },
-            precision: match config.precision {
-                crate::config::Precision::Float32 => Precision::Float32,
-                crate::config::Precision::BFloat16 => Precision::BFloat16,
-            },
+            device: config.device,
+            precision: config.precision,
         };
         let loading = tokio::task::spawn_blocking(move || LanguageModel::load(&options));
         let model = loading

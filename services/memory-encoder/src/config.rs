@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clew_core::Error;
-use clew_model::{DeviceChoice, ModelOptions, PathChoice, PrecisionChoice};
+use clew_model::{ModelOptions, PathChoice, PrecisionChoice};
 use serde::{Deserialize, Serialize};
 
 /// Section `encoder`: which model embeds, on what, and how much may wait.
@@ -86,15 +86,8 @@ impl EncoderConfig {
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] naming the key whose word is unknown.
     pub fn model_options(&self) -> Result<ModelOptions, Error> {
-        let device = match self.device.split_once(':') {
-            None if self.device == "cpu" => DeviceChoice::Cpu,
-            Some(("cuda", index)) => {
-                let index =
-                    index.parse().map_err(|_| unknown("device", "cpu or cuda:N", &self.device))?;
-                DeviceChoice::Cuda { index }
-            }
-            _ => return Err(unknown("device", "cpu or cuda:N", &self.device)),
-        };
+        let device = self.device.parse();
+        let device = device.map_err(|_| unknown("device", "cpu or cuda:N", &self.device))?;
         let precision = match self.precision.as_str() {
             "auto" => PrecisionChoice::Auto,
             "float32" => PrecisionChoice::Float32,

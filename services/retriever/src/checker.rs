@@ -9,8 +9,6 @@ use clew_core::{Breach, CheckQuery, Checked, Error, Invariant, ShardIndex};
 use clew_index::ShardReader;
 use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinSet;
 
 use crate::claim::Claim;
 
@@ -68,9 +66,6 @@ impl Tally {
     }
 }
 
-/// The actor; its state is the task that checks.
-pub(crate) struct Checker;
-
 /// What a checker works with.
 pub(crate) struct Arguments {
     pub shard: ShardIndex,
@@ -80,23 +75,8 @@ pub(crate) struct Arguments {
     pub interval: Duration,
 }
 
-impl Actor for Checker {
-    type Msg = ();
-    type State = JoinSet<()>;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<()>,
-        arguments: Arguments,
-    ) -> Result<JoinSet<()>, ActorProcessingErr> {
-        let mut task = JoinSet::new();
-        task.spawn(keep_checking(arguments));
-        Ok(task)
-    }
-}
-
-async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
+/// Checks for good.
+pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
     let mut query = CheckQuery { after: None, limit: PAGE };
     loop {
         tokio::time::sleep(interval).await;

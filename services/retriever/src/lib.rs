@@ -16,6 +16,7 @@ mod checker;
 mod claim;
 mod config;
 mod indexer;
+mod keeper;
 mod lock;
 mod maintainer;
 mod retriever;

@@ -5,43 +5,21 @@ use std::time::{Duration, Instant};
 
 use clew_index::ShardReader;
 use clew_runtime::deadline::ask;
-use ractor::{Actor, ActorProcessingErr, ActorRef};
-use tokio::task::JoinSet;
+use ractor::ActorRef;
 
 use crate::writer;
-
-/// The actor; its state is the task that keeps the time.
-pub(crate) struct Maintainer;
-
-/// What a maintainer works with.
-pub(crate) struct Arguments {
-    pub writer: ActorRef<writer::Message>,
-    pub reader: ShardReader,
-    pub interval: Duration,
-}
 
 /// A bound against a hung disk, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// When maintenance that was put off is tried again.
 const POSTPONED: Duration = Duration::from_secs(60);
 
-impl Actor for Maintainer {
-    type Msg = ();
-    type State = JoinSet<()>;
-    type Arguments = Arguments;
-
-    async fn pre_start(
-        &self,
-        _myself: ActorRef<()>,
-        arguments: Arguments,
-    ) -> Result<JoinSet<()>, ActorProcessingErr> {
-        let mut task = JoinSet::new();
-        task.spawn(maintain(arguments));
-        Ok(task)
-    }
-}
-
-async fn maintain(Arguments { writer, mut reader, interval }: Arguments) {
+/// Asks for as long as the shard has a writer.
+pub(crate) async fn maintain(
+    writer: ActorRef<writer::Message>,
+    mut reader: ShardReader,
+    interval: Duration,
+) {
     loop {
         let deadline = Instant::now() + PATIENCE;
         let maintained = ask(&writer, deadline, "maintaining the tables", |reply| {

@@ -18,10 +18,11 @@ use clew_runtime::tree::TreeNode;
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
-use crate::checker::{self, Checker, Tally};
+use crate::checker::{self, Tally};
 use crate::claim::Claim;
 use crate::indexer::{self, Indexer};
-use crate::maintainer::{self, Maintainer};
+use crate::keeper::Keeper;
+use crate::maintainer;
 use crate::writer::{self, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
@@ -94,14 +95,10 @@ impl Line for ShardLine {
         let (indexer, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor.clone())
             .await
             .map_err(spawned)?;
-        let arguments = maintainer::Arguments {
-            writer: writer.clone(),
-            reader: reader.clone(),
-            interval: self.config.maintenance_interval(),
-        };
-        let (maintainer, _) = Actor::spawn_linked(None, Maintainer, arguments, supervisor.clone())
-            .await
-            .map_err(spawned)?;
+        let interval = self.config.maintenance_interval();
+        let task = Box::pin(maintainer::maintain(writer.clone(), reader.clone(), interval));
+        let (maintainer, _) =
+            Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
         let arguments = checker::Arguments {
             shard: self.shard,
             reader: reader.clone(),
@@ -109,7 +106,8 @@ impl Line for ShardLine {
             tally: Arc::clone(&self.tally),
             interval: self.config.check_interval(),
         };
-        Actor::spawn_linked(None, Checker, arguments, supervisor).await.map_err(spawned)?;
+        let task = Box::pin(checker::keep_checking(arguments));
+        Actor::spawn_linked(None, Keeper, task, supervisor).await.map_err(spawned)?;
         Ok(Running { writer, indexer, maintainer, reader })
     }
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::rope::{Rope, Scaling};
 use crate::Error;
-use crate::checkpoint::Parameter;
 use crate::folder::reader::FolderReader;
+use crate::weights::Parameter;
 
 const CONFIG: &str = "config.json";
 

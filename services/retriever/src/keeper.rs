@@ -1,0 +1,28 @@
+//! An actor that runs one task for as long as it lives.
+
+use std::pin::Pin;
+
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio::task::JoinSet;
+
+/// The actor; its state is the task, which ends with it.
+pub(crate) struct Keeper;
+
+/// What a keeper runs.
+pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Actor for Keeper {
+    type Msg = ();
+    type State = JoinSet<()>;
+    type Arguments = Task;
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<()>,
+        task: Task,
+    ) -> Result<JoinSet<()>, ActorProcessingErr> {
+        let mut running = JoinSet::new();
+        running.spawn(task);
+        Ok(running)
+    }
+}
