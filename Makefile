@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test fault-test check bench cluster-bench proto
+.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench proto
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -38,12 +38,14 @@ fault-test: build ## Hurt a cluster in all ways, at least three times each, and 
 	CLEW_FAULT_CASES=all cargo test --workspace --test shard -- --nocapture any_put_or_removal
 
 # Quick checks first.
-check: setup $(PYTHON_PACKAGES) ## Check format, dependencies and lints
+check: style ## Check format, dependencies and lints
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+style: setup $(PYTHON_PACKAGES) ## Check format and dependencies only
 	cargo fmt --all --check
 	$(PYTHON) tests/dependency_policy.py
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny --locked check; \
 	else echo "cargo-deny is not installed: advisories were not checked"; fi
-	cargo clippy --workspace --all-targets --locked -- -D warnings
 
 bench: demo ## Measure encoder, ingestion and search on this machine
 	cargo bench --profile dev --workspace --bench '*'
