@@ -33,8 +33,12 @@ pub(crate) struct Message {
 struct Body<'a> {
     model: &'a str,
     messages: &'a [Message],
-    max_tokens: u32,
-    temperature: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,24 +60,31 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// The body that asks `model` for a reply to `messages`, which stand for those of `request`.
+/// The body that asks `model` for a reply to `messages`, which stand for those of `request`. A model that
+/// may take `thinking_tokens` before it replies is told neither how to choose tokens nor where to end: it
+/// refuses both.
 pub(crate) fn body(
     model: &str,
     messages: &[Message],
     request: &GenerationRequest,
     response_format: Option<&Value>,
+    thinking_tokens: u32,
 ) -> Result<Bytes, serde_json::Error> {
     let sampling = request.sampling;
+    let thinks = thinking_tokens > 0;
+    let most = request.max_tokens.saturating_add(thinking_tokens);
     let body = Body {
         model,
         messages,
-        max_tokens: request.max_tokens,
-        temperature: sampling.temperature,
-        top_p: Some(sampling.top_p).filter(|p| *p < 1.0),
-        top_k: Some(sampling.top_k).filter(|k| *k > 0),
-        repetition_penalty: Some(sampling.repetition_penalty).filter(|penalty| *penalty > 1.0),
+        max_tokens: Some(most).filter(|_| !thinks),
+        max_completion_tokens: Some(most).filter(|_| thinks),
+        temperature: Some(sampling.temperature).filter(|_| !thinks),
+        top_p: Some(sampling.top_p).filter(|p| *p < 1.0 && !thinks),
+        top_k: Some(sampling.top_k).filter(|k| *k > 0 && !thinks),
+        repetition_penalty: Some(sampling.repetition_penalty)
+            .filter(|penalty| *penalty > 1.0 && !thinks),
         seed: sampling.seed,
-        stop: &request.stop,
+        stop: if thinks { &[] } else { &request.stop },
         response_format,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
@@ -433,7 +444,7 @@ mod tests {
         let message = Message { role: "user", content: "Hello".to_owned() };
         let mut request = GenerationRequest { max_tokens: 5, ..GenerationRequest::default() };
         let sent = |request: &GenerationRequest| -> Value {
-            let bytes = body("m", std::slice::from_ref(&message), request, None).unwrap();
+            let bytes = body("m", std::slice::from_ref(&message), request, None, 0).unwrap();
             serde_json::from_slice(&bytes).unwrap()
         };
         let expected = json!({
@@ -452,6 +463,16 @@ mod tests {
             assert_eq!(all[key], value, "{key}");
         }
         assert_eq!(all["stop"], json!(["END"]));
+        let thinking = body("m", std::slice::from_ref(&message), &request, None, 1000).unwrap();
+        let expected = json!({
+            "model": "m",
+            "messages": [{"role": "user", "content": "Hello"}],
+            "max_completion_tokens": 1005,
+            "seed": 7,
+            "stream": true,
+            "stream_options": {"include_usage": true}
+        });
+        assert_eq!(serde_json::from_slice::<Value>(&thinking).unwrap(), expected);
     }
 
     proptest! {

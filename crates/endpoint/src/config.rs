@@ -44,6 +44,10 @@ pub struct EndpointConfig {
     /// Seconds that the server may send nothing, 1 to 3,600. A server that does not stream sends nothing
     /// until its whole reply is there.
     pub idle_timeout_secs: u64,
+    /// Tokens that the model may take to think before it replies, 0 to 1,000,000. Above 0 it is asked as
+    /// OpenAI's reasoning models want it: with `max_completion_tokens`, and without a temperature or texts
+    /// that end the reply.
+    pub thinking_tokens: u32,
     /// How the model is held to a format.
     pub structured_output: StructuredOutput,
 }
@@ -88,6 +92,7 @@ impl Default for EndpointConfig {
             attempts: 4,
             timeout_secs: 300,
             idle_timeout_secs: 60,
+            thinking_tokens: 0,
             structured_output: StructuredOutput::JsonSchema,
         }
     }
@@ -136,6 +141,7 @@ impl EndpointConfig {
             ("attempts", u64::from(self.attempts), 1, 10),
             ("timeout_secs", self.timeout_secs, 1, 3600),
             ("idle_timeout_secs", self.idle_timeout_secs, 1, 3600),
+            ("thinking_tokens", self.thinking_tokens.into(), 0, 1_000_000),
         ];
         for (key, value, low, high) in ranges {
             if !(low..=high).contains(&value) {
@@ -293,6 +299,7 @@ mod tests {
             attempts: 0,
             timeout_secs: 0,
             idle_timeout_secs: 0,
+            thinking_tokens: 2_000_000,
             ..EndpointConfig::default()
         };
         let error = unsound.validate("model").unwrap_err();
@@ -310,6 +317,7 @@ mod tests {
             "attempts",
             "timeout_secs",
             "idle_timeout_secs",
+            "thinking_tokens",
         ];
         assert_eq!(fields, keys.map(|key| format!("model.{key}")));
         let azure = EndpointConfig { flavour: Flavour::Azure, ..sound() };

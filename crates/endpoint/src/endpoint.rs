@@ -12,7 +12,8 @@ use crate::chat::{BYTES_PER_TOKEN, Message, Reply, ReplyReader, body};
 use crate::config::{ApiKey, EndpointConfig, StructuredOutput};
 use crate::connection::{Connection, too_long};
 use crate::format::Format;
-use crate::{prompts, tokens};
+use crate::prompts;
+use crate::tokens::estimate_tokens;
 
 /// Tokens that a chat template puts around each message, about.
 const TOKENS_PER_MESSAGE: u32 = 4;
@@ -49,6 +50,7 @@ const MOST_QUOTED_BYTES: usize = 2 << 10;
 pub struct Endpoint {
     identity: GeneratorIdentity,
     structured_output: StructuredOutput,
+    thinking_tokens: u32,
     connection: Connection,
 }
 
@@ -62,13 +64,21 @@ impl Endpoint {
     pub fn try_new(config: &EndpointConfig, key: Option<&ApiKey>) -> Result<Self, Error> {
         let identity = GeneratorIdentity { model: config.model.clone(), window: config.window };
         let connection = Connection::try_new(config, key, "chat/completions")?;
-        Ok(Self { identity, structured_output: config.structured_output, connection })
+        let EndpointConfig { structured_output, thinking_tokens, .. } = *config;
+        Ok(Self { identity, structured_output, thinking_tokens, connection })
     }
 
-    /// Refuses what is too long by any tokenizer; the rest is the server's to judge, who can count.
-    fn check_length(&self, request: &GenerationRequest) -> Result<(), Error> {
+    /// Refuses what such a model does not do, and what is too long by any tokenizer; the rest is the
+    /// server's to judge, who can count.
+    fn check(&self, request: &GenerationRequest) -> Result<(), Error> {
+        request.check()?;
+        if self.thinking_tokens > 0 && !request.stop.is_empty() {
+            let problem = "expected none for a model that thinks before it replies";
+            return Err(Error::invalid("stop", problem));
+        }
         let bytes: usize = request.messages.iter().map(|message| message.text.len()).sum();
-        let least_tokens = (bytes / BYTES_PER_TOKEN).saturating_add(request.max_tokens as usize);
+        let said = request.max_tokens.saturating_add(self.thinking_tokens);
+        let least_tokens = (bytes / BYTES_PER_TOKEN).saturating_add(said as usize);
         let window = self.identity.window;
         if least_tokens > window as usize { Err(too_long(window)) } else { Ok(()) }
     }
@@ -83,14 +93,17 @@ impl Endpoint {
         let Ask { request, messages, format } = ask;
         let response_format =
             format.and_then(|format| format.asked_of_server(self.structured_output));
-        let body = body(&self.identity.model, messages, request, response_format.as_ref())
+        let (model, format) = (&self.identity.model, response_format.as_ref());
+        let body = body(model, messages, request, format, self.thinking_tokens)
             .map_err(|_| Error::internal("cannot write a request as JSON"))?;
-        let mut reader = ReplyReader::new(request.max_tokens, heard);
+        // Others than OpenAI send the thoughts as well.
+        let most_tokens = request.max_tokens.saturating_add(self.thinking_tokens);
+        let mut reader = ReplyReader::new(most_tokens, heard);
         let called = self.connection.call(body, deadline, &mut reader).await?;
         let reply = called.reply;
         let (prompt, completion) = match reply.tokens {
             Some(tokens) => (tokens.prompt, tokens.completion),
-            None => (estimated_prompt(messages), tokens::estimate(&reply.text).into()),
+            None => (estimated_prompt(messages), estimate_tokens(&reply.text).into()),
         };
         usage.calls += called.calls;
         usage.prompt_tokens += prompt;
@@ -146,7 +159,7 @@ impl Generator for Endpoint {
 
     /// An estimate, rather too high than too low.
     fn count_tokens(&self, text: &str) -> u32 {
-        tokens::estimate(text)
+        estimate_tokens(text)
     }
 
     /// # Errors
@@ -161,8 +174,7 @@ impl Generator for Endpoint {
         deadline: Instant,
         heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
     ) -> Result<Generated, Error> {
-        request.check()?;
-        self.check_length(request)?;
+        self.check(request)?;
         let begun = Instant::now();
         let _place = self.connection.admit()?;
         let format = Format::of(&request.format)
@@ -209,7 +221,7 @@ fn estimated_prompt(messages: &[Message]) -> u64 {
     messages
         .iter()
         .map(|message| {
-            u64::from(tokens::estimate(&message.content).saturating_add(TOKENS_PER_MESSAGE))
+            u64::from(estimate_tokens(&message.content).saturating_add(TOKENS_PER_MESSAGE))
         })
         .sum()
 }

@@ -7,8 +7,7 @@
 //! typed error, within the deadline, the number of attempts and a bound on memory. `tests/faults.rs` has a
 //! row for each way to misbehave. Messages of errors never hold a prompt, a reply or a key.
 //!
-//! Deliberately absent: tools, images, several replies to one request, and the parameters of models that
-//! refuse a temperature or want `max_completion_tokens`.
+//! Deliberately absent: tools, images, and several replies to one request.
 
 mod chat;
 mod config;
@@ -28,3 +27,4 @@ pub use config::{ApiKey, EndpointConfig, Flavour, StructuredOutput};
 pub use embedding::{EmbeddingConfig, EmbeddingEndpoint, Tokenizer};
 pub use endpoint::Endpoint;
 pub use fallback::Fallback;
+pub use tokens::estimate_tokens;

@@ -4,7 +4,7 @@
 /// letters costs one token for each four of them begun, a digit or a sign one each, a single space
 /// nothing, other white space one token a run, and other characters by their length in UTF-8: half a token
 /// for two bytes, one for three, three for four.
-pub(crate) fn estimate(text: &str) -> u32 {
+pub fn estimate_tokens(text: &str) -> u32 {
     let mut halves = 0u64;
     let mut letters = 0u64;
     let mut white = White::None;
@@ -65,7 +65,7 @@ mod tests {
             ("東京", 2, 2),
         ];
         for (text, least, most) in cases {
-            let estimated = estimate(text);
+            let estimated = estimate_tokens(text);
             assert!((least..=most).contains(&estimated), "{text:?}: {estimated}");
         }
     }
