@@ -7,6 +7,8 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
+use serde_json::json;
 
 use crate::client::{by_words, create_in_shards, document, remember};
 use crate::harness::{Home, Server, eventually};
@@ -99,6 +101,50 @@ async fn texts_are_read_by_whichever_graph_builder_is_there() {
     let outline = &outline["documents"][0];
     assert_eq!(outline["summary"], text);
     assert_eq!(outline["relations"][0]["head"], "Ariadne");
+    cluster.stop();
+}
+
+/// Reads the tale of Crete as the prompts ask for it.
+fn reads_crete(request: &ModelRequest) -> ModelReply {
+    let entity = |name| json!({ "name": name, "kind": "person" });
+    let reply = match request.body["response_format"].to_string() {
+        format if format.contains("\"entities\"") => {
+            json!({ "entities": [entity("Theseus"), entity("Minotaur")] }).to_string()
+        }
+        format if format.contains("\"relations\"") => {
+            let quote = "Theseus killed the Minotaur.";
+            let relation = json!({ "head": 1, "relation": "slew", "tail": 2, "quote": quote });
+            json!({ "relations": [relation] }).to_string()
+        }
+        _ => "A hero, a thread and a monster.".to_owned(),
+    };
+    ModelReply::Text(reply)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_graph_builder_reads_with_the_model_of_a_generator() {
+    let endpoint = ModelEndpoint::start().unwrap();
+    endpoint.reply_by(reads_crete);
+    let settings = vec![
+        ("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url()),
+        ("CLEW_GENERATOR__ENDPOINT__MODEL", "test".to_owned()),
+        ("CLEW_GRAPH_BUILDER__READER", "model".to_owned()),
+    ];
+    let cluster = Cluster::start_with(1, settings).await;
+    let text = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur.";
+    let file = cluster.write("crete.txt", text);
+    let outline = || cluster.run(&["outline", &file, "--json"]).done();
+    let outlined = outline();
+    let read = &outlined["documents"][0];
+    assert_eq!(read["summary"], "A hero, a thread and a monster.", "{read}");
+    assert_eq!(
+        (&read["relations"][0]["head"], &read["relations"][0]["relation"]),
+        (&json!("Theseus"), &json!("slew")),
+        "{read}"
+    );
+    assert_eq!(endpoint.requests().len(), 3);
+    assert_eq!(outline(), outlined);
+    assert_eq!(endpoint.requests().len(), 3, "what was read once is known");
     cluster.stop();
 }
 

@@ -12,6 +12,7 @@
 pub(crate) mod attention;
 mod cache;
 pub(crate) mod config;
+pub(crate) mod cores;
 pub(crate) mod layers;
 mod rope;
 
@@ -19,10 +20,11 @@ use std::path::Path;
 
 use burn::prelude::*;
 
-use self::attention::{Heads, Sight, attend};
+use self::attention::{Heads, HiddenKeys, Sight, attend};
 use self::cache::KvCache;
 use self::config::DecoderConfig;
 pub(crate) use self::config::Ends;
+use self::cores::Cores;
 use self::layers::{Layers, Loader, Piece};
 use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;
@@ -33,6 +35,7 @@ pub struct Decoder {
     layers: Layers,
     /// `[vocabulary, hidden]`; the table of words if it is tied.
     head: Tensor<2>,
+    cores: Cores,
 }
 
 /// A sequence that a decoder has read, as far as it has.
@@ -67,12 +70,18 @@ pub enum Wanted {
 }
 
 impl Decoder {
-    /// Loads a model folder in Hugging Face layout, tensor by tensor.
+    /// Loads a model folder in Hugging Face layout, tensor by tensor, to compute on so many `threads` of
+    /// the processor, or on one per core if that is 0; a GPU needs none.
     ///
     /// # Errors
     /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number
     /// format that is not there.
-    pub fn load(folder: &Path, choice: DeviceChoice, precision: Precision) -> Result<Self, Error> {
+    pub fn load(
+        folder: &Path,
+        choice: DeviceChoice,
+        precision: Precision,
+        threads: usize,
+    ) -> Result<Self, Error> {
         let reader = FolderReader::new(folder);
         let config = DecoderConfig::read(&reader)?;
         let checkpoint = Checkpoint::open(&reader)?;
@@ -82,14 +91,21 @@ impl Decoder {
         };
         checkpoint.check(&config.parameters(), is_ignored)?;
         let (device, dtype) = device::open_for(choice, precision)?;
-        let loader = Loader { checkpoint: &checkpoint, device: &device, dtype };
+        let cores = Cores::of(choice, threads)?;
+        let loader = Loader { checkpoint: &checkpoint, device: &device, dtype, cores: &cores };
         let is_tied = config.is_tied;
         let layers = Layers::load(config, &loader)?;
         let head = match is_tied {
             true => layers.words.clone(),
             false => loader.matrix(&["lm_head.weight".to_owned()])?,
         };
-        Ok(Self { layers, head })
+        Ok(Self { layers, head, cores })
+    }
+
+    /// Number of parameters, those of a tied head once.
+    pub fn parameters(&self) -> usize {
+        let sizes = self.layers.config.parameters();
+        sizes.iter().map(|parameter| parameter.shape.iter().product::<usize>()).sum()
     }
 
     /// Number of token ids.
@@ -132,12 +148,13 @@ impl Decoder {
             .iter()
             .map(|step| Piece { tokens: step.tokens, start: step.sequence.length() })
             .collect();
+        let mut hidden: Vec<HiddenKeys> = pieces.iter().map(|_| HiddenKeys::default()).collect();
         let states = self.layers.forward(&pieces, &mut |place, heads| {
             let sight = Sight::Back { window: place.window };
             let Heads { queries, keys, values } = heads;
             let cache = &mut steps[place.piece].sequence.0;
             let (keys, values, first) = cache.write(place.layer, keys, values, sight);
-            attend(Heads { queries, keys, values }, first, sight)
+            attend(Heads { queries, keys, values }, first, sight, &mut hidden[place.piece])
         });
         for step in &mut *steps {
             step.sequence.0.advance(step.tokens.len());
@@ -182,7 +199,7 @@ impl Decoder {
         let wanted =
             Tensor::<1, Int>::from_data(TensorData::new(wanted, [count]), &self.layers.device);
         let states = self.layers.normalised(states.select(0, wanted));
-        let logits = states.matmul(self.head.clone().transpose());
+        let logits = self.cores.product(states, &self.head);
         let logits = logits.try_into_vec_as::<f32>();
         let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
         Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
+use crate::decoder::cores::Cores;
 use crate::decoder::layers::{Linear, Loader};
 use crate::folder::reader::FolderReader;
 use crate::weights::Parameter;
@@ -90,7 +91,7 @@ impl Dense {
         }
         checkpoint.check(&parameters, |_| false)?;
         // As pooled vectors are, whatever the transformer computes in.
-        let loader = Loader { checkpoint, device, dtype: DType::F32 };
+        let loader = Loader { checkpoint, device, dtype: DType::F32, cores: &Cores::one() };
         Ok(Self(loader.linear(&["linear".to_owned()], config.has_bias)?))
     }
 

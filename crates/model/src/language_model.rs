@@ -30,6 +30,8 @@ pub struct LanguageModelOptions {
     pub device: DeviceChoice,
     /// In which number format weights and states are kept.
     pub precision: Precision,
+    /// Threads of the processor to compute on; 0: one per core.
+    pub threads: usize,
 }
 
 /// A language model that is loaded.
@@ -58,7 +60,8 @@ impl LanguageModel {
     /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number
     /// format that is not there.
     pub fn load(options: &LanguageModelOptions) -> Result<Self, Error> {
-        let decoder = Decoder::load(&options.folder, options.device, options.precision)?;
+        let LanguageModelOptions { device, precision, threads, .. } = *options;
+        let decoder = Decoder::load(&options.folder, device, precision, threads)?;
         let folder = FolderReader::new(&options.folder);
         let place: &Path = options.tokenizer.as_ref().unwrap_or(&options.folder);
         let reader = FolderReader::new(place);
@@ -113,6 +116,11 @@ impl LanguageModel {
     /// How many tokens a text has.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.tokenizer.encode(text).len()
+    }
+
+    /// Number of parameters.
+    pub fn parameters(&self) -> usize {
+        self.decoder.parameters()
     }
 
     pub(crate) fn decoder(&self) -> &Decoder {

@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::checkpoint::Checkpoint;
-use crate::decoder::attention::{Sight, attend};
+use crate::decoder::attention::{HiddenKeys, Sight, attend};
 use crate::decoder::config::DecoderConfig;
+use crate::decoder::cores::Cores;
 use crate::decoder::layers::{Layers, Loader, Piece};
 use crate::pooling::Pooling;
 
@@ -57,7 +58,8 @@ impl Qwen2 {
         let is_ignored =
             |name: &str| name.ends_with("rotary_emb.inv_freq") || name.ends_with("lm_head.weight");
         checkpoint.check(&config.layers.headless_parameters(), is_ignored)?;
-        let loader = Loader { checkpoint, device, dtype };
+        // Who embeds runs one batch a thread.
+        let loader = Loader { checkpoint, device, dtype, cores: &Cores::one() };
         let layers = Layers::load(config.layers.clone(), &loader)?;
         Ok(Self { layers, attention: config.attention })
     }
@@ -67,12 +69,13 @@ impl Qwen2 {
     pub(crate) fn forward(&self, texts: &[&[u32]]) -> Tensor<2> {
         let pieces: Vec<Piece<'_>> =
             texts.iter().map(|tokens| Piece { tokens, start: 0 }).collect();
+        let mut hidden: Vec<HiddenKeys> = pieces.iter().map(|_| HiddenKeys::default()).collect();
         let states = self.layers.forward(&pieces, &mut |place, heads| {
             let sight = match self.attention {
                 Attention::Causal => Sight::Back { window: place.window },
                 Attention::Bidirectional => Sight::All,
             };
-            attend(heads, 0, sight)
+            attend(heads, 0, sight, &mut hidden[place.piece])
         });
         self.layers.normalised(states)
     }

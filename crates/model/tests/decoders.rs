@@ -64,7 +64,7 @@ impl Case {
     }
 
     fn load(&self, precision: Precision) -> Decoder {
-        Decoder::load(&self.folder, DeviceChoice::Cpu, precision)
+        Decoder::load(&self.folder, DeviceChoice::Cpu, precision, 2)
             .unwrap_or_else(|error| panic!("{}: {error}", self.name()))
     }
 

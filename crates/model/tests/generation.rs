@@ -20,6 +20,7 @@ fn model(seed: u64) -> Arc<LanguageModel> {
         name: None,
         device: DeviceChoice::Cpu,
         precision: Precision::Float32,
+        threads: 2,
     };
     Arc::new(LanguageModel::load(&options).unwrap())
 }

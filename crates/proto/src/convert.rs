@@ -8,6 +8,8 @@ pub mod ingest;
 pub mod query;
 pub mod shard;
 
+use std::time::Duration;
+
 use clew_core::{CorpusName, DocumentId, Error, Timestamp, Violations};
 
 /// Microseconds to the wire's timestamp.
@@ -32,6 +34,14 @@ pub fn timestamp_from_wire(field: &str, time: &prost_types::Timestamp) -> Result
     match micros {
         Some(micros) if valid_nanos => Ok(Timestamp::from_micros(micros)),
         _ => Err(Error::invalid(field, "expected a time that microseconds in 64 bits can hold")),
+    }
+}
+
+/// A duration to the wire's.
+pub(crate) fn duration_to_wire(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos().cast_signed(),
     }
 }
 

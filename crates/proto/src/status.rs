@@ -157,6 +157,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "CONTENT_FILTERED",
         "BUDGET_SPENT",
         "KEY_MISSING",
+        "NO_MODEL",
         "DIMENSION_MISMATCH",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")

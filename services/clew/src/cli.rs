@@ -549,6 +549,31 @@ pub enum BenchAction {
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<String>,
     },
+    /// Tokens per second of a language model, alone and with several replies at once, beside what the machine
+    /// can do at most.
+    Generate {
+        /// Folder of its tokenizer, if it is another.
+        #[arg(long, value_name = "DIR")]
+        tokenizer: Option<PathBuf>,
+        /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
+        #[arg(long, default_value = "cpu")]
+        device: DeviceChoice,
+        /// Compute in bfloat16.
+        #[arg(long)]
+        bf16: bool,
+        /// Threads of the processor; 0 means one per core.
+        #[arg(long, default_value_t = 0)]
+        threads: u32,
+        /// Words of each prompt.
+        #[arg(long, default_value_t = 400)]
+        words: usize,
+        /// Tokens of each reply.
+        #[arg(long, default_value_t = 64)]
+        tokens: u32,
+        /// Numbers of replies at once.
+        #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
+        streams: Vec<u32>,
+    },
     /// Latency of searches in a corpus, and recall of the approximate index against exact search.
     Search {
         /// Corpus.

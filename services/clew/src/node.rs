@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::Backends;
-use clew_graph_builder::Extractive as ExtractiveGraphBuilder;
+use clew_generator::Judgement;
 use clew_memory_encoder::EncoderPool;
 use clew_retriever::Retriever;
 
@@ -43,11 +43,12 @@ impl RunningNode {
         )
         .await?;
         let retriever = Arc::new(retriever);
+        let judgement = Judgement::load(&config.generator, Arc::clone(&seam)).await?;
         let backends = Backends {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
-            encoder: Arc::clone(&seam),
-            reasoner: clew_generator::reasoner(&config.generator, seam).await?,
-            graph_builder: Arc::new(ExtractiveGraphBuilder::new(&config.graph_builder)),
+            encoder: seam,
+            reasoner: judgement.reasoner,
+            graph_builder: clew_graph_builder::builder(&config.graph_builder, judgement.model)?,
             clock,
             limits: Limits::default(),
             config: config.gateway.clone(),

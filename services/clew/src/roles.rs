@@ -4,17 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, SystemClock};
+use clew_core::{Clock, Encoder, Error, Generator, SystemClock};
 use clew_gateway::Seams;
-use clew_generator::RemoteReasoner;
-use clew_graph_builder::{Extractive as ExtractiveGraphBuilder, RemoteGraphBuilder};
+use clew_generator::{Judgement, RemoteGenerator, RemoteReasoner};
+use clew_graph_builder::{Reader, RemoteGraphBuilder};
 use clew_node::{Node, Server, Stop};
 
 use crate::config::NodeConfig;
 use crate::node::start_encoder;
-
-/// Readings that may be in progress on one generator.
-const GENERATOR_CREDITS: u32 = 64;
 
 /// Runs a node with `roles` until it is told to end.
 ///
@@ -58,29 +55,34 @@ async fn start(
         }
         false => None,
     };
-    let own_graph_builder = match roles.contains(&Role::GraphBuilder) {
-        true => {
-            let builder: Arc<dyn GraphBuilder> =
-                Arc::new(ExtractiveGraphBuilder::new(&config.graph_builder));
-            let of_role = Arc::clone(&builder);
-            clew_graph_builder::start(&node, &mut server, of_role, &config.graph_builder)?;
-            Some(builder)
-        }
-        false => None,
-    };
     let others = [Role::Gateway, Role::Retriever, Role::Generator];
-    if others.iter().any(|role| roles.contains(role)) {
-        // An encoder of this process embeds without a way over the network; beside it, others help
-        // once the node listens.
-        let encoder: Arc<dyn Encoder> = match &local {
-            Some((pool, _)) => Arc::clone(pool) as Arc<dyn Encoder>,
-            None => node.encoders(config.remote_encoder.clone()).await?,
-        };
-        if roles.contains(&Role::Generator) {
-            let encoder = Arc::clone(&encoder);
-            let reasoner = clew_generator::reasoner(&config.generator, encoder).await?;
-            clew_generator::start(&node, &mut server, reasoner, config.generator.clone())?;
+    // An encoder of this process embeds without a way over the network; beside it, others help
+    // once the node listens.
+    let encoder: Option<Arc<dyn Encoder>> = match &local {
+        Some((pool, _)) => Some(Arc::clone(pool) as Arc<dyn Encoder>),
+        None if others.iter().any(|role| roles.contains(role)) => {
+            Some(node.encoders(config.remote_encoder.clone()).await?)
         }
+        None => None,
+    };
+    let mut judgement = None;
+    if let (Some(encoder), true) = (&encoder, roles.contains(&Role::Generator)) {
+        let loaded = Judgement::load(&config.generator, Arc::clone(encoder)).await?;
+        judgement = Some(loaded.clone());
+        clew_generator::start(&node, &mut server, loaded, config.generator.clone())?;
+    }
+    let mut own_graph_builder = None;
+    if roles.contains(&Role::GraphBuilder) {
+        let model: Option<Arc<dyn Generator>> = match (config.graph_builder.reader, judgement) {
+            (Reader::Rules, _) => None,
+            (Reader::Model, Some(judgement)) => judgement.model,
+            (Reader::Model, None) => Some(Arc::new(RemoteGenerator::of(&node).await?)),
+        };
+        let builder = clew_graph_builder::builder(&config.graph_builder, model)?;
+        own_graph_builder = Some(Arc::clone(&builder));
+        clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
+    }
+    if let Some(encoder) = encoder {
         if roles.contains(&Role::Retriever) {
             let location = config.storage.location(&config.data_dir.to_string_lossy())?;
             let (encoder, clock) = (Arc::clone(&encoder), Arc::clone(&clock));
@@ -90,11 +92,7 @@ async fn start(
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {
-            let service = "clew.generator.v1.GeneratorService";
-            let generators = Some(Role::Generator);
-            let generators =
-                node.pool(generators, "generators", service, GENERATOR_CREDITS).await?;
-            let reasoner = Arc::new(RemoteReasoner::new(generators));
+            let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
             let graph_builder = match own_graph_builder {
                 Some(builder) => builder,
                 None => Arc::new(RemoteGraphBuilder::of(&node).await?),

@@ -12,9 +12,6 @@ use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
-/// Readings that may be in progress on one generator.
-const GENERATOR_CREDITS: u32 = 64;
-
 /// What can be configured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -29,10 +26,7 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
-            let service = "clew.generator.v1.GeneratorService";
-            let generators =
-                node.pool(Some(Role::Generator), "generators", service, GENERATOR_CREDITS).await?;
-            let reasoner = Arc::new(RemoteReasoner::new(generators));
+            let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let clock = Arc::new(SystemClock);
             let seams = Seams { encoder, reasoner, graph_builder, clock };

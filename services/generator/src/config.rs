@@ -1,17 +1,19 @@
 //! Configuration section `generator`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clew_core::{Error, Violations};
 use clew_endpoint::EndpointConfig;
 pub use clew_model::{DeviceChoice, Precision};
+use clew_reason::prompted::Budget;
 use serde::{Deserialize, Serialize};
 
 /// Section `generator`: what is read at once, and with which language model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// Readings in progress, 1 to 10,000. Beyond it they are refused with a retry delay.
+    /// Readings and replies in progress, 1 to 10,000. Beyond it they are refused with a retry delay.
     pub readings: u32,
     /// A language model behind an OpenAI-compatible endpoint. Without any model evidence is read
     /// extractively.
@@ -20,6 +22,58 @@ pub struct GeneratorConfig {
     pub fallback: Vec<EndpointConfig>,
     /// A language model that runs in this process; it comes last.
     pub local: Option<LocalConfig>,
+    /// What the language model may be asked for one question.
+    pub budget: BudgetConfig,
+}
+
+/// What a language model may be asked for one piece of work. A piece of work that would take more ends
+/// with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BudgetConfig {
+    /// Calls, 1 to 1,000,000.
+    pub calls: u32,
+    /// Tokens, sent and received together, 1,000 to 4,000,000,000.
+    pub tokens: u32,
+    /// Seconds that the model works, summed over its calls, 1 to 1,000,000.
+    pub seconds: u32,
+}
+
+impl Default for BudgetConfig {
+    fn default() -> Self {
+        let Budget { calls, tokens, time } = Budget::default();
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        Self { calls: number(calls), tokens: number(tokens), seconds: number(time.as_secs()) }
+    }
+}
+
+impl BudgetConfig {
+    /// The budget.
+    pub fn budget(&self) -> Budget {
+        Budget {
+            calls: self.calls.into(),
+            tokens: self.tokens.into(),
+            time: Duration::from_secs(self.seconds.into()),
+        }
+    }
+
+    /// Refuses values out of range, of the section called `section`.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self, section: &str) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        let mut within = |key: &str, value: u32, low: u32, high: u32| {
+            if !(low..=high).contains(&value) {
+                let problem = format!("expected {low} to {high}, got {value}");
+                violations.push(format!("{section}.{key}"), problem);
+            }
+        };
+        within("calls", self.calls, 1, 1_000_000);
+        within("tokens", self.tokens, 1000, 4_000_000_000);
+        within("seconds", self.seconds, 1, 1_000_000);
+        violations.into_result()
+    }
 }
 
 /// A language model of this process.
@@ -37,6 +91,9 @@ pub struct LocalConfig {
     /// `float32`, or `bfloat16`, which halves the memory and pays on GPUs.
     #[serde(default)]
     pub precision: Precision,
+    /// Threads of the processor that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
+    #[serde(default)]
+    pub threads: u32,
     /// Replies that are said or wait to be, 1 to 1,000. Beyond it they are refused with a retry delay.
     #[serde(default = "default_replies")]
     pub replies: u32,
@@ -62,6 +119,7 @@ impl LocalConfig {
             tokenizer: None,
             device: DeviceChoice::default(),
             precision: Precision::default(),
+            threads: 0,
             replies: default_replies(),
             step_tokens: default_step_tokens(),
         }
@@ -70,7 +128,13 @@ impl LocalConfig {
 
 impl Default for GeneratorConfig {
     fn default() -> Self {
-        Self { readings: 64, endpoint: None, fallback: Vec::new(), local: None }
+        Self {
+            readings: 64,
+            endpoint: None,
+            fallback: Vec::new(),
+            local: None,
+            budget: BudgetConfig::default(),
+        }
     }
 }
 
@@ -91,6 +155,7 @@ impl GeneratorConfig {
         if let Some(local) = &self.local {
             within("local.replies", local.replies, 1000);
             within("local.step_tokens", local.step_tokens, 100_000);
+            within("local.threads", local.threads.max(1), 1024);
         }
         if let Some(endpoint) = &self.endpoint {
             violations.take(endpoint.validate("generator.endpoint"));
@@ -98,6 +163,7 @@ impl GeneratorConfig {
         for (place, endpoint) in self.fallback.iter().enumerate() {
             violations.take(endpoint.validate(&format!("generator.fallback[{place}]")));
         }
+        violations.take(self.budget.validate("generator.budget"));
         violations.into_result()
     }
 }
@@ -110,13 +176,23 @@ mod tests {
     fn every_key_at_fault_is_named() {
         assert!(GeneratorConfig::default().validate().is_ok());
         let local = LocalConfig { replies: 0, step_tokens: 0, ..LocalConfig::of("m".into()) };
-        let config =
-            GeneratorConfig { readings: 0, local: Some(local), ..GeneratorConfig::default() };
+        let config = GeneratorConfig {
+            readings: 0,
+            local: Some(local),
+            budget: BudgetConfig { calls: 0, tokens: 10, seconds: 5 },
+            ..GeneratorConfig::default()
+        };
         let error = config.validate().unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
         assert_eq!(
             fields,
-            ["generator.readings", "generator.local.replies", "generator.local.step_tokens"]
+            [
+                "generator.readings",
+                "generator.local.replies",
+                "generator.local.step_tokens",
+                "generator.budget.calls",
+                "generator.budget.tokens"
+            ]
         );
         assert_eq!("cuda:1".parse(), Ok(DeviceChoice::Cuda { index: 1 }));
         assert!("gpu".parse::<DeviceChoice>().is_err());

@@ -1,7 +1,12 @@
 //! Reads evidence and composes answers for question coordinators on any node.
 //!
-//! [`GeneratorRpc`] serves a reasoner of this process; [`RemoteReasoner`] is the same seam over
-//! generators elsewhere. [`LocalGenerator`] is a language model of this process.
+//! ```text
+//! RemoteReasoner ──┐                        ┌─► reasoner ─► encoder, or
+//!                  ├─► pool ─► GeneratorRpc ┤      │
+//! RemoteGenerator ─┘                        └─► language model: endpoints, LocalGenerator
+//! ```
+//!
+//! Both sides of the wire are the seams `clew_core::{Reasoner, Generator}`.
 
 pub mod config;
 mod local;
@@ -12,7 +17,7 @@ mod service;
 
 pub use config::GeneratorConfig;
 pub use local::LocalGenerator;
-pub use models::{model, reasoner};
-pub use remote::RemoteReasoner;
+pub use models::{Judgement, model, prompted};
+pub use remote::{RemoteGenerator, RemoteReasoner};
 pub use role::start;
 pub use service::GeneratorRpc;

@@ -65,6 +65,7 @@ impl LocalGenerator {
             name: None,
             device: config.device,
             precision: config.precision,
+            threads: config.threads as usize,
         };
         let loading = tokio::task::spawn_blocking(move || LanguageModel::load(&options));
         let model = loading
@@ -86,6 +87,11 @@ impl LocalGenerator {
             asked,
             replies: Gate::new("the generator's queue of replies", config.replies, RETRY_AFTER),
         })
+    }
+
+    /// Number of the model's parameters.
+    pub fn parameters(&self) -> usize {
+        self.model.parameters()
     }
 
     /// How it shows in the tree.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clew_cluster::Role;
-use clew_generator::GeneratorConfig;
+use clew_generator::{GeneratorConfig, Judgement};
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
-            let reasoner = clew_generator::reasoner(&config.generator, encoder).await?;
-            clew_generator::start(&node, &mut server, reasoner, config.generator)?;
+            let judgement = Judgement::load(&config.generator, encoder).await?;
+            clew_generator::start(&node, &mut server, judgement, config.generator)?;
             Ok((server, Vec::new()))
         })
     })

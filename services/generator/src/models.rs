@@ -7,6 +7,7 @@ use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
 use clew_reason::prompted::{Prompted, RecentReplies};
 
+use crate::config::BudgetConfig;
 use crate::{GeneratorConfig, LocalGenerator};
 
 /// Replies that are remembered, in bytes.
@@ -34,19 +35,36 @@ pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>
     Ok(Some(if others.is_empty() { first } else { Arc::new(Fallback::new(first, others)) }))
 }
 
-/// What reads evidence: the configured language model, or without one the evidence's own sentences,
-/// compared by `encoder`.
-///
-/// # Errors
-/// As [`model`].
-pub async fn reasoner(
-    config: &GeneratorConfig,
-    encoder: Arc<dyn Encoder>,
-) -> Result<Arc<dyn Reasoner>, Error> {
-    let Some(model) = model(config).await? else {
-        return Ok(Arc::new(Extractive::new(encoder)));
-    };
-    tracing::info!(model = model.identity().model, "a language model reads the evidence");
+/// What judges on a node: a reasoner, and the language model behind it, if there is one.
+#[derive(Clone)]
+pub struct Judgement {
+    /// Reads evidence: with the model, or without one by the evidence's own sentences.
+    pub reasoner: Arc<dyn Reasoner>,
+    /// Replies to whatever is asked.
+    pub model: Option<Arc<dyn Generator>>,
+}
+
+impl Judgement {
+    /// The judgement of the configured language model, or without one that of the evidence's own
+    /// sentences, compared by `encoder`.
+    ///
+    /// # Errors
+    /// As [`model`].
+    pub async fn load(config: &GeneratorConfig, encoder: Arc<dyn Encoder>) -> Result<Self, Error> {
+        let model = model(config).await?;
+        let reasoner: Arc<dyn Reasoner> = match &model {
+            None => Arc::new(Extractive::new(encoder)),
+            Some(model) => {
+                tracing::info!(model = model.identity().model, "a language model reads evidence");
+                Arc::new(prompted(Arc::clone(model), &config.budget))
+            }
+        };
+        Ok(Self { reasoner, model })
+    }
+}
+
+/// Asks `model` within `budget`, and remembers what it was told.
+pub fn prompted(model: Arc<dyn Generator>, budget: &BudgetConfig) -> Prompted {
     let cache = Arc::new(RecentReplies::new(REMEMBERED));
-    Ok(Arc::new(Prompted::new(model).with_cache(cache, "")))
+    Prompted::new(model).with_cache(cache, "").with_budget(budget.budget())
 }

@@ -1,26 +1,49 @@
-//! The seam `Reasoner` over generators elsewhere.
+//! The seams `Reasoner` and `Generator` over generators elsewhere.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{Error, Evidence, Reading, Reasoner};
+use clew_cluster::Role;
+use clew_core::{
+    Error, Evidence, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard, Reading,
+    Reasoner,
+};
+use clew_node::Node;
 use clew_proto::convert::generator as convert;
 use clew_proto::from_status;
+use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_client::GeneratorServiceClient;
-use clew_proto::generator::v1::read_response::Event;
+use clew_proto::generator::v1::{generate_response, read_response};
 use clew_runtime::deadline::request;
 use clew_runtime::pool::Pool;
 use futures::TryStreamExt;
+use tokio::sync::mpsc;
+use tonic::Status;
 
-/// Has evidence read by the least busy generator of a pool.
+/// The service whose health tells whether a generator takes work.
+const SERVICE: &str = "clew.generator.v1.GeneratorService";
+/// Readings and replies that may be in progress on one generator.
+const CREDITS: u32 = 64;
+/// How long generators are asked which model they have before somebody is told that it takes long.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The generators of the node's cluster.
+async fn generators(node: &Node) -> Result<Pool, Error> {
+    node.pool(Some(Role::Generator), "generators", SERVICE, CREDITS).await
+}
+
+/// Has evidence read by the least busy generator of a cluster.
 pub struct RemoteReasoner {
     generators: Pool,
 }
 
 impl RemoteReasoner {
-    /// A reasoner over `generators`.
-    pub fn new(generators: Pool) -> Self {
-        Self { generators }
+    /// The generators of the node's cluster, as one reasoner.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    pub async fn of(node: &Node) -> Result<Self, Error> {
+        Ok(Self { generators: generators(node).await? })
     }
 }
 
@@ -38,14 +61,13 @@ impl Reasoner for RemoteReasoner {
                 let request = request(message.clone(), deadline);
                 async move {
                     let mut client = GeneratorServiceClient::new(channel);
-                    let failed = |status| from_status(&status).with_source(status);
                     let mut events = client.read(request).await.map_err(failed)?.into_inner();
                     while let Some(response) = events.try_next().await.map_err(failed)? {
                         match response.event {
-                            Some(Event::Reading(reading)) => {
+                            Some(read_response::Event::Reading(reading)) => {
                                 return convert::reading_from_wire(reading);
                             }
-                            Some(Event::TextDelta(_)) | None => {}
+                            Some(read_response::Event::TextDelta(_)) | None => {}
                         }
                     }
                     Err(Error::internal("a generator ended without a reading"))
@@ -53,4 +75,140 @@ impl Reasoner for RemoteReasoner {
             })
             .await
     }
+}
+
+/// The language model of a cluster's generators.
+pub struct RemoteGenerator {
+    generators: Pool,
+    identity: GeneratorIdentity,
+}
+
+/// What a try to have a reply tells while it is under way.
+enum Told {
+    /// It begins.
+    Begun,
+    /// More of the text.
+    Text(String),
+}
+
+impl RemoteGenerator {
+    /// The language model of the node's cluster. Waits until a generator has told which it is; that all
+    /// of them have the same is for who configures them.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    pub async fn of(node: &Node) -> Result<Self, Error> {
+        Self::connect(generators(node).await?).await
+    }
+
+    /// The language model of `generators`. Waits as [`Self::of`] does.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have none.
+    pub async fn connect(generators: Pool) -> Result<Self, Error> {
+        loop {
+            match describe(&generators, Instant::now() + ANSWER_PATIENCE).await {
+                Ok(identity) => return Ok(Self { generators, identity }),
+                Err(error) if !error.is_retryable() => return Err(error),
+                Err(error) => {
+                    tracing::warn!(error = error.chain(), "waiting for a generator");
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+        }
+    }
+}
+
+async fn describe(generators: &Pool, deadline: Instant) -> Result<GeneratorIdentity, Error> {
+    generators
+        .call(1, deadline, |channel| async move {
+            let mut client = GeneratorServiceClient::new(channel);
+            let described = client.describe_model(request(wire::DescribeModelRequest {}, deadline));
+            convert::identity_from_wire(described.await.map_err(failed)?.into_inner())
+        })
+        .await
+}
+
+#[async_trait]
+impl Generator for RemoteGenerator {
+    fn identity(&self) -> &GeneratorIdentity {
+        &self.identity
+    }
+
+    fn count_tokens(&self, text: &str) -> u32 {
+        clew_endpoint::estimate_tokens(text)
+    }
+
+    async fn generate(
+        &self,
+        asked: &GenerationRequest,
+        deadline: Instant,
+        heard: &mut (dyn for<'text> FnMut(Heard<'text>) + Send),
+    ) -> Result<Generated, Error> {
+        asked.check()?;
+        let began = Instant::now();
+        let message = convert::generate_to_wire(asked.clone());
+        // What is told here is heard below at once.
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let reply = self.generators.call(1, deadline, |channel| {
+            let (request, tell) = (request(message.clone(), deadline), tell.clone());
+            async move { one_try(GeneratorServiceClient::new(channel), request, tell).await }
+        });
+        tokio::pin!(reply);
+        let mut is_heard = false;
+        let mut hear = |told: Told| match told {
+            Told::Begun if is_heard => heard(Heard::Anew),
+            Told::Begun => {}
+            Told::Text(more) => {
+                is_heard = true;
+                heard(Heard::Text(&more));
+            }
+        };
+        let generated = loop {
+            tokio::select! {
+                biased;
+                Some(told) = told.recv() => hear(told),
+                generated = &mut reply => break generated,
+            }
+        };
+        while let Ok(told) = told.try_recv() {
+            hear(told);
+        }
+        let mut generated = generated?;
+        generated.usage.took = began.elapsed();
+        Ok(generated)
+    }
+}
+
+async fn one_try(
+    mut client: GeneratorServiceClient<tonic::transport::Channel>,
+    request: tonic::Request<wire::GenerateRequest>,
+    tell: mpsc::UnboundedSender<Told>,
+) -> Result<Generated, Error> {
+    // Who asked listens for as long as this runs.
+    let tell = |told| drop(tell.send(told));
+    tell(Told::Begun);
+    let mut text = String::new();
+    let mut events = client.generate(request).await.map_err(failed)?.into_inner();
+    while let Some(response) = events.try_next().await.map_err(failed)? {
+        match response.event {
+            Some(generate_response::Event::TextDelta(more)) => {
+                text.push_str(&more);
+                tell(Told::Text(more));
+            }
+            Some(generate_response::Event::Anew(wire::Anew {})) => {
+                text.clear();
+                tell(Told::Begun);
+            }
+            Some(generate_response::Event::Generated(generated)) => {
+                return convert::generated_from_wire(generated, text);
+            }
+            None => {}
+        }
+    }
+    Err(Error::internal("a generator ended without a reply"))
+}
+
+fn failed(status: Status) -> Error {
+    from_status(&status).with_source(status)
 }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use clew_core::{Error, Limits, Reasoner};
+use clew_core::{Error, Limits};
 use clew_node::{Node, Server};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 
-use crate::{GeneratorConfig, GeneratorRpc};
+use crate::{GeneratorConfig, GeneratorRpc, Judgement};
 
 /// Largest message taken: a question with as much evidence as a search may find.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
@@ -18,11 +18,11 @@ const MAX_MESSAGE_BYTES: usize = 16 << 20;
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    reasoner: Arc<dyn Reasoner>,
+    judgement: Judgement,
     config: GeneratorConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let service = GeneratorRpc::new(reasoner, Limits::default(), &config);
+    let service = GeneratorRpc::new(judgement, Limits::default(), &config);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     server.add(GeneratorServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES));

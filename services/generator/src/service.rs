@@ -1,68 +1,132 @@
-//! `GeneratorService`: a reasoner of this process for coordinators elsewhere.
+//! `GeneratorService`: a reasoner and the language model of this process, for callers elsewhere.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Error, Limits, Reasoner};
+use clew_core::{Error, ErrorKind, Generator, Heard, Limits};
 use clew_proto::convert::generator as convert;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
-use clew_proto::generator::v1::read_response::Event;
+use clew_proto::generator::v1::{generate_response, read_response};
 use clew_proto::to_status;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::{of_request, within};
-use futures::{Stream, StreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, future, stream};
+use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
 use crate::GeneratorConfig;
+use crate::models::Judgement;
 
 /// Time of a call that names no deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The handler.
 pub struct GeneratorRpc {
-    reasoner: Arc<dyn Reasoner>,
+    judgement: Judgement,
     limits: Limits,
-    readings: Gate,
+    work: Gate,
 }
 
+/// What a call streams back.
+type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
 impl GeneratorRpc {
-    /// Serves `reasoner`.
-    pub fn new(reasoner: Arc<dyn Reasoner>, limits: Limits, config: &GeneratorConfig) -> Self {
+    /// Serves `judgement`.
+    pub fn new(judgement: Judgement, limits: Limits, config: &GeneratorConfig) -> Self {
         let retry_after = Duration::from_millis(500);
-        let readings = Gate::new("the generator's queue", config.readings, retry_after);
-        Self { reasoner, limits, readings }
+        let work = Gate::new("the generator's queue", config.readings, retry_after);
+        Self { judgement, limits, work }
     }
 
     /// What it holds.
     pub fn gate(&self) -> &Gate {
-        &self.readings
+        &self.work
     }
 
-    async fn read(&self, request: Request<wire::ReadRequest>) -> Result<wire::Reading, Error> {
+    fn model(&self) -> Result<&Arc<dyn Generator>, Error> {
+        self.judgement.model.as_ref().ok_or_else(|| {
+            let problem = "no language model is configured here; set `generator.endpoint` or \
+                           `generator.local`";
+            Error::new(ErrorKind::WrongState, "NO_MODEL", problem)
+        })
+    }
+
+    async fn try_read(&self, request: Request<wire::ReadRequest>) -> Result<wire::Reading, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (question, evidence) = convert::read_from_wire(request.into_inner(), &self.limits)?;
-        let _permit = self.readings.try_enter(1)?;
-        let reading =
-            within(deadline, "reading", self.reasoner.read(&question, &evidence, deadline)).await?;
-        Ok(convert::reading_to_wire(reading))
+        let _permit = self.work.try_enter(1)?;
+        let reading = self.judgement.reasoner.read(&question, &evidence, deadline);
+        Ok(convert::reading_to_wire(within(deadline, "reading", reading).await?))
+    }
+
+    fn try_generate(
+        &self,
+        request: Request<wire::GenerateRequest>,
+    ) -> Result<Responses<wire::GenerateResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let request = convert::generate_from_wire(request.into_inner())?;
+        let model = Arc::clone(self.model()?);
+        let permit = self.work.try_enter(1)?;
+        // No longer than the reply, whose tokens are bounded.
+        let (tell, told) = mpsc::unbounded_channel();
+        let replying = async move {
+            let _permit = permit;
+            let mut heard = |heard: Heard<'_>| {
+                let event = match heard {
+                    Heard::Text(more) => generate_response::Event::TextDelta(more.to_owned()),
+                    Heard::Anew => generate_response::Event::Anew(wire::Anew {}),
+                };
+                drop(tell.send(Ok(event)));
+            };
+            let reply = model.generate(&request, deadline, &mut heard);
+            let end = within(deadline, "generating a reply", reply).await;
+            let end = end.map(convert::generated_to_wire);
+            let end = end.map(generate_response::Event::Generated);
+            drop(tell.send(end.map_err(|error| to_status(&error))));
+        };
+        // The model works as part of the response: who drops it, as a caller that leaves does, ends the work.
+        let told = stream::unfold(told, |mut told| async move {
+            told.recv().await.map(|event| (Some(event), told))
+        });
+        let events = stream::select(told, replying.into_stream().map(|()| None));
+        let respond = |event| wire::GenerateResponse { event: Some(event) };
+        let responses = events.filter_map(future::ready).map(move |event| event.map(respond));
+        Ok(responses.boxed())
     }
 }
 
 #[tonic::async_trait]
 impl GeneratorService for GeneratorRpc {
-    type ReadStream = Pin<Box<dyn Stream<Item = Result<wire::ReadResponse, Status>> + Send>>;
+    type ReadStream = Responses<wire::ReadResponse>;
+    type GenerateStream = Responses<wire::GenerateResponse>;
 
     async fn read(
         &self,
         request: Request<wire::ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        let reading = self.read(request).await.map_err(|error| to_status(&error))?;
+        use read_response::Event;
+        let reading = self.try_read(request).await.map_err(|error| to_status(&error))?;
         // An extractive reader has its text at once.
         let delta = (!reading.text.is_empty()).then(|| Event::TextDelta(reading.text.clone()));
         let events = delta.into_iter().chain([Event::Reading(reading)]);
         let responses = events.map(|event| Ok(wire::ReadResponse { event: Some(event) }));
         Ok(Response::new(stream::iter(responses.collect::<Vec<_>>()).boxed()))
+    }
+
+    async fn describe_model(
+        &self,
+        _request: Request<wire::DescribeModelRequest>,
+    ) -> Result<Response<wire::DescribeModelResponse>, Status> {
+        let model = self.model().map_err(|error| to_status(&error))?;
+        Ok(Response::new(convert::identity_to_wire(model.identity())))
+    }
+
+    async fn generate(
+        &self,
+        request: Request<wire::GenerateRequest>,
+    ) -> Result<Response<Self::GenerateStream>, Status> {
+        self.try_generate(request).map(Response::new).map_err(|error| to_status(&error))
     }
 }

@@ -1,22 +1,43 @@
 //! Configuration section `graph_builder`.
 
 use clew_core::{Error, Violations};
+use clew_generator::config::BudgetConfig;
 use serde::{Deserialize, Serialize};
 
-/// Section `graph_builder`: bounds of what is read at once.
+/// Section `graph_builder`: who reads texts, and how many at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GraphBuilderConfig {
+    /// `rules`, or `model`: the language model of this process or of the cluster's generators.
+    pub reader: Reader,
     /// Bytes of text that are read or wait to be read, 1 MiB to 1 GiB. Beyond it calls are refused with a
     /// retry delay. More lets more callers wait, and takes as much memory.
     pub queue_bytes: u32,
-    /// Texts that are read at once, 0 to 1,024; 0 means one per core.
+    /// Texts that are read at once, 0 to 1,024; 0 means one per core, or eight if a model reads.
     pub threads: u32,
+    /// What a model may be asked for one text.
+    pub budget: BudgetConfig,
+}
+
+/// Who reads texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reader {
+    /// Rules: what is said stands in the texts.
+    #[default]
+    Rules,
+    /// A language model, by prompts.
+    Model,
 }
 
 impl Default for GraphBuilderConfig {
     fn default() -> Self {
-        Self { queue_bytes: 32 << 20, threads: 0 }
+        Self {
+            reader: Reader::default(),
+            queue_bytes: 32 << 20,
+            threads: 0,
+            budget: BudgetConfig::default(),
+        }
     }
 }
 
@@ -35,6 +56,7 @@ impl GraphBuilderConfig {
             let problem = format!("expected 0 to 1024, got {}", self.threads);
             violations.push("graph_builder.threads", problem);
         }
+        violations.take(self.budget.validate("graph_builder.budget"));
         violations.into_result()
     }
 }
@@ -46,8 +68,18 @@ mod tests {
     #[test]
     fn values_out_of_range_are_refused_by_name() {
         assert!(GraphBuilderConfig::default().validate().is_ok());
-        let error = GraphBuilderConfig { queue_bytes: 1, threads: 9999 }.validate().unwrap_err();
+        let budget = BudgetConfig { seconds: 0, ..BudgetConfig::default() };
+        let config = GraphBuilderConfig {
+            queue_bytes: 1,
+            threads: 9999,
+            budget,
+            ..GraphBuilderConfig::default()
+        };
+        let error = config.validate().unwrap_err();
         let keys: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        assert_eq!(keys, ["graph_builder.queue_bytes", "graph_builder.threads"]);
+        assert_eq!(
+            keys,
+            ["graph_builder.queue_bytes", "graph_builder.threads", "graph_builder.budget.seconds"]
+        );
     }
 }

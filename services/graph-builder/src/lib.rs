@@ -2,19 +2,22 @@
 //!
 //! ```text
 //! GraphBuilderRpc ─┬─► Extractive ──► clew_tree, clew_graph         on a graph builder
+//!                  ├─► clew_reason's Prompted ──► language model    on a graph builder
 //!                  └─► RemoteGraphBuilder ──► pool of the former    on a gateway
 //! ```
 //!
 //! Both sides of the wire are the seam `clew_core::GraphBuilder`. A graph builder keeps nothing between
 //! calls: any of them answers, and what is stored is decided by who asks.
 
+mod builder;
 mod config;
 mod extractive;
 mod remote;
 mod role;
 mod service;
 
-pub use config::GraphBuilderConfig;
+pub use builder::builder;
+pub use config::{GraphBuilderConfig, Reader};
 pub use extractive::Extractive;
 pub use remote::RemoteGraphBuilder;
 pub use role::start;

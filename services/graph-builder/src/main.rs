@@ -4,7 +4,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_graph_builder::{Extractive, GraphBuilderConfig};
+use clew_core::Generator;
+use clew_generator::RemoteGenerator;
+use clew_graph_builder::{GraphBuilderConfig, Reader};
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +23,11 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         let roles = [Role::GraphBuilder].into();
         clew_node::run(config.node, roles, async move |node, mut server| {
-            let builder = Arc::new(Extractive::new(&config.graph_builder));
+            let model: Option<Arc<dyn Generator>> = match config.graph_builder.reader {
+                Reader::Rules => None,
+                Reader::Model => Some(Arc::new(RemoteGenerator::of(&node).await?)),
+            };
+            let builder = clew_graph_builder::builder(&config.graph_builder, model)?;
             clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
             Ok((server, Vec::new()))
         })

@@ -27,13 +27,19 @@ pub struct Cluster {
     nodes: BTreeMap<String, Server>,
     /// Where each node listens, so that it comes back at the same address.
     addresses: BTreeMap<String, String>,
+    /// What its nodes are configured with besides.
+    settings: Vec<(&'static str, String)>,
 }
 
 impl Cluster {
     pub async fn start(retrievers: usize) -> Self {
+        Self::start_with(retrievers, Vec::new()).await
+    }
+
+    pub async fn start_with(retrievers: usize, settings: Vec<(&'static str, String)>) -> Self {
         let redis = RedisServer::start().unwrap();
         let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
-        let mut cluster = Self { home: Home::new(), redis, nodes, addresses };
+        let mut cluster = Self { home: Home::new(), redis, nodes, addresses, settings };
         cluster.start_again("encoder-0").await;
         for retriever in 0..retrievers {
             cluster.start_again(&format!("retriever-{retriever}")).await;
@@ -63,6 +69,7 @@ impl Cluster {
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info");
         command.envs(TIMES);
+        command.envs(self.settings.iter().map(|(key, value)| (*key, value)));
         command
     }
 

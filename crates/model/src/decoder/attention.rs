@@ -1,5 +1,8 @@
 //! Who looks at what: attention of one sequence's tokens over its keys.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use burn::prelude::*;
 use burn::tensor::DType;
 use burn::tensor::activation::softmax;
@@ -18,7 +21,7 @@ pub(crate) struct Heads {
 }
 
 /// Which keys a token sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sight {
     /// Its own and those before it, at most so many.
     Back {
@@ -56,9 +59,36 @@ impl Sight {
     }
 }
 
+/// Which keys the new tokens of one sequence do not see, worked out in the first layer that asks.
+#[derive(Default)]
+pub(crate) struct HiddenKeys(HashMap<(usize, Sight), Option<Tensor<4, Bool>>>);
+
+impl HiddenKeys {
+    /// `[1, 1, queries, keys]`, true for what is hidden; `None` if every query sees all.
+    fn of(
+        &mut self,
+        queries: Range<usize>,
+        keys: Range<usize>,
+        sight: Sight,
+        device: &Device,
+    ) -> Option<Tensor<4, Bool>> {
+        let hidden = self.0.entry((queries.start, sight)).or_insert_with(|| {
+            let shape = [1, 1, queries.len(), keys.len()];
+            let hidden = hidden_keys(queries, keys, sight)?;
+            Some(Tensor::from_data(TensorData::new(hidden, shape), device))
+        });
+        hidden.clone()
+    }
+}
+
 /// Attention of the last tokens of one sequence over keys from position `first` on;
-/// `[tokens, heads * width]`.
-pub(crate) fn attend(heads: Heads, first: usize, sight: Sight) -> Tensor<2> {
+/// `[tokens, heads * width]`. `hidden` is of that sequence and step alone.
+pub(crate) fn attend(
+    heads: Heads,
+    first: usize,
+    sight: Sight,
+    hidden: &mut HiddenKeys,
+) -> Tensor<2> {
     let Heads { queries, keys, values } = heads;
     let [heads, tokens, width] = queries.dims();
     let [kv_heads, at_hand, _] = keys.dims();
@@ -74,7 +104,8 @@ pub(crate) fn attend(heads: Heads, first: usize, sight: Sight) -> Tensor<2> {
             all.clone().slice([0..kv_heads, seen.start - first..seen.end - first, 0..width])
         };
         let part = queries.clone().slice([0..kv_heads, 0..group, begin..end, 0..width]);
-        let hidden = hidden_keys(start + begin..start + end, seen.clone(), sight);
+        let device = part.device();
+        let hidden = hidden.of(start + begin..start + end, seen.clone(), sight, &device);
         parts.push(attend_part(part, of_seen(&keys), of_seen(&values), hidden));
     }
     let attended = match parts.len() {
@@ -90,18 +121,16 @@ fn attend_part(
     queries: Tensor<4>,
     keys: Tensor<3>,
     values: Tensor<3>,
-    hidden: Option<Vec<bool>>,
+    hidden: Option<Tensor<4, Bool>>,
 ) -> Tensor<3> {
     let [kv_heads, group, tokens, width] = queries.dims();
     let [_, seen, _] = keys.dims();
-    let (device, dtype) = (queries.device(), queries.dtype());
+    let dtype = queries.dtype();
     let queries = queries.reshape([kv_heads, group * tokens, width]);
     let scores = queries.matmul(keys.swap_dims(1, 2)).cast(DType::F32);
     let scores = scores.mul_scalar((width as f64).powf(-0.5));
     let mut scores: Tensor<4> = scores.reshape([kv_heads, group, tokens, seen]);
     if let Some(hidden) = hidden {
-        let hidden = TensorData::new(hidden, [1, 1, tokens, seen]);
-        let hidden = Tensor::<4, Bool>::from_data(hidden, &device);
         let hidden = hidden.expand([kv_heads, group, tokens, seen]);
         scores = scores.mask_fill(hidden, f32::MIN);
     }
@@ -110,11 +139,7 @@ fn attend_part(
 }
 
 /// Which of the keys each of the queries does not see, `[queries, keys]`; `None` if every query sees all.
-fn hidden_keys(
-    queries: std::ops::Range<usize>,
-    keys: std::ops::Range<usize>,
-    sight: Sight,
-) -> Option<Vec<bool>> {
+fn hidden_keys(queries: Range<usize>, keys: Range<usize>, sight: Sight) -> Option<Vec<bool>> {
     let pairs = queries.flat_map(|query| keys.clone().map(move |key| (query, key)));
     let hidden: Vec<bool> = pairs.map(|(query, key)| sight.hides(query, key)).collect();
     hidden.contains(&true).then_some(hidden)
@@ -163,7 +188,9 @@ mod tests {
         ] {
             let queries = all.clone().narrow(1, length - tokens, tokens);
             let heads = Heads { queries, keys: all.clone(), values: all.clone() };
-            let attended = attend(heads, 0, sight).try_into_vec_as::<f32>().unwrap();
+            let attended = attend(heads, 0, sight, &mut HiddenKeys::default())
+                .try_into_vec_as::<f32>()
+                .unwrap();
             let expected = expected(&states, tokens, sight);
             let pairs = attended.iter().zip(&expected);
             let off = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

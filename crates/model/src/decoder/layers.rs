@@ -6,6 +6,7 @@ use burn::tensor::activation::silu;
 
 use super::attention::Heads;
 use super::config::{DecoderConfig, layer_root};
+use super::cores::Cores;
 use crate::Error;
 use crate::checkpoint::Checkpoint;
 
@@ -37,6 +38,7 @@ struct Layer {
 pub(crate) struct Linear {
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
+    cores: Cores,
 }
 
 struct Norm {
@@ -175,7 +177,7 @@ fn turn(heads: Tensor<3>, cosines: &Tensor<3>, sines: &Tensor<3>) -> Tensor<3> {
 impl Linear {
     /// `[rows, input]` to `[rows, output]`.
     pub(crate) fn forward(&self, states: Tensor<2>) -> Tensor<2> {
-        let product = states.matmul(self.weight.clone().transpose());
+        let product = self.cores.product(states, &self.weight);
         match &self.bias {
             None => product,
             Some(bias) => product + bias.clone().unsqueeze(),
@@ -199,6 +201,8 @@ pub(crate) struct Loader<'a> {
     pub(crate) checkpoint: &'a Checkpoint,
     pub(crate) device: &'a Device,
     pub(crate) dtype: DType,
+    /// What the parts compute on.
+    pub(crate) cores: &'a Cores,
 }
 
 impl Loader<'_> {
@@ -233,7 +237,7 @@ impl Loader<'_> {
             false => None,
             true => Some(self.tensor(self.checkpoint.read(&named("bias"))?)),
         };
-        Ok(Linear { weight, bias })
+        Ok(Linear { weight, bias, cores: self.cores.clone() })
     }
 
     fn norm(&self, name: &str, epsilon: f64) -> Result<Norm, Error> {

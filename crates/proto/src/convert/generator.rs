@@ -1,9 +1,15 @@
 //! `clew.generator.v1` and domain values.
 
-use clew_core::{Error, Evidence, Limits, Reading, Violations};
+use std::time::Duration;
 
-use crate::convert::query;
+use clew_core::{
+    ChatMessage, ChatRole, Error, Evidence, Finish, Generated, GenerationRequest,
+    GeneratorIdentity, Limits, Reading, ReplyFormat, Sampling, Usage, Violations,
+};
+
+use crate::convert::{duration_to_wire, query};
 use crate::generator::v1 as wire;
+use crate::generator::v1::generate_request::Format;
 
 /// A question and its evidence, for the wire.
 pub fn read_to_wire(question: &str, evidence: &[Evidence]) -> wire::ReadRequest {
@@ -64,11 +70,187 @@ pub fn reading_from_wire(reading: wire::Reading) -> Result<Reading, Error> {
     })
 }
 
+/// Which model replies, for the wire.
+pub fn identity_to_wire(identity: &GeneratorIdentity) -> wire::DescribeModelResponse {
+    let GeneratorIdentity { model, window } = identity.clone();
+    wire::DescribeModelResponse { model, window }
+}
+
+/// Which model replies, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it has no name or no window.
+pub fn identity_from_wire(
+    response: wire::DescribeModelResponse,
+) -> Result<GeneratorIdentity, Error> {
+    let wire::DescribeModelResponse { model, window } = response;
+    if model.is_empty() || window == 0 {
+        let problem = format!("expected a name and a window, got `{model}` and {window}");
+        return Err(Error::invalid("model", problem));
+    }
+    Ok(GeneratorIdentity { model, window })
+}
+
+/// What is asked of a model, for the wire.
+pub fn generate_to_wire(request: GenerationRequest) -> wire::GenerateRequest {
+    let message = |ChatMessage { role, text }| {
+        let role = match role {
+            ChatRole::System => wire::ChatRole::System,
+            ChatRole::User => wire::ChatRole::User,
+            ChatRole::Assistant => wire::ChatRole::Assistant,
+        };
+        wire::ChatMessage { role: role.into(), text }
+    };
+    let Sampling { temperature, top_p, top_k, repetition_penalty, seed } = request.sampling;
+    wire::GenerateRequest {
+        messages: request.messages.into_iter().map(message).collect(),
+        max_tokens: request.max_tokens,
+        sampling: Some(wire::Sampling { temperature, top_p, top_k, repetition_penalty, seed }),
+        stop: request.stop,
+        format: match request.format {
+            ReplyFormat::Text => None,
+            ReplyFormat::Choice(texts) => Some(Format::Choices(wire::Choices { texts })),
+            ReplyFormat::JsonSchema(schema) => Some(Format::JsonSchema(schema)),
+        },
+    }
+}
+
+/// What is asked of a model, from the wire, checked.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault.
+pub fn generate_from_wire(request: wire::GenerateRequest) -> Result<GenerationRequest, Error> {
+    let mut violations = Violations::default();
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for (place, message) in request.messages.into_iter().enumerate() {
+        let role = match message.role() {
+            wire::ChatRole::System => ChatRole::System,
+            wire::ChatRole::User => ChatRole::User,
+            wire::ChatRole::Assistant => ChatRole::Assistant,
+            wire::ChatRole::Unspecified => {
+                violations.push(format!("messages[{place}].role"), "expected who says it");
+                continue;
+            }
+        };
+        messages.push(ChatMessage { role, text: message.text });
+    }
+    violations.into_result()?;
+    let sampling = request.sampling.map(|sampling| {
+        let wire::Sampling { temperature, top_p, top_k, repetition_penalty, seed } = sampling;
+        Sampling { temperature, top_p, top_k, repetition_penalty, seed }
+    });
+    let request = GenerationRequest {
+        messages,
+        max_tokens: request.max_tokens,
+        sampling: sampling.unwrap_or_default(),
+        stop: request.stop,
+        format: match request.format {
+            None => ReplyFormat::Text,
+            Some(Format::Choices(choices)) => ReplyFormat::Choice(choices.texts),
+            Some(Format::JsonSchema(schema)) => ReplyFormat::JsonSchema(schema),
+        },
+    };
+    request.check()?;
+    Ok(request)
+}
+
+/// The end of a reply for the wire; its text went before.
+pub fn generated_to_wire(generated: Generated) -> wire::Generated {
+    let Generated { text: _, finish, usage, model } = generated;
+    let finish = match finish {
+        Finish::Stop => wire::Finish::Stop,
+        Finish::Length => wire::Finish::Length,
+    };
+    wire::Generated {
+        finish: finish.into(),
+        prompt_tokens: usage.prompt_tokens,
+        completion_tokens: usage.completion_tokens,
+        took: Some(duration_to_wire(usage.took)),
+        calls: usage.calls,
+        model,
+    }
+}
+
+/// A reply from its end on the wire and the `text` that came before.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it does not say why it ended.
+pub fn generated_from_wire(generated: wire::Generated, text: String) -> Result<Generated, Error> {
+    let finish = match generated.finish() {
+        wire::Finish::Stop => Finish::Stop,
+        wire::Finish::Length => Finish::Length,
+        wire::Finish::Unspecified => {
+            return Err(Error::invalid("finish", "expected why the reply ended"));
+        }
+    };
+    let wire::Generated { prompt_tokens, completion_tokens, calls, model, .. } = generated;
+    // What took less than nothing is not worth an error.
+    let took = generated.took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default();
+    let usage = Usage { prompt_tokens, completion_tokens, took, calls };
+    Ok(Generated { text, finish, usage, model })
+}
+
 #[cfg(test)]
 mod tests {
     use clew_core::{ChunkId, Citation, Cost, Span, Timestamp, Version};
 
     use super::*;
+
+    #[test]
+    fn conversations_and_replies_survive_the_wire() {
+        let message = |role, text: &str| ChatMessage { role, text: text.to_owned() };
+        let formats = [
+            ReplyFormat::Text,
+            ReplyFormat::Choice(vec!["yes".to_owned(), "no".to_owned()]),
+            ReplyFormat::JsonSchema("{}".to_owned()),
+        ];
+        for format in formats {
+            let request = GenerationRequest {
+                messages: vec![
+                    message(ChatRole::System, "Be brief."),
+                    message(ChatRole::User, "Who?"),
+                    message(ChatRole::Assistant, "Theseus."),
+                ],
+                max_tokens: 7,
+                sampling: Sampling {
+                    temperature: 0.5,
+                    top_p: 0.9,
+                    top_k: 4,
+                    repetition_penalty: 1.5,
+                    seed: Some(0),
+                },
+                stop: vec!["\n".to_owned()],
+                format,
+            };
+            assert_eq!(generate_from_wire(generate_to_wire(request.clone())).unwrap(), request);
+        }
+        let usage = Usage {
+            prompt_tokens: 1,
+            completion_tokens: 2,
+            took: Duration::from_millis(1500),
+            calls: 3,
+        };
+        for finish in [Finish::Stop, Finish::Length] {
+            let text = "Theseus did.".to_owned();
+            let generated = Generated { text, finish, usage, model: "tiny".to_owned() };
+            let sent = generated_to_wire(generated.clone());
+            assert_eq!(generated_from_wire(sent, generated.text.clone()).unwrap(), generated);
+        }
+        let identity = GeneratorIdentity { model: "tiny".to_owned(), window: 64 };
+        assert_eq!(identity_from_wire(identity_to_wire(&identity)).unwrap(), identity);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let nobody = wire::ChatMessage { role: 0, text: String::new() };
+        let request = wire::GenerateRequest { messages: vec![nobody], ..Default::default() };
+        let error = generate_from_wire(request).unwrap_err();
+        assert_eq!(error.violations()[0].field, "messages[0].role");
+        let error = generate_from_wire(wire::GenerateRequest::default()).unwrap_err();
+        assert_eq!(error.violations()[0].field, "messages");
+        assert!(generated_from_wire(wire::Generated::default(), String::new()).is_err());
+        assert!(identity_from_wire(wire::DescribeModelResponse::default()).is_err());
+    }
 
     #[test]
     fn questions_and_readings_survive_the_wire() {

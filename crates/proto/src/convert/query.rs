@@ -1,14 +1,13 @@
 //! `clew.query.v1` and domain values.
 
-use std::time::Duration;
-
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
     Outcome, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Version, Violations,
 };
 
 use crate::convert::{
-    corpus_name, distinct_document_ids, document_id, timestamp_from_wire, timestamp_to_wire,
+    corpus_name, distinct_document_ids, document_id, duration_to_wire, timestamp_from_wire,
+    timestamp_to_wire,
 };
 use crate::query::v1 as wire;
 
@@ -182,13 +181,6 @@ pub(crate) fn span_to_wire(span: Span) -> wire::Span {
 
 fn shards_to_wire(shards: &[ShardIndex]) -> Vec<u32> {
     shards.iter().map(|shard| shard.0).collect()
-}
-
-fn duration_to_wire(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        nanos: duration.subsec_nanos().cast_signed(),
-    }
 }
 
 /// Evidence for the wire.

@@ -54,6 +54,205 @@ pub struct Reading {
     #[prost(message, optional, tag = "7")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
 }
+/// Request of DescribeModel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeModelRequest {}
+/// Response of DescribeModel.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeModelResponse {
+    /// Its name; replies of differently named models are never taken for one another.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Most tokens of a conversation and its reply together.
+    #[prost(uint32, tag = "2")]
+    pub window: u32,
+}
+/// Something that was said.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChatMessage {
+    /// By whom.
+    #[prost(enumeration = "ChatRole", tag = "1")]
+    pub role: i32,
+    /// What.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
+}
+/// How the next token is chosen from what the model thinks likely.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct Sampling {
+    /// 0 takes the likeliest; more lets less likely ones through. At most 2.
+    #[prost(float, tag = "1")]
+    pub temperature: f32,
+    /// Only the likeliest tokens that together have this probability, above 0 and at most 1.
+    #[prost(float, tag = "2")]
+    pub top_p: f32,
+    /// Only so many of the likeliest tokens; 0: all.
+    #[prost(uint32, tag = "3")]
+    pub top_k: u32,
+    /// Divides the likelihood of what was said before; 1 does nothing. 1 to 2.
+    #[prost(float, tag = "4")]
+    pub repetition_penalty: f32,
+    /// Makes chance repeatable, where the model can.
+    #[prost(uint64, optional, tag = "5")]
+    pub seed: ::core::option::Option<u64>,
+}
+/// Request of Generate.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct GenerateRequest {
+    /// The conversation so far, at least one message; the model speaks next.
+    #[prost(message, repeated, tag = "1")]
+    pub messages: ::prost::alloc::vec::Vec<ChatMessage>,
+    /// Most tokens of the reply, at least 1.
+    #[prost(uint32, tag = "2")]
+    pub max_tokens: u32,
+    /// How tokens are chosen.
+    #[prost(message, optional, tag = "3")]
+    pub sampling: ::core::option::Option<Sampling>,
+    /// Texts that end the reply and are not part of it; at most 4, none empty.
+    #[prost(string, repeated, tag = "4")]
+    pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What the reply has to look like; anything if not set.
+    #[prost(oneof = "generate_request::Format", tags = "5, 6")]
+    pub format: ::core::option::Option<generate_request::Format>,
+}
+/// Nested message and enum types in `GenerateRequest`.
+pub mod generate_request {
+    /// What the reply has to look like; anything if not set.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Format {
+        /// One of these texts.
+        #[prost(message, tag = "5")]
+        Choices(super::Choices),
+        /// JSON that this JSON schema, itself a JSON text, admits.
+        #[prost(string, tag = "6")]
+        JsonSchema(::prost::alloc::string::String),
+    }
+}
+/// Texts to choose from.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Choices {
+    /// At least one, none empty.
+    #[prost(string, repeated, tag = "1")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// One message of the Generate response stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenerateResponse {
+    /// More of the reply, or its end.
+    #[prost(oneof = "generate_response::Event", tags = "1, 2, 3")]
+    pub event: ::core::option::Option<generate_response::Event>,
+}
+/// Nested message and enum types in `GenerateResponse`.
+pub mod generate_response {
+    /// More of the reply, or its end.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// More of the text.
+        #[prost(string, tag = "1")]
+        TextDelta(::prost::alloc::string::String),
+        /// What came so far is void: the model failed in the midst and another begins anew.
+        #[prost(message, tag = "2")]
+        Anew(super::Anew),
+        /// The reply is complete; the last message.
+        #[prost(message, tag = "3")]
+        Generated(super::Generated),
+    }
+}
+/// A reply begins anew.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Anew {}
+/// How a reply ended and what it took. Its text came before.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Generated {
+    /// Why it ended.
+    #[prost(enumeration = "Finish", tag = "1")]
+    pub finish: i32,
+    /// Tokens that the model was sent.
+    #[prost(uint64, tag = "2")]
+    pub prompt_tokens: u64,
+    /// Tokens that it said.
+    #[prost(uint64, tag = "3")]
+    pub completion_tokens: u64,
+    /// How long it took, waiting included.
+    #[prost(message, optional, tag = "4")]
+    pub took: ::core::option::Option<::prost_types::Duration>,
+    /// Calls of models, repeated ones included.
+    #[prost(uint32, tag = "5")]
+    pub calls: u32,
+    /// The model that said it.
+    #[prost(string, tag = "6")]
+    pub model: ::prost::alloc::string::String,
+}
+/// Who says something in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ChatRole {
+    /// Not set; refused.
+    Unspecified = 0,
+    /// Whoever sets the task.
+    System = 1,
+    /// Whoever asks.
+    User = 2,
+    /// The model.
+    Assistant = 3,
+}
+impl ChatRole {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CHAT_ROLE_UNSPECIFIED",
+            Self::System => "CHAT_ROLE_SYSTEM",
+            Self::User => "CHAT_ROLE_USER",
+            Self::Assistant => "CHAT_ROLE_ASSISTANT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CHAT_ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "CHAT_ROLE_SYSTEM" => Some(Self::System),
+            "CHAT_ROLE_USER" => Some(Self::User),
+            "CHAT_ROLE_ASSISTANT" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+}
+/// Why a reply ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Finish {
+    /// Not set; refused.
+    Unspecified = 0,
+    /// The model was done, or said one of the texts that end it.
+    Stop = 1,
+    /// It had said as many tokens as it may.
+    Length = 2,
+}
+impl Finish {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FINISH_UNSPECIFIED",
+            Self::Stop => "FINISH_STOP",
+            Self::Length => "FINISH_LENGTH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FINISH_UNSPECIFIED" => Some(Self::Unspecified),
+            "FINISH_STOP" => Some(Self::Stop),
+            "FINISH_LENGTH" => Some(Self::Length),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod generator_service_client {
     #![allow(
@@ -65,7 +264,8 @@ pub mod generator_service_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// The steps of answering that need judgement. Internal; any generator answers.
+    /// The steps of answering that need judgement, and the language model behind them, if there is one.
+    /// Internal; any generator answers.
     #[derive(Debug, Clone)]
     pub struct GeneratorServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -173,6 +373,65 @@ pub mod generator_service_client {
                 .insert(GrpcMethod::new("clew.generator.v1.GeneratorService", "Read"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Tells which language model replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if
+        /// none is configured.
+        pub async fn describe_model(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeModelRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeModelResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.generator.v1.GeneratorService/DescribeModel",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "clew.generator.v1.GeneratorService",
+                        "DescribeModel",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Has the language model reply to a conversation: its text as it comes, last how the reply ended and
+        /// what it took. A caller that leaves ends the reply. Fails as DescribeModel and Read.
+        pub async fn generate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GenerateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::GenerateResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.generator.v1.GeneratorService/Generate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.generator.v1.GeneratorService", "Generate"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -201,8 +460,30 @@ pub mod generator_service_server {
             &self,
             request: tonic::Request<super::ReadRequest>,
         ) -> std::result::Result<tonic::Response<Self::ReadStream>, tonic::Status>;
+        /// Tells which language model replies here. Fails with FAILED_PRECONDITION and the reason NO_MODEL if
+        /// none is configured.
+        async fn describe_model(
+            &self,
+            request: tonic::Request<super::DescribeModelRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeModelResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Generate method.
+        type GenerateStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GenerateResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Has the language model reply to a conversation: its text as it comes, last how the reply ended and
+        /// what it took. A caller that leaves ends the reply. Fails as DescribeModel and Read.
+        async fn generate(
+            &self,
+            request: tonic::Request<super::GenerateRequest>,
+        ) -> std::result::Result<tonic::Response<Self::GenerateStream>, tonic::Status>;
     }
-    /// The steps of answering that need judgement. Internal; any generator answers.
+    /// The steps of answering that need judgement, and the language model behind them, if there is one.
+    /// Internal; any generator answers.
     #[derive(Debug)]
     pub struct GeneratorServiceServer<T> {
         inner: Arc<T>,
@@ -310,6 +591,98 @@ pub mod generator_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ReadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.generator.v1.GeneratorService/DescribeModel" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeModelSvc<T: GeneratorService>(pub Arc<T>);
+                    impl<
+                        T: GeneratorService,
+                    > tonic::server::UnaryService<super::DescribeModelRequest>
+                    for DescribeModelSvc<T> {
+                        type Response = super::DescribeModelResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeModelRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GeneratorService>::describe_model(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeModelSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.generator.v1.GeneratorService/Generate" => {
+                    #[allow(non_camel_case_types)]
+                    struct GenerateSvc<T: GeneratorService>(pub Arc<T>);
+                    impl<
+                        T: GeneratorService,
+                    > tonic::server::ServerStreamingService<super::GenerateRequest>
+                    for GenerateSvc<T> {
+                        type Response = super::GenerateResponse;
+                        type ResponseStream = T::GenerateStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GenerateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GeneratorService>::generate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GenerateSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

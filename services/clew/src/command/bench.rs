@@ -1,14 +1,18 @@
 //! `clew bench`: speed on this machine, as JSON beside what it was measured on.
 
+mod generate;
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clew_core::{CorpusName, Encoder, Priority, Query, SearchMode, TextKind};
 use clew_formats::{Format, Options, Source};
+use clew_generator::config::{LocalConfig, Precision};
 use serde_json::{Value, json};
 
 use crate::cli::{Bench, BenchAction, Shared};
+use crate::command::generate::language_model;
 use crate::command::ingest::{Report, discover, send, wait_until_found};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -26,6 +30,16 @@ pub async fn run(shared: &Shared, arguments: Bench, output: &Output) -> anyhow::
             embed(shared, &texts, threads, rounds).await?
         }
         BenchAction::Ingest { paths } => ingest(shared, paths).await?,
+        BenchAction::Generate { tokenizer, device, bf16, threads, words, tokens, streams } => {
+            let local = LocalConfig {
+                tokenizer,
+                device,
+                precision: if bf16 { Precision::BFloat16 } else { Precision::Float32 },
+                threads,
+                ..LocalConfig::of(language_model(shared)?)
+            };
+            generate::run(local, generate::Load { words, tokens, streams }).await?
+        }
         BenchAction::Search { corpus, queries } => search(shared, &corpus, queries).await?,
     };
     output.print(&result, |result| {

@@ -1,6 +1,7 @@
 //! `clew generate`.
 
 use std::io::{IsTerminal, Read, Write};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -24,15 +25,12 @@ const MOST_BYTES: u64 = 16 << 20;
 pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyhow::Result<()> {
     let request = request(&arguments)?;
     request.check()?;
-    let folder = shared.model.clone().ok_or_else(|| {
-        Error::invalid("model", "expected the folder of a language model, --model DIR, got none")
-    })?;
     let precision = if arguments.bf16 { Precision::BFloat16 } else { Precision::Float32 };
     let local = LocalConfig {
         tokenizer: arguments.tokenizer,
         device: arguments.device,
         precision,
-        ..LocalConfig::of(folder)
+        ..LocalConfig::of(language_model(shared)?)
     };
     let generator = LocalGenerator::load(&local).await?;
     let streams = !output.is_json();
@@ -84,6 +82,13 @@ pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyho
         "seconds": seconds,
     });
     output.print(&document, |_| String::new())
+}
+
+/// The folder that --model names.
+pub fn language_model(shared: &Shared) -> Result<PathBuf, Error> {
+    shared.model.clone().ok_or_else(|| {
+        Error::invalid("model", "expected the folder of a language model, --model DIR, got none")
+    })
 }
 
 fn request(arguments: &Generate) -> anyhow::Result<GenerationRequest> {

@@ -1,0 +1,93 @@
+//! What a machine can do at most, to hold a model's speed against.
+
+use std::time::Instant;
+
+use burn::prelude::*;
+
+use crate::decoder::cores::Cores;
+use crate::{DeviceChoice, Error, Precision, device};
+
+/// Side of the square matrices whose product is timed.
+const SIDE: usize = 2048;
+/// Bytes that are read to time memory: more than any cache holds.
+const READ_BYTES: usize = 512 << 20;
+/// Times that each is done; the best counts, as nothing makes a machine faster than it is.
+const ROUNDS: usize = 5;
+
+/// Two bounds of a device: no model multiplies faster than the first, or reads its weights faster than
+/// the second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Roofline {
+    /// Floating-point operations a second in products of large matrices, as a decoder makes them.
+    pub flops: f64,
+    /// Bytes a second that are read from memory.
+    pub bytes_per_second: f64,
+}
+
+impl Roofline {
+    /// Measures `device` with so many `threads` of the processor, 0 for one per core; takes seconds.
+    ///
+    /// # Errors
+    /// [`Error::OptionUnavailable`] for a device or number format that is not there; [`Error::Device`].
+    pub fn measure(
+        device: DeviceChoice,
+        precision: Precision,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let cores = Cores::of(device, threads)?;
+        let flops = flops(device, precision, &cores)?;
+        let bytes_per_second = match device {
+            DeviceChoice::Cpu => read_bytes(cores.count()),
+            DeviceChoice::Cuda { .. } => copied_bytes(device, precision)?,
+        };
+        Ok(Self { flops, bytes_per_second })
+    }
+}
+
+fn flops(choice: DeviceChoice, precision: Precision, cores: &Cores) -> Result<f64, Error> {
+    let (device, dtype) = device::open_for(choice, precision)?;
+    let ones = Tensor::<2>::ones([SIDE, SIDE], (&device, dtype));
+    let work = 2.0 * (SIDE as f64).powi(3);
+    best_rate(work, || wait(cores.product(ones.clone(), &ones)))
+}
+
+fn copied_bytes(choice: DeviceChoice, precision: Precision) -> Result<f64, Error> {
+    let (device, dtype) = device::open_for(choice, precision)?;
+    let rows = READ_BYTES / SIDE / dtype.size();
+    let ones = Tensor::<2>::ones([rows, SIDE], (&device, dtype));
+    best_rate(2.0 * READ_BYTES as f64, || wait(ones.clone().mul_scalar(3.0)))
+}
+
+/// Bytes that the processor reads: two halves are compared, which the C library does as fast as they come.
+fn read_bytes(threads: usize) -> f64 {
+    let half = vec![1u8; READ_BYTES / 2];
+    let other = half.clone();
+    let share = half.len().div_ceil(threads.max(1));
+    let compare = || {
+        std::thread::scope(|scope| {
+            for (half, other) in half.chunks(share).zip(other.chunks(share)) {
+                scope.spawn(move || assert_eq!(half, std::hint::black_box(other)));
+            }
+        });
+        Ok(())
+    };
+    best_rate(READ_BYTES as f64, compare).unwrap_or(0.0)
+}
+
+/// The best of several rates, of so much `work` a second.
+fn best_rate(work: f64, mut act: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    act()?;
+    let mut best = 0.0_f64;
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        act()?;
+        best = best.max(work / began.elapsed().as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// Waits until a device has computed `tensor`, by reading one number of it.
+fn wait(tensor: Tensor<2>) -> Result<(), Error> {
+    let one = tensor.slice([0..1, 0..1]).try_into_vec_as::<f32>();
+    one.map(drop).map_err(|error| Error::Device { reason: error.to_string() })
+}

@@ -1,0 +1,36 @@
+//! The graph builder that the configuration names.
+
+use std::sync::Arc;
+
+use clew_core::{Error, ErrorKind, Generator, GraphBuilder};
+
+use crate::{Extractive, GraphBuilderConfig, Reader};
+
+/// Texts that a model reads at once by default: it works on several in about the time of one.
+const TEXTS_AT_ONCE: usize = 8;
+
+/// What reads texts: rules, or `model`.
+///
+/// # Errors
+/// [`ErrorKind::WrongState`] with the reason `NO_MODEL` if a model is to read and there is none.
+pub fn builder(
+    config: &GraphBuilderConfig,
+    model: Option<Arc<dyn Generator>>,
+) -> Result<Arc<dyn GraphBuilder>, Error> {
+    match (config.reader, model) {
+        (Reader::Rules, _) => Ok(Arc::new(Extractive::new(config))),
+        (Reader::Model, Some(model)) => {
+            let at_once = match config.threads {
+                0 => TEXTS_AT_ONCE,
+                threads => threads as usize,
+            };
+            let prompted = clew_generator::prompted(model, &config.budget);
+            Ok(Arc::new(prompted.with_tasks_at_once(at_once)))
+        }
+        (Reader::Model, None) => {
+            let problem = "`graph_builder.reader` is `model`, but no language model is configured; \
+                           set `generator.endpoint` or `generator.local`";
+            Err(Error::new(ErrorKind::WrongState, "NO_MODEL", problem))
+        }
+    }
+}
