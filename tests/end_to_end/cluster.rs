@@ -130,11 +130,10 @@ async fn a_graph_builder_reads_with_the_model_of_a_generator() {
         ("CLEW_GENERATOR__ENDPOINT__MODEL", "test".to_owned()),
         ("CLEW_GRAPH_BUILDER__READER", "model".to_owned()),
     ];
-    let cluster = Cluster::start_with(1, settings).await;
+    let mut cluster = Cluster::start_with(1, settings).await;
     let text = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur.";
     let file = cluster.write("crete.txt", text);
-    let outline = || cluster.run(&["outline", &file, "--json"]).done();
-    let outlined = outline();
+    let outlined = cluster.run(&["outline", &file, "--json"]).done();
     let read = &outlined["documents"][0];
     assert_eq!(read["summary"], "A hero, a thread and a monster.", "{read}");
     assert_eq!(
@@ -143,8 +142,18 @@ async fn a_graph_builder_reads_with_the_model_of_a_generator() {
         "{read}"
     );
     assert_eq!(endpoint.requests().len(), 3);
-    assert_eq!(outline(), outlined);
+    assert_eq!(cluster.run(&["outline", &file, "--json"]).done(), outlined);
     assert_eq!(endpoint.requests().len(), 3, "what was read once is known");
+    // To another process, too: the cluster keeps it.
+    cluster.kill("graph-builder-0");
+    cluster.start_again("graph-builder-0").await;
+    let outlined_again = eventually("the graph builder that is back answers", async || {
+        let ran = cluster.run(&["outline", &file, "--json"]);
+        (ran.code == Some(0)).then(|| ran.json())
+    })
+    .await;
+    assert_eq!(outlined_again, outlined);
+    assert_eq!(endpoint.requests().len(), 3);
     cluster.stop();
 }
 

@@ -57,6 +57,7 @@ use clew_core::{
 pub use self::act::{Act, Cut};
 pub use self::acts::*;
 pub use self::cache::{RecentReplies, ReplyCache, ReplyKey};
+use self::cache::{Seal, key_and_seal};
 pub use self::ledger::{Budget, Ledger, Spent};
 pub use self::material::Passage;
 pub use self::prompt::PromptFile;
@@ -133,8 +134,8 @@ impl Prompted {
     ) -> Result<A::Output, Error> {
         let mut act = act.clone();
         let (rendered, tokens) = act::fit(&mut act, self.generator.as_ref())?;
-        let key = self.key(&act, &rendered);
-        if let Some(output) = self.known(&act, key, ledger).await {
+        let kept = self.kept(&act, &rendered);
+        if let Some(output) = known(&act, kept.as_ref(), ledger).await {
             return Ok(output);
         }
         let most_tokens = u64::from(tokens) + u64::from(act.max_tokens());
@@ -153,8 +154,10 @@ impl Prompted {
             match act.parse(reply(&generated)) {
                 Ok(output) => {
                     let is_kept = temperature == 0.0 && generated.finish == Finish::Stop;
-                    if let (Some(key), Some((cache, _)), true) = (key, &self.cache, is_kept) {
-                        cache.put(key, &generated.text).await;
+                    if let (Some(Kept { cache, key, seal }), true) = (&kept, is_kept)
+                        && let Some(sealed) = seal.close(&generated.text)
+                    {
+                        cache.put(*key, sealed).await;
                     }
                     return Ok(output);
                 }
@@ -173,29 +176,15 @@ impl Prompted {
         })
     }
 
-    /// What is known already.
-    async fn known<A: Act>(
-        &self,
-        act: &A,
-        key: Option<ReplyKey>,
-        ledger: &Ledger,
-    ) -> Option<A::Output> {
-        let (cache, _) = self.cache.as_ref()?;
-        let text = cache.get(&key?).await?;
-        // A reply that a newer parser refuses is asked for again.
-        let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
-        ledger.count_cache_hit();
-        Some(output)
-    }
-
-    fn key<A: Act>(&self, act: &A, rendered: &Rendered) -> Option<ReplyKey> {
-        let (_, tenant) = self.cache.as_ref()?;
+    /// Where the reply to `rendered` is kept.
+    fn kept<A: Act>(&self, act: &A, rendered: &Rendered) -> Option<Kept<'_>> {
+        let (cache, tenant) = self.cache.as_ref()?;
         let format = match act.format() {
             ReplyFormat::Text => String::new(),
             ReplyFormat::Choice(choices) => choices.join("\n"),
             ReplyFormat::JsonSchema(schema) => schema,
         };
-        Some(ReplyKey::of(&[
+        let (key, seal) = key_and_seal(&[
             tenant,
             &self.generator.identity().model,
             act.prompt().name,
@@ -204,8 +193,26 @@ impl Prompted {
             &rendered.user,
             &format,
             &act.max_tokens().to_string(),
-        ]))
+        ]);
+        Some(Kept { cache: cache.as_ref(), key, seal })
     }
+}
+
+/// Where a reply is kept.
+struct Kept<'a> {
+    cache: &'a dyn ReplyCache,
+    key: ReplyKey,
+    seal: Seal,
+}
+
+/// What is known already.
+async fn known<A: Act>(act: &A, kept: Option<&Kept<'_>>, ledger: &Ledger) -> Option<A::Output> {
+    let Kept { cache, key, seal } = kept?;
+    let text = seal.open(&cache.get(key).await?)?;
+    // A reply that a newer parser refuses is asked for again.
+    let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
+    ledger.count_cache_hit();
+    Some(output)
 }
 
 fn reply(generated: &Generated) -> Reply<'_> {

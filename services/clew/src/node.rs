@@ -43,12 +43,16 @@ impl RunningNode {
         )
         .await?;
         let retriever = Arc::new(retriever);
-        let judgement = Judgement::load(&config.generator, Arc::clone(&seam)).await?;
+        let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let backends = Backends {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: seam,
             reasoner: judgement.reasoner,
-            graph_builder: clew_graph_builder::builder(&config.graph_builder, judgement.model)?,
+            graph_builder: clew_graph_builder::builder(
+                &config.graph_builder,
+                judgement.model,
+                None,
+            )?,
             clock,
             limits: Limits::default(),
             config: config.gateway.clone(),

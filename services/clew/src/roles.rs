@@ -67,7 +67,8 @@ async fn start(
     };
     let mut judgement = None;
     if let (Some(encoder), true) = (&encoder, roles.contains(&Role::Generator)) {
-        let loaded = Judgement::load(&config.generator, Arc::clone(encoder)).await?;
+        let (encoder, cache) = (Arc::clone(encoder), node.cache().clone());
+        let loaded = Judgement::load(&config.generator, encoder, Some(cache)).await?;
         judgement = Some(loaded.clone());
         clew_generator::start(&node, &mut server, loaded, config.generator.clone())?;
     }
@@ -78,7 +79,8 @@ async fn start(
             (Reader::Model, Some(judgement)) => judgement.model,
             (Reader::Model, None) => Some(Arc::new(RemoteGenerator::of(&node).await?)),
         };
-        let builder = clew_graph_builder::builder(&config.graph_builder, model)?;
+        let cache = Some(node.cache().clone());
+        let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
         own_graph_builder = Some(Arc::clone(&builder));
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }

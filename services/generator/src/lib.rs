@@ -12,6 +12,7 @@ pub mod config;
 mod local;
 mod models;
 mod remote;
+mod replies;
 mod role;
 mod service;
 

@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
-            let judgement = Judgement::load(&config.generator, encoder).await?;
+            let judgement =
+                Judgement::load(&config.generator, encoder, Some(node.cache().clone())).await?;
             clew_generator::start(&node, &mut server, judgement, config.generator)?;
             Ok((server, Vec::new()))
         })

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use clew_cluster::Cache;
 use clew_core::{Encoder, Error, Generator, Reasoner};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
-use clew_reason::prompted::{Prompted, RecentReplies};
+use clew_reason::prompted::Prompted;
 
 use crate::config::BudgetConfig;
+use crate::replies::KeptReplies;
 use crate::{GeneratorConfig, LocalGenerator};
-
-/// Replies that are remembered, in bytes.
-const REMEMBERED: usize = 64 << 20;
 
 /// The configured language model: the endpoint, then those to fall back on, last the one of this
 /// process; `None` if there is none.
@@ -46,25 +45,33 @@ pub struct Judgement {
 
 impl Judgement {
     /// The judgement of the configured language model, or without one that of the evidence's own
-    /// sentences, compared by `encoder`.
+    /// sentences, compared by `encoder`. Replies are kept here, and with the nodes that share `cache`.
     ///
     /// # Errors
     /// As [`model`].
-    pub async fn load(config: &GeneratorConfig, encoder: Arc<dyn Encoder>) -> Result<Self, Error> {
+    pub async fn load(
+        config: &GeneratorConfig,
+        encoder: Arc<dyn Encoder>,
+        cache: Option<Cache>,
+    ) -> Result<Self, Error> {
         let model = model(config).await?;
         let reasoner: Arc<dyn Reasoner> = match &model {
             None => Arc::new(Extractive::new(encoder)),
             Some(model) => {
                 tracing::info!(model = model.identity().model, "a language model reads evidence");
-                Arc::new(prompted(Arc::clone(model), &config.budget))
+                Arc::new(prompted(Arc::clone(model), &config.budget, cache))
             }
         };
         Ok(Self { reasoner, model })
     }
 }
 
-/// Asks `model` within `budget`, and remembers what it was told.
-pub fn prompted(model: Arc<dyn Generator>, budget: &BudgetConfig) -> Prompted {
-    let cache = Arc::new(RecentReplies::new(REMEMBERED));
-    Prompted::new(model).with_cache(cache, "").with_budget(budget.budget())
+/// Asks `model` within `budget`. Replies are kept here, and with the nodes that share `cache`.
+pub fn prompted(
+    model: Arc<dyn Generator>,
+    budget: &BudgetConfig,
+    cache: Option<Cache>,
+) -> Prompted {
+    let replies = Arc::new(KeptReplies::new(cache));
+    Prompted::new(model).with_cache(replies, "").with_budget(budget.budget())
 }

@@ -88,7 +88,7 @@ async fn costs_are_those_of_the_table() {
         ..EndpointConfig::default()
     };
     let model = Arc::new(Endpoint::try_new(&config, None).unwrap());
-    let prompted = prompted(model, &BudgetConfig::default());
+    let prompted = prompted(model, &BudgetConfig::default(), None);
     let soon = Instant::now() + Duration::from_secs(60);
 
     let found: Vec<Evidence> =

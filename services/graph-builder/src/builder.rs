@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use clew_cluster::Cache;
 use clew_core::{Error, ErrorKind, Generator, GraphBuilder};
 
 use crate::{Extractive, GraphBuilderConfig, Reader};
@@ -9,13 +10,14 @@ use crate::{Extractive, GraphBuilderConfig, Reader};
 /// Texts that a model reads at once by default: it works on several in about the time of one.
 const TEXTS_AT_ONCE: usize = 8;
 
-/// What reads texts: rules, or `model`.
+/// What reads texts: rules, or `model`, whose replies are kept here and with the nodes that share `cache`.
 ///
 /// # Errors
 /// [`ErrorKind::WrongState`] with the reason `NO_MODEL` if a model is to read and there is none.
 pub fn builder(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
+    cache: Option<Cache>,
 ) -> Result<Arc<dyn GraphBuilder>, Error> {
     match (config.reader, model) {
         (Reader::Rules, _) => Ok(Arc::new(Extractive::new(config))),
@@ -24,7 +26,7 @@ pub fn builder(
                 0 => TEXTS_AT_ONCE,
                 threads => threads as usize,
             };
-            let prompted = clew_generator::prompted(model, &config.budget);
+            let prompted = clew_generator::prompted(model, &config.budget, cache);
             Ok(Arc::new(prompted.with_tasks_at_once(at_once)))
         }
         (Reader::Model, None) => {

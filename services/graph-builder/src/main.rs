@@ -27,7 +27,8 @@ fn main() -> ExitCode {
                 Reader::Rules => None,
                 Reader::Model => Some(Arc::new(RemoteGenerator::of(&node).await?)),
             };
-            let builder = clew_graph_builder::builder(&config.graph_builder, model)?;
+            let cache = Some(node.cache().clone());
+            let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
             clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
             Ok((server, Vec::new()))
         })
