@@ -1,9 +1,12 @@
 //! What can be wrong with a model folder, the options or a computation.
 
 use std::io;
+use std::time::Duration;
 
 use clew_core::ErrorKind;
 
+/// About how long a reply takes that makes room by ending.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How many tensor names a message lists before it only counts.
 const NAMES_SHOWN: usize = 6;
 
@@ -11,8 +14,8 @@ const NAMES_SHOWN: usize = 6;
 ///
 /// Files are named relative to the model folder, so that messages may be shown to any caller. The
 /// variants about files mean "use another folder or fetch it again", [`Self::OptionUnavailable`]
-/// means "choose otherwise", [`Self::ForeignTokens`] is a caller's bug, and only [`Self::Device`] is
-/// worth a retry, on another device or later.
+/// means "choose otherwise", [`Self::ForeignTokens`] is a caller's bug. Only [`Self::Full`] is
+/// worth a retry, later, and [`Self::Device`], on another device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the folder is missing or cannot be read.
@@ -113,6 +116,14 @@ pub enum Error {
         /// What it was given room for.
         most: usize,
     },
+    /// A sequence that there is no room for beside the others.
+    #[error("there is no memory for a reply of {tokens} tokens beside the others, only for {left}")]
+    Full {
+        /// Its tokens.
+        tokens: usize,
+        /// What the others leave.
+        left: usize,
+    },
     /// The device gave no usable result.
     #[error("the device failed to compute a batch: {reason}")]
     Device {
@@ -134,6 +145,7 @@ impl Error {
             | Self::Template { .. }
             | Self::Constraint { .. }
             | Self::TooLong { .. } => ErrorKind::InvalidInput,
+            Self::Full { .. } => ErrorKind::Exhausted,
             Self::ForeignTokens { .. } => ErrorKind::Internal,
             Self::Device { .. } => ErrorKind::Unavailable,
         }
@@ -151,7 +163,7 @@ impl Error {
             Self::Template { .. } => Some("messages".to_owned()),
             Self::Constraint { .. } => Some("format".to_owned()),
             Self::TooLong { .. } => Some("max_tokens".to_owned()),
-            Self::ForeignTokens { .. } | Self::Device { .. } => None,
+            Self::Full { .. } | Self::ForeignTokens { .. } | Self::Device { .. } => None,
         }
     }
 }
@@ -174,6 +186,9 @@ impl From<Error> for clew_core::Error {
         let message = error.to_string();
         let outward = match (error.kind(), error.field()) {
             (ErrorKind::InvalidInput, Some(field)) => Self::invalid(field, message),
+            (ErrorKind::Exhausted, _) => {
+                Self::exhausted("the language model's memory", RETRY_AFTER)
+            }
             (ErrorKind::Unavailable, _) => {
                 Self::new(ErrorKind::Unavailable, "DEVICE_FAILED", message)
             }

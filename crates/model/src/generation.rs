@@ -46,6 +46,8 @@ pub struct Batch {
     model: Arc<LanguageModel>,
     /// Most tokens that a step reads.
     budget: usize,
+    /// Most tokens that the replies may have together, with their prompts.
+    room: usize,
     replies: Vec<Reply>,
     next: u64,
 }
@@ -69,7 +71,15 @@ impl Batch {
     /// No replies yet. A step reads at most `budget` tokens, at least one of each reply that is being
     /// said.
     pub fn new(model: Arc<LanguageModel>, budget: usize) -> Self {
-        Self { model, budget: budget.max(1), replies: Vec::new(), next: 0 }
+        Self { model, budget: budget.max(1), room: usize::MAX, replies: Vec::new(), next: 0 }
+    }
+
+    /// Replies and their prompts may have at most so many tokens together, which bounds the memory that
+    /// keeps their keys and values.
+    #[must_use]
+    pub fn with_room(mut self, tokens: usize) -> Self {
+        self.room = tokens;
+        self
     }
 
     /// Replies that are being said.
@@ -86,13 +96,19 @@ impl Batch {
     ///
     /// # Errors
     /// [`Error::TooLong`] for a prompt that leaves no room in the model's window for the reply;
+    /// [`Error::Full`] for one that finds none beside the others;
     /// [`Error::Template`] and [`Error::Constraint`] for what this model cannot do.
     pub fn add(&mut self, request: &GenerationRequest) -> Result<ReplyId, Error> {
         let tokens = self.model.encode(&request.messages)?;
         let max_tokens = request.max_tokens as usize;
-        let (all, window) = (tokens.len().saturating_add(max_tokens), self.model.window());
-        if all > window || tokens.is_empty() {
-            return Err(Error::TooLong { tokens: all, most: window });
+        let all = tokens.len().saturating_add(max_tokens);
+        let most = self.model.window().min(self.room);
+        if all > most || tokens.is_empty() {
+            return Err(Error::TooLong { tokens: all, most });
+        }
+        let left = self.room - self.replies.iter().map(Reply::most_tokens).sum::<usize>();
+        if all > left {
+            return Err(Error::Full { tokens: all, left });
         }
         let id = ReplyId(self.next);
         self.next += 1;
@@ -173,6 +189,11 @@ impl Batch {
 }
 
 impl Reply {
+    /// Tokens that it may have, with its prompt.
+    fn most_tokens(&self) -> usize {
+        self.prompt + self.max_tokens
+    }
+
     /// Whether its prompt has not been read yet.
     fn is_reading(&self) -> bool {
         self.sequence.length() < self.prompt

@@ -56,6 +56,24 @@ fn alone(model: &Arc<LanguageModel>, request: &GenerationRequest) -> (String, En
 }
 
 #[test]
+fn replies_find_room_or_are_refused() {
+    let model = model(3);
+    let mut batch = Batch::new(model, 64).with_room(300);
+    let first = batch.add(&request("one", 100)).unwrap();
+    batch.add(&request("two", 100)).unwrap();
+    let full = batch.add(&request("three", 100)).unwrap_err();
+    assert!(matches!(full, Error::Full { tokens, left } if tokens > left), "{full}");
+    let outward = clew_core::Error::from(full);
+    assert_eq!(outward.kind(), clew_core::ErrorKind::Exhausted);
+    assert!(outward.retry_after().is_some());
+    batch.cancel(first);
+    batch.add(&request("three", 100)).unwrap();
+    let long = batch.add(&request("four", 300)).unwrap_err();
+    assert!(matches!(long, Error::TooLong { most: 300, .. }), "never, not only now: {long}");
+    assert_eq!(finish(&mut batch).len(), 2);
+}
+
+#[test]
 fn a_reply_is_the_same_in_company_and_whoever_comes_and_goes() {
     let model = model(3);
     let requests: Vec<_> =

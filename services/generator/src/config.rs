@@ -97,6 +97,11 @@ pub struct LocalConfig {
     /// Replies that are said or wait to be, 1 to 1,000. Beyond it they are refused with a retry delay.
     #[serde(default = "default_replies")]
     pub replies: u32,
+    /// Most tokens that replies may have together, with their prompts, 256 to 100,000,000: it bounds the
+    /// memory for their keys and values, and the length of one. Beyond it they are refused with a retry
+    /// delay.
+    #[serde(default = "default_cache_tokens")]
+    pub cache_tokens: u32,
     /// Most tokens that a step reads, 1 to 100,000. More reads prompts sooner; less lets those who speak
     /// go on sooner.
     #[serde(default = "default_step_tokens")]
@@ -105,6 +110,10 @@ pub struct LocalConfig {
 
 fn default_replies() -> u32 {
     32
+}
+
+fn default_cache_tokens() -> u32 {
+    1 << 16
 }
 
 fn default_step_tokens() -> u32 {
@@ -121,6 +130,7 @@ impl LocalConfig {
             precision: Precision::default(),
             threads: 0,
             replies: default_replies(),
+            cache_tokens: default_cache_tokens(),
             step_tokens: default_step_tokens(),
         }
     }
@@ -156,6 +166,10 @@ impl GeneratorConfig {
             within("local.replies", local.replies, 1000);
             within("local.step_tokens", local.step_tokens, 100_000);
             within("local.threads", local.threads.max(1), 1024);
+            if !(256..=100_000_000).contains(&local.cache_tokens) {
+                let problem = format!("expected 256 to 100000000, got {}", local.cache_tokens);
+                violations.push("generator.local.cache_tokens", problem);
+            }
         }
         if let Some(endpoint) = &self.endpoint {
             violations.take(endpoint.validate("generator.endpoint"));

@@ -73,14 +73,14 @@ impl LocalGenerator {
             .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))?;
         let model = Arc::new(model.map_err(Error::from)?);
         let (asked, requests) = mpsc::unbounded_channel();
-        let (computed, budget) = (Arc::clone(&model), config.step_tokens as usize);
+        let (computed, limits) = (Arc::clone(&model), BatchLimits::of(config));
         std::thread::Builder::new()
             .name("generator".to_owned())
-            .spawn(move || compute(&computed, budget, requests))
+            .spawn(move || compute(&computed, limits, requests))
             .map_err(|error| {
                 Error::internal("the model's thread did not start").with_source(error)
             })?;
-        let window = u32::try_from(model.window()).unwrap_or(u32::MAX);
+        let window = u32::try_from(model.window()).unwrap_or(u32::MAX).min(config.cache_tokens);
         Ok(Self {
             identity: GeneratorIdentity { model: model.name().to_owned(), window },
             model,
@@ -142,13 +142,30 @@ impl Generator for LocalGenerator {
     }
 }
 
+/// What bounds a batch, in tokens.
+#[derive(Clone, Copy)]
+struct BatchLimits {
+    step: usize,
+    room: usize,
+}
+
+impl BatchLimits {
+    fn of(config: &LocalConfig) -> Self {
+        Self { step: config.step_tokens as usize, room: config.cache_tokens as usize }
+    }
+
+    fn batch(self, model: &Arc<LanguageModel>) -> Batch {
+        Batch::new(Arc::clone(model), self.step).with_room(self.room)
+    }
+}
+
 /// The thread: steps through all replies at once, for as long as somebody may ask.
 fn compute(
     model: &Arc<LanguageModel>,
-    budget: usize,
+    limits: BatchLimits,
     mut requests: mpsc::UnboundedReceiver<Asked>,
 ) {
-    let mut batch = Batch::new(Arc::clone(model), budget);
+    let mut batch = limits.batch(model);
     let mut listeners: HashMap<ReplyId, Listener> = HashMap::new();
     loop {
         if batch.is_empty() {
@@ -173,11 +190,11 @@ fn compute(
             Ok(Ok(events)) => events.into_iter().for_each(|event| tell(&mut listeners, event)),
             Ok(Err(error)) => {
                 tracing::error!(%error, "the model failed; its replies are lost");
-                batch = restarted(model, budget, &mut listeners);
+                batch = restarted(model, limits, &mut listeners);
             }
             Err(_panic) => {
                 tracing::error!("the model panicked; its replies are lost");
-                batch = restarted(model, budget, &mut listeners);
+                batch = restarted(model, limits, &mut listeners);
             }
         }
     }
@@ -220,13 +237,13 @@ fn tell(listeners: &mut HashMap<ReplyId, Listener>, event: Event) {
 
 fn restarted(
     model: &Arc<LanguageModel>,
-    budget: usize,
+    limits: BatchLimits,
     listeners: &mut HashMap<ReplyId, Listener>,
 ) -> Batch {
     for (_, listener) in listeners.drain() {
         drop(listener.told.send(Told::Failed(failed())));
     }
-    Batch::new(Arc::clone(model), budget)
+    limits.batch(model)
 }
 
 fn failed() -> Error {
