@@ -56,6 +56,23 @@ fn a_model_in_a_folder_replies_in_the_form_that_is_asked_for() {
 }
 
 #[test]
+fn the_speed_of_a_model_is_measured() {
+    let home = Home::new();
+    let model = language_model(&home);
+    let mut command = home.clew();
+    command.args(["bench", "generate", "--model", &model, "--words", "5", "--tokens", "4"]);
+    command.args(["--streams", "1,3", "--json"]);
+    let measured = Ran::of(command).done();
+    for number in ["read_tokens_per_second", "parameters"] {
+        assert!(measured[number].as_f64().unwrap() > 0.0, "{measured}");
+    }
+    assert!(measured["machine"]["gflops"].as_f64().unwrap() > 0.0, "{measured}");
+    let streams = measured["streams"].as_array().unwrap();
+    assert_eq!(streams.len(), 2);
+    assert!(streams[1]["said_tokens_per_second"].as_f64().unwrap() > 0.0, "{measured}");
+}
+
+#[test]
 fn a_reply_that_is_interrupted_ends_at_once() {
     let home = Home::new();
     let model = language_model(&home);

@@ -10,7 +10,7 @@ use crate::{DeviceChoice, Error, Precision, device};
 /// Side of the square matrices whose product is timed.
 const SIDE: usize = 2048;
 /// Bytes that are read to time memory: more than any cache holds.
-const READ_BYTES: usize = 512 << 20;
+const READ_BYTES: usize = 256 << 20;
 /// Times that each is done; the best counts, as nothing makes a machine faster than it is.
 const ROUNDS: usize = 5;
 
