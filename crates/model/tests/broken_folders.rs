@@ -43,6 +43,7 @@ fn parts(error: &Error) -> (&'static str, &str) {
         Error::Template { .. }
         | Error::Constraint { .. }
         | Error::TooLong { .. }
+        | Error::Full { .. }
         | Error::Device { .. } => ("computation", ""),
     }
 }
