@@ -137,7 +137,7 @@ async fn a_graph_builder_reads_with_the_model_of_a_generator() {
     let read = &outlined["documents"][0];
     assert_eq!(read["summary"], "A hero, a thread and a monster.", "{read}");
     assert_eq!(
-        (&read["relations"][0]["head"], &read["relations"][0]["relation"]),
+        (&read["relations"][0]["head"], &read["relations"][0]["text"]),
         (&json!("Theseus"), &json!("slew")),
         "{read}"
     );

@@ -36,7 +36,8 @@ pub struct LocalGenerator {
 struct Asked {
     request: GenerationRequest,
     listener: mpsc::UnboundedSender<Told>,
-    /// Held until the reply has ended or nobody listens any more.
+    /// Held until the reply has ended or nobody listens any more, and given back before the end is told: who
+    /// hears it finds the place free.
     permit: Permit,
 }
 
@@ -50,7 +51,16 @@ enum Told {
 /// Who listens to a reply.
 struct Listener {
     told: mpsc::UnboundedSender<Told>,
-    _permit: Permit,
+    permit: Permit,
+}
+
+impl Listener {
+    /// Tells how the reply ended.
+    fn end(self, told: Told) {
+        drop(self.permit);
+        // Whoever left does not want to know.
+        drop(self.told.send(told));
+    }
 }
 
 impl LocalGenerator {
@@ -202,17 +212,17 @@ fn compute(
 
 fn admit(batch: &mut Batch, listeners: &mut HashMap<ReplyId, Listener>, asked: Asked) {
     let Asked { request, listener, permit } = asked;
+    let listener = Listener { told: listener, permit };
     let added = catch_unwind(AssertUnwindSafe(|| batch.add(&request)));
     let failure = match added {
         Ok(Ok(reply)) => {
-            listeners.insert(reply, Listener { told: listener, _permit: permit });
+            listeners.insert(reply, listener);
             return;
         }
         Ok(Err(error)) => Error::from(error),
         Err(_panic) => Error::internal("preparing a reply panicked"),
     };
-    // Whoever left does not want to know.
-    drop(listener.send(Told::Failed(failure)));
+    listener.end(Told::Failed(failure));
 }
 
 fn tell(listeners: &mut HashMap<ReplyId, Listener>, event: Event) {
@@ -230,8 +240,9 @@ fn tell(listeners: &mut HashMap<ReplyId, Listener>, event: Event) {
             },
             Err(error) => Told::Failed(error.into()),
         };
-        drop(listener.told.send(told));
-        listeners.remove(&reply);
+        if let Some(listener) = listeners.remove(&reply) {
+            listener.end(told);
+        }
     }
 }
 
@@ -241,7 +252,7 @@ fn restarted(
     listeners: &mut HashMap<ReplyId, Listener>,
 ) -> Batch {
     for (_, listener) in listeners.drain() {
-        drop(listener.told.send(Told::Failed(failed())));
+        listener.end(Told::Failed(failed()));
     }
     limits.batch(model)
 }
