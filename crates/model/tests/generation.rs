@@ -253,12 +253,11 @@ fn fits(value: &Value, schema: &Value) -> bool {
 
 #[test]
 fn whatever_the_schema_the_reply_fits_it() {
-    // A thousand in the documented run.
-    let cases = std::env::var("CLEW_SCHEMAS").map_or(60, |count| count.parse().unwrap());
     let model = model(13);
     let mut random = fastrand::Rng::with_seed(1);
     let mut batch = Batch::new(Arc::clone(&model), 64);
     let mut asked = BTreeMap::new();
+    let cases = 1000;
     for case in 0..cases {
         let schema = schema(&mut random, 3);
         let sampling = Sampling { temperature: 1.0, seed: Some(case), ..Sampling::default() };
