@@ -70,20 +70,21 @@ pub(crate) fn body(
     response_format: Option<&Value>,
     thinking_tokens: u32,
 ) -> Result<Bytes, serde_json::Error> {
-    let sampling = request.sampling;
     let thinks = thinking_tokens > 0;
+    let sampling = Some(request.sampling).filter(|_| !thinks);
     let most = request.max_tokens.saturating_add(thinking_tokens);
     let body = Body {
         model,
         messages,
         max_tokens: Some(most).filter(|_| !thinks),
         max_completion_tokens: Some(most).filter(|_| thinks),
-        temperature: Some(sampling.temperature).filter(|_| !thinks),
-        top_p: Some(sampling.top_p).filter(|p| *p < 1.0 && !thinks),
-        top_k: Some(sampling.top_k).filter(|k| *k > 0 && !thinks),
-        repetition_penalty: Some(sampling.repetition_penalty)
-            .filter(|penalty| *penalty > 1.0 && !thinks),
-        seed: sampling.seed,
+        temperature: sampling.map(|sampling| sampling.temperature),
+        top_p: sampling.map(|sampling| sampling.top_p).filter(|p| *p < 1.0),
+        top_k: sampling.map(|sampling| sampling.top_k).filter(|k| *k > 0),
+        repetition_penalty: sampling
+            .map(|sampling| sampling.repetition_penalty)
+            .filter(|penalty| *penalty > 1.0),
+        seed: request.sampling.seed,
         stop: if thinks { &[] } else { &request.stop },
         response_format,
         stream: true,

@@ -25,7 +25,7 @@ use self::cache::KvCache;
 use self::config::DecoderConfig;
 pub(crate) use self::config::Ends;
 use self::cores::Cores;
-use self::layers::{Layers, Loader, Piece};
+use self::layers::{Layers, Linear, Loader, Piece};
 use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;
 use crate::{DeviceChoice, Error, Precision, device};
@@ -33,9 +33,8 @@ use crate::{DeviceChoice, Error, Precision, device};
 /// A decoder on one device.
 pub struct Decoder {
     layers: Layers,
-    /// `[vocabulary, hidden]`; the table of words if it is tied.
-    head: Tensor<2>,
-    cores: Cores,
+    /// From states to `[rows, vocabulary]`; the table of words if it is tied.
+    head: Linear,
 }
 
 /// A sequence that a decoder has read, as far as it has.
@@ -96,10 +95,10 @@ impl Decoder {
         let is_tied = config.is_tied;
         let layers = Layers::load(config, &loader)?;
         let head = match is_tied {
-            true => layers.words.clone(),
-            false => loader.matrix(&["lm_head.weight".to_owned()])?,
+            true => loader.tied(&layers.words),
+            false => loader.linear(&["lm_head".to_owned()], false)?,
         };
-        Ok(Self { layers, head, cores })
+        Ok(Self { layers, head })
     }
 
     /// Number of parameters, those of a tied head once.
@@ -199,8 +198,7 @@ impl Decoder {
         let wanted =
             Tensor::<1, Int>::from_data(TensorData::new(wanted, [count]), &self.layers.device);
         let states = self.layers.normalised(states.select(0, wanted));
-        let logits = self.cores.product(states, &self.head);
-        let logits = logits.try_into_vec_as::<f32>();
+        let logits = self.head.forward(states).try_into_vec_as::<f32>();
         let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
         Ok(logits.chunks_exact(self.layers.config.vocabulary).map(<[f32]>::to_vec).collect())
     }

@@ -20,8 +20,7 @@ impl KeptReplies {
 }
 
 fn name(key: &ReplyKey) -> String {
-    let digits = key.as_bytes().iter().map(|byte| format!("{byte:02x}"));
-    std::iter::once("reply:".to_owned()).chain(digits).collect()
+    format!("reply:{key}")
 }
 
 #[async_trait]

@@ -240,12 +240,17 @@ impl Loader<'_> {
         Ok(Linear { weight, bias, cores: self.cores.clone() })
     }
 
+    /// A linear part whose matrix is that of another.
+    pub(crate) fn tied(&self, weight: &Tensor<2>) -> Linear {
+        Linear { weight: weight.clone(), bias: None, cores: self.cores.clone() }
+    }
+
     fn norm(&self, name: &str, epsilon: f64) -> Result<Norm, Error> {
         let weight = self.tensor(self.checkpoint.read(&[name.to_owned()])?);
         Ok(Norm { weight, epsilon })
     }
 
-    pub(crate) fn matrix(&self, names: &[String]) -> Result<Tensor<2>, Error> {
+    fn matrix(&self, names: &[String]) -> Result<Tensor<2>, Error> {
         Ok(self.tensor(self.checkpoint.read(names)?))
     }
 

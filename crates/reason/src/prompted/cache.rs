@@ -24,9 +24,16 @@ impl ReplyKey {
     }
 }
 
+/// In hexadecimal digits, for a store that names things by texts.
+impl fmt::Display for ReplyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
+
 impl fmt::Debug for ReplyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReplyKey({})", blake3::Hash::from_bytes(self.0).to_hex())
+        write!(f, "ReplyKey({self})")
     }
 }
 
