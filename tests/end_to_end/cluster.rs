@@ -1,7 +1,7 @@
 //! A cluster of real processes over a real Redis, on this machine's loopback interface. What happens to
 //! machines and networks is tried in `tests/faults`.
 
-mod processes;
+pub(crate) mod processes;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};

@@ -15,6 +15,7 @@ mod forget;
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kill;
+mod memory;
 mod model_folder;
 mod models;
 mod python;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clew_client::Client;
 use clew_core::{
     Attributes, Chunking, CorpusName, Document, DocumentId, MediaType, Query, SearchMode,
+    StructureSettings,
 };
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1::CorpusCounts;
@@ -48,7 +49,9 @@ pub async fn create(client: &Client, name: &str) -> CorpusName {
 pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> CorpusName {
     let name = corpus(name);
     let chunking = Some(Chunking::Sections { max_tokens: CHUNK_TOKENS });
-    client.create_corpus(NewCorpus { name: name.clone(), shards, chunking }).await.unwrap();
+    let structure = Some(StructureSettings::default());
+    let new = NewCorpus { name: name.clone(), shards, chunking, structure };
+    client.create_corpus(new).await.unwrap();
     name
 }
 

@@ -8,16 +8,22 @@ pub mod graph_builder;
 
 use std::time::Duration;
 
-use clew_core::{CorpusName, Document, DocumentId, Error, ErrorKind, Filter, Query};
+use clew_core::{
+    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Query,
+    Subgraph, TreeNode,
+};
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
-use clew_proto::convert::{ingest as convert_ingest, query as convert_query};
+use clew_proto::convert::{
+    ingest as convert_ingest, memory as convert_memory, query as convert_query,
+};
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
+use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
 use clew_proto::{
     cluster::v1 as cluster, corpus::v1 as corpus, from_status, ingest::v1 as ingest,
-    query::v1 as query,
+    memory::v1 as memory, query::v1 as query,
 };
 use futures::{Stream, StreamExt};
 use tonic::Request;
@@ -25,6 +31,8 @@ use tonic::transport::{Channel, Endpoint};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const PAGE_SIZE: u32 = 1000;
+/// Largest part of a graph that is taken.
+const MAX_GRAPH_BYTES: usize = 64 << 20;
 /// How often a text that comes in parts is begun anew because it was replaced in between.
 const READ_ATTEMPTS: usize = 10;
 
@@ -34,6 +42,7 @@ pub struct Client {
     corpora: CorpusServiceClient<Channel>,
     documents: IngestServiceClient<Channel>,
     queries: QueryServiceClient<Channel>,
+    memories: MemoryServiceClient<Channel>,
     cluster: ClusterServiceClient<Channel>,
     channel: Channel,
     patience: Duration,
@@ -83,6 +92,8 @@ impl Client {
             corpora: CorpusServiceClient::new(channel.clone()),
             documents: IngestServiceClient::new(channel.clone()),
             queries: QueryServiceClient::new(channel.clone()),
+            memories: MemoryServiceClient::new(channel.clone())
+                .max_decoding_message_size(MAX_GRAPH_BYTES),
             cluster: ClusterServiceClient::new(channel.clone()),
             channel,
             patience,
@@ -337,6 +348,70 @@ impl Client {
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+
+    /// Nodes of the corpus' tree: the children of one, or those at the top.
+    ///
+    /// # Errors
+    /// Those of `MemoryService.ReadTree`.
+    pub async fn read_tree(
+        &self,
+        corpus: &CorpusName,
+        parent: Option<&NodeId>,
+    ) -> Result<Vec<TreeNode>, Error> {
+        let parent = parent.map(convert_memory::node_id_to_wire);
+        let request = memory::ReadTreeRequest { corpus: corpus.to_string(), parent };
+        let read = self.memories.clone().read_tree(self.request(request)).await.map_err(failed)?;
+        read.into_inner().nodes.into_iter().map(convert_memory::tree_node_from_wire).collect()
+    }
+
+    /// The part of the corpus' graph around what `query` names.
+    ///
+    /// # Errors
+    /// Those of `MemoryService.ReadGraph`.
+    pub async fn read_graph(
+        &self,
+        corpus: &CorpusName,
+        query: &GraphQuery,
+    ) -> Result<Subgraph, Error> {
+        let query = Some(convert_memory::graph_query_to_wire(query));
+        let request = memory::ReadGraphRequest { corpus: corpus.to_string(), query };
+        let read = self.memories.clone().read_graph(self.request(request)).await.map_err(failed)?;
+        convert_memory::subgraph_from_wire(read.into_inner().graph.unwrap_or_default())
+    }
+
+    /// Ways between two entities, by name.
+    ///
+    /// # Errors
+    /// Those of `MemoryService.FindPaths`.
+    pub async fn find_paths(
+        &self,
+        corpus: &CorpusName,
+        from: &str,
+        to: &str,
+        most_hops: u32,
+        most: u32,
+    ) -> Result<memory::FindPathsResponse, Error> {
+        let (corpus, from, to) = (corpus.to_string(), from.to_owned(), to.to_owned());
+        let request = memory::FindPathsRequest { corpus, from, to, most_hops, most };
+        let found = self.memories.clone().find_paths(self.request(request)).await;
+        Ok(found.map_err(failed)?.into_inner())
+    }
+
+    /// Entities and segments by personalised PageRank from the entities that a text names.
+    ///
+    /// # Errors
+    /// Those of `MemoryService.RankGraph`.
+    pub async fn rank_graph(
+        &self,
+        corpus: &CorpusName,
+        text: &str,
+        k: u32,
+    ) -> Result<memory::RankGraphResponse, Error> {
+        let (corpus, text) = (corpus.to_string(), text.to_owned());
+        let request = self.request(memory::RankGraphRequest { corpus, text, k });
+        let ranked = self.memories.clone().rank_graph(request).await;
+        Ok(ranked.map_err(failed)?.into_inner())
     }
 
     /// What runs on each node of the cluster.

@@ -30,6 +30,17 @@ pub struct Citation {
     pub quote: String,
 }
 
+/// A range of a stored document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Its version.
+    pub version: Version,
+    /// Byte range of the document's text.
+    pub span: Span,
+}
+
 /// One step of answering.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceEvent {
@@ -55,10 +66,92 @@ pub enum TraceEvent {
         /// What the judgement rests on, for a person.
         rationale: String,
     },
+    /// A node of the tree was entered.
+    Entered {
+        /// Which, for people.
+        node: String,
+        /// The node that it was entered from; empty at the top.
+        parent: String,
+        /// Its summary.
+        summary: String,
+        /// Why.
+        reason: String,
+        /// What its score was, where nodes were scored.
+        score: Option<f32>,
+    },
+    /// It went back from a node, whose text or children did not answer.
+    TurnedBack {
+        /// From which.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// The text of a segment was read at a leaf of the tree.
+    LeafRead {
+        /// Which.
+        node: String,
+        /// Whether it answers.
+        answers: bool,
+        /// Why.
+        reason: String,
+    },
+    /// A tree was walked to an end.
+    Walked {
+        /// Nodes entered, segments included.
+        nodes: usize,
+        /// How often it went back.
+        turns: usize,
+        /// Bytes of segments and summaries that were read.
+        bytes_read: u64,
+        /// Bytes of all text that could have been read.
+        bytes_total: u64,
+        /// Why it ended.
+        ended: String,
+    },
+    /// Entities were taken up, whose segments are looked at from now on.
+    EntitiesChosen {
+        /// Their names.
+        entities: Vec<String>,
+        /// Why.
+        reason: String,
+    },
+    /// An edge of the graph was followed to an entity.
+    EdgeFollowed {
+        /// Name of the entity it starts from.
+        head: String,
+        /// The relation.
+        relation: String,
+        /// Name of the entity it leads to.
+        tail: String,
+        /// Which of both is new.
+        to: String,
+        /// How similar it is to what was looked for.
+        score: f32,
+        /// What was looked for.
+        reason: String,
+    },
+    /// Segments were gathered as evidence.
+    Gathered {
+        /// Their number.
+        segments: usize,
+        /// Those left out because the window was full.
+        dropped: usize,
+        /// Bytes of their texts.
+        bytes: u64,
+    },
+    /// It was judged whether what was gathered suffices to answer.
+    Reflected {
+        /// Whether it does.
+        suffices: bool,
+        /// Why.
+        reason: String,
+        /// What is missing.
+        missing: String,
+    },
     /// The answer was composed from passages.
     Read {
-        /// Passages looked at.
-        passages: usize,
+        /// The passages looked at, best first.
+        passages: Vec<Place>,
         /// Sentences compared with the question.
         sentences: usize,
         /// How long it took.

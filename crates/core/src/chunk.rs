@@ -17,7 +17,27 @@ impl ChunkId {
         version: Version,
         ordinal: u32,
     ) -> Self {
-        let mut hasher = blake3::Hasher::new_derive_key("clew chunk id v1");
+        Self::of_kind("clew chunk id v1", corpus, document, version, ordinal)
+    }
+
+    /// The id of the `ordinal`-th segment of a document version's tree, where it is shown as a passage.
+    pub fn of_segment(
+        corpus: &CorpusName,
+        document: &DocumentId,
+        version: Version,
+        ordinal: u32,
+    ) -> Self {
+        Self::of_kind("clew segment id v1", corpus, document, version, ordinal)
+    }
+
+    fn of_kind(
+        kind: &'static str,
+        corpus: &CorpusName,
+        document: &DocumentId,
+        version: Version,
+        ordinal: u32,
+    ) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key(kind);
         for part in [corpus.as_str(), document.as_str()] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());

@@ -5,6 +5,8 @@
 //! graph that of QRMeM ("Unleash the Length Limitation through Question then Reflection Memory
 //! Mechanism", section 2.1).
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Cost, Error, Limits, Span, Violations};
 
 /// Which step of building a summary tree a summary is for; a model is asked differently for each.
@@ -64,7 +66,8 @@ pub struct ExtractionTask {
 }
 
 /// What kind of thing an entity is, as far as it can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EntityKind {
     /// A person or character.
     Person,
@@ -92,7 +95,7 @@ impl EntityKind {
 }
 
 /// Something that a passage names.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its fullest name in the passage; not empty.
     pub name: String,
@@ -105,7 +108,7 @@ pub struct Entity {
 
 /// How two entities of a passage are related, in words: an open relation, whose kind is not one of a
 /// fixed list.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
     /// What it starts from, as an index of the extraction's entities.
     pub head: usize,
@@ -118,7 +121,7 @@ pub struct Relation {
 }
 
 /// What was found in one passage.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
     /// The entities, in the order in which the passage first names them.
     pub entities: Vec<Entity>,
@@ -127,6 +130,7 @@ pub struct Extraction {
     /// Short phrases that say what the passage is about, best first.
     pub key_phrases: Vec<String>,
     /// What it cost.
+    #[serde(skip)]
     pub cost: Cost,
 }
 

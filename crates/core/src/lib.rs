@@ -1,8 +1,8 @@
 //! The nouns and seams every other crate speaks in.
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
-//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Generator`], [`Reasoner`], [`GraphBuilder`] and
-//! [`Clock`] are the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
+//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
+//! [`Navigator`], [`GraphBuilder`] and [`Clock`] are the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
 //! storage engine, a tensor library or a network.
 
 pub mod answer;
@@ -15,15 +15,19 @@ mod generation;
 mod graph;
 mod id;
 mod limits;
+mod memory_graph;
+mod navigation;
 pub mod placement;
 mod query;
 mod seam;
 mod settings;
+mod shape;
 mod shard;
 mod span;
 mod time;
+mod tree;
 
-pub use answer::{Answer, Citation, Cost, Outcome, TraceEvent};
+pub use answer::{Answer, Citation, Cost, Outcome, Place, TraceEvent};
 pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
@@ -38,15 +42,23 @@ pub use graph::{
 };
 pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use limits::Limits;
+pub use memory_graph::{
+    EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,
+};
+pub use navigation::{
+    ChildChoice, EntityChoice, LeafReading, Named, Navigator, Reflection, Triage, TriageStep,
+};
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
     Accepting, Clock, Corpora, Embedding, Encoder, Generator, GraphBuilder, Priority, Reading,
     Reasoner, Retrieved, Retriever, Shard, SystemClock, TextKind,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
+pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
     DocumentStatus, FailureStatus, Forgotten, Hit, Invariant, ListQuery, Stage, StoredDocument,
 };
 pub use span::Span;
 pub use time::Timestamp;
+pub use tree::{NodeId, StructureSettings, Tree, TreeNode, TreeQuery, UpperKey};

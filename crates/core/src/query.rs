@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeName, ChunkId, DocumentId, Error, Limits, Span, Timestamp, Version, Violations,
+    AttributeName, ChunkId, DocumentId, Error, Limits, Place, Span, Timestamp, Version, Violations,
 };
 
 /// How passages are matched to a query.
@@ -168,6 +168,14 @@ pub struct Evidence {
     pub dense_score: Option<f32>,
     /// BM25 score, where the text index was asked.
     pub sparse_score: Option<f32>,
+}
+
+impl Evidence {
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        let (document_id, version, span) = (self.document_id.clone(), self.version, self.span);
+        Place { document_id, version, span }
+    }
 }
 
 #[cfg(test)]

@@ -10,8 +10,9 @@ use crate::answer::Cost;
 use crate::{
     Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
     CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
-    Extraction, ExtractionTask, Forgotten, Generated, GenerationRequest, GeneratorIdentity, Heard,
-    ListQuery, Query, ShardIndex, Span, StoredDocument, Summary, SummaryTask, Timestamp,
+    Extraction, ExtractionTask, Forgotten, Generated, GenerationRequest, GeneratorIdentity,
+    GraphQuery, Heard, ListQuery, Query, SegmentId, ShardIndex, Span, StoredDocument, Subgraph,
+    Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -138,6 +139,28 @@ pub trait Shard: Send + Sync {
     /// # Errors
     /// Those of the shard; [`crate::ErrorKind::DataLoss`] if a row cannot be read at all.
     async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error>;
+
+    /// Nodes of the tree; of a corpus without tree, none.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Exhausted`] when too many searches run.
+    async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error>;
+
+    /// The part of this shard's graph around what `query` names; of a corpus without graph, an empty one.
+    ///
+    /// # Errors
+    /// As [`Self::tree`].
+    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error>;
+
+    /// The texts of segments; those that are there no more are left out. In no particular order.
+    ///
+    /// # Errors
+    /// As [`Self::tree`].
+    async fn segments(
+        &self,
+        ids: &[SegmentId],
+        deadline: Instant,
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error>;
 
     /// Does what maintenance the tables want, now.
     ///

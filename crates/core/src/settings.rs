@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CorpusName, Error, Limits, Timestamp, Violations};
+use crate::{CorpusName, Error, Limits, StructureSettings, Timestamp, Violations};
 
 /// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +73,9 @@ pub struct CorpusSettings {
     pub chunking: Chunking,
     /// Which model embeds them.
     pub encoder: EncoderIdentity,
+    /// How its tree and graph are made; `None`: it has none.
+    #[serde(default)]
+    pub structure: Option<StructureSettings>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -108,6 +111,9 @@ impl CorpusSettings {
                 format!("expected at most half of max_tokens, got {overlap_tokens}"),
             );
         }
+        if let Some(structure) = &self.structure {
+            structure.check(&mut violations);
+        }
         violations.into_result()
     }
 
@@ -116,17 +122,38 @@ impl CorpusSettings {
     pub fn recipe(&self) -> Recipe {
         // Raise when the chunker's output changes for the same settings.
         const DERIVER_VERSION: u32 = 1;
-        let parts = serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]);
-        let hash = blake3::hash(parts.to_string().as_bytes());
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash.as_bytes()[..8]);
-        Recipe(u64::from_le_bytes(first))
+        Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]))
+    }
+
+    /// What decides the tree and graph of a document besides its content; `None` if the corpus has
+    /// none. Those made by another recipe are due again.
+    pub fn structure_recipe(&self) -> Option<Recipe> {
+        // Raise when a segmentation, summary or extraction changes for the same settings.
+        const DERIVER_VERSION: u32 = 1;
+        let structure = self.structure?;
+        // The encoder's tokens decide where segments end.
+        Some(Recipe::of(&serde_json::json!([
+            "structure",
+            DERIVER_VERSION,
+            structure,
+            self.encoder
+        ])))
     }
 }
 
-/// Fingerprint of what chunks are made with: chunking, encoder and the version of the code.
+/// Fingerprint of what chunks, or a tree and graph, are made with: settings, encoder and the version of the
+/// code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe(pub u64);
+
+impl Recipe {
+    fn of(parts: &serde_json::Value) -> Self {
+        let hash = blake3::hash(parts.to_string().as_bytes());
+        let mut first = [0; 8];
+        first.copy_from_slice(&hash.as_bytes()[..8]);
+        Self(u64::from_le_bytes(first))
+    }
+}
 
 impl fmt::Display for Recipe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,6 +176,7 @@ mod tests {
                 dimension: 8,
                 max_tokens: 256,
             },
+            structure: Some(StructureSettings::default()),
             created_at: Timestamp::from_micros(0),
         }
     }
@@ -166,6 +194,11 @@ mod tests {
         other_chunks.chunking = Chunking::Sentences { max_tokens: 200 };
         assert_ne!(base.recipe(), other_model.recipe());
         assert_ne!(base.recipe(), other_chunks.recipe());
+        let mut other_segments = settings();
+        other_segments.structure =
+            Some(StructureSettings { max_children: 3, ..Default::default() });
+        assert_eq!(base.recipe(), other_segments.recipe());
+        assert_ne!(base.structure_recipe(), other_segments.structure_recipe());
     }
 
     #[test]
@@ -173,7 +206,8 @@ mod tests {
         let mut bad = settings();
         bad.shards = 0;
         bad.chunking = Chunking::Tokens { max_tokens: 300, overlap_tokens: 200 };
+        bad.structure = Some(StructureSettings { max_children: 1, ..Default::default() });
         let error = bad.check(&Limits::default()).unwrap_err();
-        assert_eq!(error.violations().len(), 3);
+        assert_eq!(error.violations().len(), 4);
     }
 }

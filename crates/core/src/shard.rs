@@ -79,6 +79,9 @@ pub struct Forgotten {
     pub versions: u64,
     /// Chunks.
     pub chunks: u64,
+    /// Nodes of its trees, with the entities and relations of its segments. Nodes above documents, which
+    /// go too, are not counted.
+    pub nodes: u64,
     /// Recorded failures.
     pub failures: u64,
     /// Bytes of the versions' texts.
@@ -94,11 +97,13 @@ pub enum Stage {
     Embedding,
     /// Writing the chunks.
     Storing,
+    /// Making the tree and graph of a document that can be found already.
+    Structuring,
 }
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: [Self; 3] = [Self::Chunking, Self::Embedding, Self::Storing];
+    pub const ALL: [Self; 4] = [Self::Chunking, Self::Embedding, Self::Storing, Self::Structuring];
 
     /// Its name in the tables.
     pub fn as_str(self) -> &'static str {
@@ -106,6 +111,7 @@ impl Stage {
             Self::Chunking => "chunking",
             Self::Embedding => "embedding",
             Self::Storing => "storing",
+            Self::Structuring => "structuring",
         }
     }
 }
@@ -157,7 +163,9 @@ pub struct DocumentStatus {
     pub chunks: u64,
     /// Tokens of the live version's chunks.
     pub tokens: u64,
-    /// Why its newest version is not indexed, if that failed.
+    /// Nodes of the live version's tree; 0 until it and the graph are made.
+    pub nodes: u64,
+    /// Why its newest version is not indexed, or has no tree and graph yet, if that failed.
     pub failure: Option<FailureStatus>,
 }
 
@@ -194,14 +202,23 @@ pub enum Invariant {
     ChunksCover,
     /// A chunk is the passage it says it is: its id, text, title and vector fit its document.
     ChunkTrue,
+    /// The tree that is shown of a document has each node once: its segments cover the text, and each node
+    /// above covers its children.
+    TreeTrue,
     /// What the owner keeps in memory is what the tables say.
     StateTrue,
 }
 
 impl Invariant {
     /// Every invariant.
-    pub const ALL: [Self; 5] =
-        [Self::StoredOnce, Self::TextWhole, Self::ChunksCover, Self::ChunkTrue, Self::StateTrue];
+    pub const ALL: [Self; 6] = [
+        Self::StoredOnce,
+        Self::TextWhole,
+        Self::ChunksCover,
+        Self::ChunkTrue,
+        Self::TreeTrue,
+        Self::StateTrue,
+    ];
 
     /// Its name for reports.
     pub fn as_str(self) -> &'static str {
@@ -210,6 +227,7 @@ impl Invariant {
             Self::TextWhole => "text_whole",
             Self::ChunksCover => "chunks_cover",
             Self::ChunkTrue => "chunk_true",
+            Self::TreeTrue => "tree_true",
             Self::StateTrue => "state_true",
         }
     }
@@ -267,6 +285,12 @@ pub struct Counts {
     pub tokens: u64,
     /// Bytes of the newest versions' texts.
     pub bytes: u64,
+    /// Documents whose tree and graph are made.
+    pub structured: u64,
+    /// Documents that can be found and whose tree and graph are still to be made, those set aside left out.
+    pub unstructured: u64,
+    /// Nodes of the trees.
+    pub nodes: u64,
 }
 
 impl Counts {
@@ -287,6 +311,8 @@ impl Counts {
         change(&mut self.chunks, status.chunks);
         change(&mut self.tokens, status.tokens);
         change(&mut self.bytes, status.bytes);
+        change(&mut self.structured, u64::from(status.nodes > 0));
+        change(&mut self.nodes, status.nodes);
         match status.state {
             DocumentState::Indexed => {}
             DocumentState::Pending => change(&mut self.pending, 1),
@@ -306,5 +332,8 @@ impl std::ops::AddAssign for Counts {
         self.chunks += other.chunks;
         self.tokens += other.tokens;
         self.bytes += other.bytes;
+        self.structured += other.structured;
+        self.unstructured += other.unstructured;
+        self.nodes += other.nodes;
     }
 }

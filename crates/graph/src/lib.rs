@@ -20,16 +20,37 @@
 //!    each later one, until another clause begins. So each reads as a clause of the sentence that states
 //!    it, as QRMeM's descriptions do, and not as a class of a fixed list.
 //!
+//! What was found in many documents becomes one [`Graph`], which tells what is around a question's entities;
+//! [`paths`] and [`pagerank()`] walk over what one or several graphs tell ([`union()`]), [`svg`] draws it,
+//! [`to_graphml`] and its siblings exchange it with other tools.
+//!
 //! What it cannot do: resolve pronouns other than the speaker's, tell names in scripts without capital
 //! letters, see relations between sentences. English first, as everything in `clew_text`.
 
 mod entity;
+mod exchange;
+mod key;
+mod memory;
 mod name;
+mod near;
+mod pagerank;
+mod path;
+mod picture;
 mod relation;
 mod time;
+mod union;
 mod word;
+mod xml;
 
 use clew_core::{Cost, Extraction, ExtractionTask};
+
+pub use exchange::{Imported, ImportedPassage, from_graphml, from_openie, to_graphml, to_json};
+pub use key::entity_key;
+pub use memory::{Graph, GraphDocument, GraphSegment};
+pub use pagerank::{Ranking, Seed, pagerank};
+pub use path::{PathLimits, paths};
+pub use picture::svg;
+pub use union::union;
 
 use crate::entity::Found;
 use crate::word::Words;

@@ -8,38 +8,49 @@ use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use clew_core::{Counts, DocumentId, DocumentStatus, ListQuery, Recipe, Timestamp, Version};
+use clew_core::{
+    Counts, DocumentId, DocumentStatus, ListQuery, Timestamp, UpperKey, UpperTree, Version,
+};
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
-use crate::record::{DocumentRecord, Facts};
+use crate::record::{DocumentRecord, Facts, Wanted};
 use crate::status::DueDocument;
 
 /// Every document of a shard.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
-    wanted: Recipe,
+    wanted: Wanted,
     records: RedBlackTreeMapSync<DocumentId, Arc<DocumentRecord>>,
     /// Documents whose chunks are to be made, oldest version first; those set aside left out.
     waiting: RedBlackTreeSetSync<(Version, DocumentId)>,
+    /// Documents whose tree and graph are to be made, oldest version first; those set aside left out.
+    without_structure: RedBlackTreeSetSync<(Version, DocumentId)>,
+    /// Nodes above documents of which there is a row.
+    upper: RedBlackTreeSetSync<UpperKey>,
     /// Documents with rows that are to be swept.
     unswept: RedBlackTreeSetSync<DocumentId>,
     counts: Counts,
+    /// Counts the changes, so that what was derived from an earlier state is known to be old.
+    revision: u64,
 }
 
 impl Catalogue {
-    /// A catalogue of no documents, where `wanted` is the recipe chunks should be made by.
-    pub(crate) fn new(wanted: Recipe) -> Self {
+    /// A catalogue of no documents, where `wanted` is what should be derived from them.
+    pub(crate) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
             records: RedBlackTreeMapSync::new_sync(),
             waiting: RedBlackTreeSetSync::new_sync(),
+            without_structure: RedBlackTreeSetSync::new_sync(),
+            upper: RedBlackTreeSetSync::new_sync(),
             unswept: RedBlackTreeSetSync::new_sync(),
             counts: Counts::default(),
+            revision: 0,
         }
     }
 
-    /// The recipe chunks should be made by.
-    pub(crate) fn wanted(&self) -> Recipe {
+    /// What should be derived.
+    pub(crate) fn wanted(&self) -> Wanted {
         self.wanted
     }
 
@@ -58,6 +69,7 @@ impl Catalogue {
                 DocumentRecord::new(id.clone(), facts, self.wanted)
             }
         };
+        self.revision += 1;
         self.take_out(id);
         if record.facts != Facts::default() {
             self.put_in(record);
@@ -70,6 +82,9 @@ impl Catalogue {
         }
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.insert_mut((version, record.id.clone()));
+        }
+        if let Some(version) = lacks_structure(&record, self.wanted) {
+            self.without_structure.insert_mut((version, record.id.clone()));
         }
         if record.needs_sweep(self.wanted) {
             self.unswept.insert_mut(record.id.clone());
@@ -85,13 +100,16 @@ impl Catalogue {
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.remove_mut(&(version, id.clone()));
         }
+        if let Some(version) = lacks_structure(&record, self.wanted) {
+            self.without_structure.remove_mut(&(version, id.clone()));
+        }
         self.unswept.remove_mut(id);
         self.records.remove_mut(id);
     }
 
     /// Totals.
     pub(crate) fn counts(&self) -> Counts {
-        self.counts
+        Counts { unstructured: self.without_structure.size() as u64, ..self.counts }
     }
 
     /// Documents with rows that are to be swept.
@@ -106,17 +124,37 @@ impl Catalogue {
         limit: usize,
         busy: &HashSet<DocumentId>,
     ) -> Vec<DueDocument> {
+        self.ready(&self.waiting, now, limit, busy)
+    }
+
+    /// Up to `limit` documents whose tree and graph are to be made now, oldest first, without `busy` ones.
+    pub(crate) fn structure_due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
+        self.ready(&self.without_structure, now, limit, busy)
+    }
+
+    fn ready(
+        &self,
+        waiting: &RedBlackTreeSetSync<(Version, DocumentId)>,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
         let ready = |record: &&Arc<DocumentRecord>| {
             let failure = record.failure(self.wanted);
             failure.is_none_or(|failure| failure.next_try.is_some_and(|time| time <= now))
         };
-        self.waiting
+        waiting
             .iter()
             .filter(|(_, id)| !busy.contains(id))
             .filter_map(|(_, id)| self.records.get(id))
             .filter(ready)
             .filter_map(|record| {
-                record.due().map(|due| DueDocument {
+                record.due().or(record.structure_due()).map(|due| DueDocument {
                     document_id: record.id.clone(),
                     version: due.version,
                     bytes: due.bytes,
@@ -127,9 +165,53 @@ impl Catalogue {
             .collect()
     }
 
+    /// The documents that have a tree, by id, each with its key among the children of a node above, and
+    /// the record.
+    pub(crate) fn structured(&self) -> impl Iterator<Item = (&Arc<DocumentRecord>, UpperKey)> {
+        self.records.values().filter_map(|record| {
+            let structure = record.structure()?;
+            let (version, recipe) = (structure.version, structure.recipe.0);
+            Some((record, UpperKey::of_document(&record.id, version, recipe)))
+        })
+    }
+
+    /// The tree that there should be above the documents that have one.
+    pub(crate) fn upper_tree(&self, max_children: u32) -> UpperTree {
+        let documents: Vec<_> =
+            self.structured().map(|(record, key)| (record.id.clone(), key)).collect();
+        UpperTree::new(&documents, max_children)
+    }
+
+    /// Nodes above documents of which there is a row.
+    pub(crate) fn upper(&self) -> &RedBlackTreeSetSync<UpperKey> {
+        &self.upper
+    }
+
+    /// Notes rows of nodes above documents that came.
+    pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = UpperKey>) {
+        self.revision += 1;
+        for key in keys {
+            self.upper.insert_mut(key);
+        }
+    }
+
+    /// Notes rows of nodes above documents that went.
+    pub(crate) fn remove_upper<'a>(&mut self, keys: impl IntoIterator<Item = &'a UpperKey>) {
+        self.revision += 1;
+        for key in keys {
+            self.upper.remove_mut(key);
+        }
+    }
+
+    /// How many changes there were.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// When the next document that failed becomes due again.
     pub(crate) fn next_try(&self) -> Option<Timestamp> {
-        let records = self.waiting.iter().filter_map(|(_, id)| self.records.get(id));
+        let waiting = self.waiting.iter().chain(self.without_structure.iter());
+        let records = waiting.filter_map(|(_, id)| self.records.get(id));
         records.filter_map(|record| record.failure(self.wanted)?.next_try).min()
     }
 
@@ -154,20 +236,27 @@ impl Catalogue {
 }
 
 /// The version by which a document waits to be indexed, unless it is set aside.
-fn waits(record: &DocumentRecord, wanted: Recipe) -> Option<Version> {
-    let due = record.due()?;
-    let is_set_aside = record.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
-    (!is_set_aside).then_some(due.version)
+fn waits(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
+    record.due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
+}
+
+/// The version by which a document waits for its tree and graph, unless they are set aside.
+fn lacks_structure(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
+    record.structure_due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
+}
+
+fn is_set_aside(record: &DocumentRecord, wanted: Wanted) -> bool {
+    record.failure(wanted).is_some_and(|failure| failure.next_try.is_none())
 }
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Stage};
+    use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Recipe, Stage};
 
     use super::*;
     use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
 
-    const WANTED: Recipe = Recipe(1);
+    const WANTED: Wanted = Wanted { chunks: Recipe(1), structure: None };
 
     fn id(name: &str) -> DocumentId {
         name.parse().unwrap()
@@ -194,7 +283,7 @@ mod tests {
         };
         catalogue.change(&id(name), |facts| {
             facts.failure =
-                Some(FailureFacts { version: Version(version), recipe: WANTED, status });
+                Some(FailureFacts { version: Version(version), recipe: WANTED.chunks, status });
         });
     }
 
@@ -231,7 +320,7 @@ mod tests {
         fail(&mut catalogue, "b", 1, None);
         let chunks = ChunkFacts {
             version: Version(1),
-            recipe: WANTED,
+            recipe: WANTED.chunks,
             chunks: 3,
             tokens: 9,
             is_whole: true,

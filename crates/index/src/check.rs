@@ -4,11 +4,12 @@
 //! may go on meanwhile. What is not a breach: rows that the owner knows it has to sweep, and documents
 //! that wait to be indexed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::datatypes::{Float32Type, UInt32Type};
 use clew_core::{
-    Breach, CheckQuery, Checked, ChunkId, CorpusName, DocumentId, Invariant, Span, StoredDocument,
+    Breach, CheckQuery, Checked, ChunkId, CorpusName, DocumentId, DocumentShape, Invariant, Span,
+    StoredDocument,
 };
 use lancedb::query::{QueryBase, Select};
 
@@ -16,7 +17,7 @@ use crate::error::Result;
 use crate::facts::Reading;
 use crate::filter;
 use crate::record::{DocumentRecord, Facts, SourceFacts};
-use crate::rows::{ChunkKey, ChunkRow, Rows};
+use crate::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
 use crate::schema::{TableKind, column};
 use crate::snapshot::Snapshot;
 use crate::table::scan;
@@ -47,6 +48,12 @@ pub(crate) async fn check(snapshot: &Snapshot, query: &CheckQuery) -> Result<Che
         let rows = rows.remove(&record.id).unwrap_or_default();
         chunks += rows.chunks.len() as u64;
         breaches.extend(document_breaches(&snapshot.corpus, record, &rows));
+        let tree = tree_breach(record, &rows, snapshot.max_children);
+        breaches.extend(tree.map(|detail| Breach {
+            invariant: Invariant::TreeTrue,
+            document_id: record.id.clone(),
+            detail,
+        }));
     }
     Ok(Checked {
         documents: page.len() as u64,
@@ -61,6 +68,7 @@ pub(crate) async fn check(snapshot: &Snapshot, query: &CheckQuery) -> Result<Che
 struct DocumentRows {
     sources: Vec<(StoredDocument, SourceFacts)>,
     chunks: Vec<StoredChunk>,
+    nodes: Vec<StoredNode>,
 }
 
 #[derive(Debug)]
@@ -90,6 +98,14 @@ async fn read<'a>(
         Ok(())
     })
     .await?;
+    let nodes = snapshot.nodes.query().only_if_expr(filter::documents(ids.clone()));
+    scan(TableKind::Nodes, nodes, |batch| {
+        for node in Rows::new(TableKind::Nodes, batch).nodes()? {
+            found.entry(node.document_id.clone()).or_default().nodes.push(node);
+        }
+        Ok(())
+    })
+    .await?;
     let chunks = snapshot.chunks.query().only_if_expr(filter::documents(ids));
     scan(TableKind::Chunks, chunks, |batch| {
         for chunk in stored_chunks(&Rows::new(TableKind::Chunks, batch))? {
@@ -115,13 +131,17 @@ fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
 /// Whether the owner's memory is what the tables say.
 async fn state_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let mut reading = Reading::default();
-    for (kind, table) in
-        [(TableKind::Sources, &snapshot.sources), (TableKind::Chunks, &snapshot.chunks)]
-    {
+    for (kind, table) in [
+        (TableKind::Sources, &snapshot.sources),
+        (TableKind::Chunks, &snapshot.chunks),
+        (TableKind::Nodes, &snapshot.nodes),
+    ] {
         let query = table.query().select(Select::columns(Reading::columns(kind)));
         scan(kind, query, |batch| reading.add(kind, batch)).await?;
     }
-    let mut stored: BTreeMap<DocumentId, Facts> = reading.finish().into_iter().collect();
+    // Nodes above documents belong to none of which it could be told.
+    let (documents, _upper) = reading.finish();
+    let mut stored: BTreeMap<DocumentId, Facts> = documents.into_iter().collect();
     let breach = |document_id: &DocumentId, known: &Facts, found: &Facts| Breach {
         invariant: Invariant::StateTrue,
         document_id: document_id.clone(),
@@ -145,6 +165,7 @@ fn sorted(facts: &Facts) -> Facts {
     let mut facts = Facts { failure: None, ..facts.clone() };
     facts.sources.sort_by_key(|source| source.version);
     facts.chunks.sort_by_key(|chunks| (chunks.version, chunks.recipe.0));
+    facts.nodes.sort_by_key(|nodes| (nodes.version, nodes.recipe.0));
     facts
 }
 
@@ -234,12 +255,67 @@ fn document_breaches(
     breaches
 }
 
+/// What first does not hold of the tree that is shown of a document.
+fn tree_breach(record: &DocumentRecord, rows: &DocumentRows, max_children: u32) -> Option<String> {
+    let shown = record.structure()?;
+    let source = rows.sources.iter().find(|(stored, _)| stored.version == shown.version);
+    // Said elsewhere.
+    let text = source?.0.document.text.len();
+    let is_shown =
+        |node: &&StoredNode| (node.version, node.recipe) == (shown.version, shown.recipe);
+    let nodes: Vec<&StoredNode> = rows.nodes.iter().filter(is_shown).collect();
+    let segments = nodes.iter().filter(|node| node.row.level == 0).count();
+    let shape = DocumentShape::new(u32::try_from(segments).unwrap_or(u32::MAX), max_children);
+    let expected: BTreeSet<(u32, u32)> = (0..)
+        .zip(shape.levels())
+        .flat_map(|(level, count)| (0..*count).map(move |ordinal| (level, ordinal)))
+        .collect();
+    let mut spans: BTreeMap<(u32, u32), Span> = BTreeMap::new();
+    for node in &nodes {
+        let place = (node.row.level, node.row.ordinal);
+        let is_root = node.row.level == shape.root_level();
+        if !expected.contains(&place) || spans.insert(place, node.row.span).is_some() {
+            return Some(format!("node {}.{} is there once too often", place.0, place.1));
+        }
+        if node.row.is_root != is_root {
+            return Some(format!("node {}.{} is not told from the root", place.0, place.1));
+        }
+    }
+    if let Some((level, ordinal)) = expected.iter().find(|place| !spans.contains_key(place)) {
+        return Some(format!("node {level}.{ordinal} is missing"));
+    }
+    let mut covered = 0;
+    for (&(level, ordinal), span) in &spans {
+        let below = shape.children(level, ordinal);
+        let (first, last) = (below.start, below.end.saturating_sub(1));
+        let holds = match level.checked_sub(1) {
+            None => span.start <= covered && span.end > covered,
+            Some(below) => {
+                let of = |ordinal| spans.get(&(below, ordinal));
+                of(first).is_some_and(|child| child.start == span.start)
+                    && of(last).is_some_and(|child| child.end == span.end)
+            }
+        };
+        if !holds {
+            let Span { start, end } = *span;
+            return Some(format!(
+                "node {level}.{ordinal} does not cover {start}..{end} as it says"
+            ));
+        }
+        if level == 0 {
+            covered = span.end;
+        }
+    }
+    (covered != text).then(|| format!("the segments end at byte {covered} of {text}"))
+}
+
 #[cfg(test)]
 mod tests {
     use clew_core::{Attributes, ContentHash, Document, MediaType, Recipe, Timestamp, Version};
 
     use super::*;
-    use crate::record::ChunkFacts;
+    use crate::nodes::NodeRow;
+    use crate::record::{ChunkFacts, NodeFacts, Wanted};
 
     const RECIPE: Recipe = Recipe(3);
     const TEXT: &str = "one two three";
@@ -293,11 +369,14 @@ mod tests {
                 tokens: 4,
                 is_whole: true,
             }],
+            nodes: Vec::new(),
             failure: None,
         };
-        let record = DocumentRecord::new(document.id.clone(), facts, RECIPE);
+        let wanted = Wanted { chunks: RECIPE, structure: None };
+        let record = DocumentRecord::new(document.id.clone(), facts, wanted);
         let stored = StoredDocument { document, version: Version(4), accepted_at };
-        (record, DocumentRows { sources: vec![(stored, source)], chunks })
+        let rows = DocumentRows { sources: vec![(stored, source)], chunks, nodes: Vec::new() };
+        (record, rows)
     }
 
     fn broken_by(damage: impl FnOnce(&mut DocumentRows)) -> Vec<Invariant> {
@@ -349,5 +428,70 @@ mod tests {
             rows.chunks[2].key.version = Version(2);
         };
         assert_eq!(broken_by(stray), []);
+    }
+
+    /// A document of three segments and what the owner knows of its tree.
+    fn with_tree() -> (DocumentRecord, DocumentRows) {
+        let (record, mut rows) = sound();
+        let structure = Recipe(8);
+        let mut node = |level, ordinal, span: Span| {
+            let row = NodeRow {
+                level,
+                ordinal,
+                is_root: level == 2,
+                span,
+                summary: String::new(),
+                key: String::new(),
+                extraction: String::new(),
+            };
+            rows.nodes.push(StoredNode {
+                document_id: record.id.clone(),
+                version: Version(4),
+                recipe: structure,
+                title: String::new(),
+                row,
+            });
+        };
+        node(2, 0, Span::new(0, 13));
+        node(1, 0, Span::new(0, 8));
+        node(1, 1, Span::new(8, 13));
+        node(0, 0, Span::new(0, 4));
+        node(0, 1, Span::new(4, 8));
+        node(0, 2, Span::new(8, 13));
+        let mut facts = record.facts.clone();
+        let (version, recipe) = (Version(4), structure);
+        facts.nodes.push(NodeFacts { version, recipe, rows: 6, nodes: 6 });
+        let wanted = Wanted { chunks: RECIPE, structure: Some(structure) };
+        (DocumentRecord::new(record.id.clone(), facts, wanted), rows)
+    }
+
+    #[test]
+    fn a_tree_has_each_node_once_over_the_whole_text() {
+        let told = |damage: &dyn Fn(&mut Vec<StoredNode>)| {
+            let (record, mut rows) = with_tree();
+            damage(&mut rows.nodes);
+            tree_breach(&record, &rows, 2)
+        };
+        assert_eq!(told(&|_| {}), None);
+        type Damage = fn(&mut Vec<StoredNode>);
+        let damages: [(Damage, &str); 6] = [
+            (|nodes| drop(nodes.remove(1)), "missing"),
+            (|nodes| nodes.push(nodes[4].clone()), "too often"),
+            (|nodes| nodes[4].row.span.start = 5, "does not cover"),
+            (|nodes| nodes[1].row.span.end = 7, "does not cover"),
+            (|nodes| nodes[0].row.is_root = false, "told from the root"),
+            (|nodes| nodes.truncate(5), "too often"),
+        ];
+        for (damage, expected) in damages {
+            let breach = told(&damage).expect(expected);
+            assert!(breach.contains(expected), "{breach}");
+        }
+        // Nodes of another version may be anything.
+        assert_eq!(
+            told(&|nodes| {
+                nodes.push(StoredNode { version: Version(2), ..nodes[0].clone() });
+            }),
+            None
+        );
     }
 }

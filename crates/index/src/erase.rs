@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clew_core::{DocumentId, Forgotten};
+use clew_core::{DocumentId, Forgotten, UpperKey};
 use lancedb::datafusion::prelude::Expr;
 
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::place::Place;
-use crate::record::Facts;
+use crate::record::{Facts, NodeFacts};
 use crate::schema::TableKind;
 use crate::shard::Shard;
 use crate::table::Stored;
@@ -40,6 +40,7 @@ impl Shard {
             }
             self.publish().await?;
             self.sweep_documents(&known).await?;
+            self.sweep_upper().await?;
             self.publish().await?;
         }
         if deleted == 0 {
@@ -57,13 +58,14 @@ impl Shard {
             document_id: id.clone(),
             versions: facts.sources.len() as u64,
             chunks: facts.chunks.iter().map(|chunks| chunks.chunks).sum(),
+            nodes: facts.nodes.iter().map(|nodes| nodes.rows).sum(),
             failures: u64::from(facts.failure.is_some()),
             bytes: facts.sources.iter().map(|source| source.bytes).sum(),
         }
     }
 
-    /// Deletes rows that count no more: superseded versions, chunks without a live source, outdated
-    /// failures. Returns whether some are left for another round.
+    /// Deletes rows that count no more: superseded versions, chunks and nodes without a live source, nodes
+    /// above documents that changed, outdated failures. Returns whether some are left for another round.
     ///
     /// # Errors
     /// Those of the storage.
@@ -73,6 +75,9 @@ impl Shard {
             self.catalogue.unswept().take(SWEEP_DOCUMENTS).map(|r| r.id.clone()).collect();
         if !ids.is_empty() {
             self.sweep_documents(&ids).await?;
+        }
+        let swept = self.sweep_upper().await?;
+        if swept || !ids.is_empty() {
             self.publish().await?;
         }
         self.end_write();
@@ -81,34 +86,57 @@ impl Shard {
 
     /// Deletes the rows of these documents that count no more.
     pub(crate) async fn sweep_documents(&mut self, ids: &[DocumentId]) -> Result<()> {
-        let wanted = self.settings.recipe;
+        let wanted = self.settings.wanted();
         let (mut sources, mut chunks, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+        let mut nodes = Vec::new();
         for record in ids.iter().filter_map(|id| self.catalogue.get(id)) {
             sources.extend(record.superseded().map(|old| filter::version(&record.id, old)));
             let orphan =
                 |of: &crate::record::ChunkFacts| filter::derived(&record.id, of.version, of.recipe);
             chunks.extend(record.orphans().map(orphan));
+            let orphans = record.orphan_nodes(wanted);
+            nodes.extend(orphans.map(|of| filter::derived(&record.id, of.version, of.recipe)));
             if record.failure_is_outdated(wanted) {
                 failures.push(filter::documents([&record.id]));
             }
         }
         delete(&mut self.sources, sources).await?;
         delete(&mut self.chunks, chunks).await?;
+        delete(&mut self.nodes, nodes).await?;
         delete(&mut self.failures, failures).await?;
         for id in ids {
             let Some(record) = self.catalogue.get(id).cloned() else { continue };
             let superseded: Vec<_> = record.superseded().collect();
             let live = record.live().cloned();
             let drop_failure = record.failure_is_outdated(wanted);
+            let orphans: Vec<NodeFacts> = record.orphan_nodes(wanted).copied().collect();
             self.catalogue.change(id, |facts| {
                 facts.sources.retain(|source| !superseded.contains(&source.version));
                 facts.chunks = live.into_iter().collect();
+                facts.nodes.retain(|nodes| !orphans.contains(nodes));
                 if drop_failure {
                     facts.failure = None;
                 }
             });
         }
         Ok(())
+    }
+
+    /// Deletes nodes above documents that are none of the tree there should be: their summaries tell of
+    /// documents that are gone or changed. Returns whether there were any.
+    pub(crate) async fn sweep_upper(&mut self) -> Result<bool> {
+        if self.catalogue.upper().is_empty() {
+            return Ok(false);
+        }
+        let wanted = self.catalogue.upper_tree(self.settings.max_children());
+        let is_unwanted = |key: &&UpperKey| wanted.get(key).is_none();
+        let unwanted: Vec<UpperKey> =
+            self.catalogue.upper().iter().filter(is_unwanted).copied().collect();
+        for some in unwanted.chunks(SWEEP_DOCUMENTS) {
+            delete(&mut self.nodes, vec![filter::upper(some)]).await?;
+        }
+        self.catalogue.remove_upper(&unwanted);
+        Ok(!unwanted.is_empty())
     }
 
     /// Whether forgotten text may still be on the disk.
@@ -167,6 +195,7 @@ impl Shard {
         match kind {
             TableKind::Sources => &mut self.sources,
             TableKind::Chunks => &mut self.chunks,
+            TableKind::Nodes => &mut self.nodes,
             TableKind::Failures => &mut self.failures,
         }
     }

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use arrow::datatypes::UInt32Type;
+use arrow::datatypes::{UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{DocumentId, Recipe, Version};
+use clew_core::{DocumentId, Recipe, UpperKey, Version};
 
 use crate::error::Result;
-use crate::record::{ChunkFacts, Facts};
-use crate::rows::Rows;
+use crate::record::{ChunkFacts, Facts, NodeFacts};
+use crate::rows::{NodeOwner, Rows};
 use crate::schema::{TableKind, column};
 
 /// The facts that rows add up to, in whatever order they come.
@@ -16,6 +16,8 @@ use crate::schema::{TableKind, column};
 pub(crate) struct Reading {
     facts: HashMap<DocumentId, Facts>,
     tallies: HashMap<(DocumentId, Version, Recipe), Tally>,
+    nodes: HashMap<(DocumentId, Version, Recipe), NodeFacts>,
+    upper: Vec<UpperKey>,
 }
 
 impl Reading {
@@ -25,6 +27,7 @@ impl Reading {
         match table {
             TableKind::Sources => &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT],
             TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS],
+            TableKind::Nodes => &[DOCUMENT_ID, VERSION, RECIPE, NODES, KEY],
             TableKind::Failures => {
                 &[DOCUMENT_ID, VERSION, RECIPE, STAGE, ATTEMPTS, KIND, MESSAGE, NEXT_TRY]
             }
@@ -52,6 +55,19 @@ impl Reading {
                     self.tallies.entry(of).or_default().add(key.ordinal, tokens);
                 }
             }
+            TableKind::Nodes => {
+                let totals = rows.values::<UInt64Type>(column::NODES)?;
+                for (owner, nodes) in rows.node_owners()?.into_iter().zip(totals) {
+                    match owner {
+                        NodeOwner::Document { document_id, version, recipe } => {
+                            let none = NodeFacts { version, recipe, rows: 0, nodes };
+                            let of = (document_id, version, recipe);
+                            self.nodes.entry(of).or_insert(none).rows += 1;
+                        }
+                        NodeOwner::Upper(key) => self.upper.push(key),
+                    }
+                }
+            }
             TableKind::Failures => {
                 for (id, failure) in rows.failure_facts()? {
                     self.facts.entry(id).or_default().failure = Some(failure);
@@ -61,12 +77,15 @@ impl Reading {
         Ok(())
     }
 
-    /// The facts of each document of which there is a row.
-    pub(crate) fn finish(mut self) -> HashMap<DocumentId, Facts> {
+    /// The facts of each document of which there is a row, and the nodes above documents.
+    pub(crate) fn finish(mut self) -> (HashMap<DocumentId, Facts>, Vec<UpperKey>) {
         for ((id, version, recipe), tally) in self.tallies {
             self.facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
         }
-        self.facts
+        for ((id, ..), nodes) in self.nodes {
+            self.facts.entry(id).or_default().nodes.push(nodes);
+        }
+        (self.facts, self.upper)
     }
 }
 

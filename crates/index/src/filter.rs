@@ -1,6 +1,6 @@
 //! Predicates over table rows, built as expressions: no text of a caller is ever parsed as SQL.
 
-use clew_core::{DocumentId, Filter, Recipe, Version};
+use clew_core::{DocumentId, Filter, Recipe, UpperKey, Version};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
@@ -41,6 +41,24 @@ pub(crate) fn version(id: &DocumentId, version: Version) -> Expr {
 /// Chunks of a document's version made by a recipe.
 pub(crate) fn derived(id: &DocumentId, of: Version, recipe: Recipe) -> Expr {
     version(id, of).and(col(column::RECIPE).eq(lit(recipe.0)))
+}
+
+/// Nodes of a level of a document's tree, in a range of places.
+pub(crate) fn nodes(level: u32, ordinals: std::ops::Range<u32>) -> Expr {
+    let ordinal = || col(column::ORDINAL);
+    let in_range = ordinal().gt_eq(lit(ordinals.start)).and(ordinal().lt(lit(ordinals.end)));
+    col(column::LEVEL).eq(lit(level)).and(in_range)
+}
+
+/// The roots of these documents' trees.
+pub(crate) fn roots<'a>(ids: impl IntoIterator<Item = &'a DocumentId>) -> Expr {
+    documents(ids).and(col(column::IS_ROOT))
+}
+
+/// Nodes above documents.
+pub(crate) fn upper<'a>(keys: impl IntoIterator<Item = &'a UpperKey>) -> Expr {
+    let keys = keys.into_iter().map(|key| lit(key.to_string())).collect();
+    col(column::DOCUMENT_ID).eq(lit("")).and(col(column::KEY).in_list(keys, false))
 }
 
 /// Rows that meet any of these conditions, as a balanced tree; `None` if there is no condition.

@@ -2,9 +2,10 @@
 //!
 //! # What is stored
 //!
-//! A shard is a folder, or a part of a bucket on S3-compatible storage, with three tables: `sources`
-//! (accepted document versions with their text), `chunks` (passages with their vectors) and `failures`
-//! (documents that could not be indexed).
+//! A shard is a folder, or a part of a bucket on S3-compatible storage, with four tables: `sources`
+//! (accepted document versions with their text), `chunks` (passages with their vectors), `nodes` (summary
+//! trees, with the entities and relations of their segments) and `failures` (documents that could not be
+//! indexed).
 //! [`Shard`] is the one writer of a shard; [`ShardReader`]s are many, cheap, and never wait for it.
 //! [`Registry`] knows the corpora of a data directory.
 //!
@@ -45,6 +46,7 @@ mod fence;
 mod filter;
 mod location;
 mod maintain;
+mod nodes;
 mod objects;
 mod place;
 mod reader;
@@ -63,6 +65,7 @@ mod write;
 pub use error::{Cause, Error, Result};
 pub use location::Location;
 pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
+pub use nodes::{DocumentNodes, DocumentSegments, NodeRow, SegmentNode, UpperGap, UpperRow};
 pub use place::Place;
 pub use reader::ShardReader;
 pub use registry::Registry;

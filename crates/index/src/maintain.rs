@@ -14,6 +14,8 @@ pub struct ShardStatistics {
     pub sources: TableStatistics,
     /// The chunks.
     pub chunks: TableStatistics,
+    /// The nodes.
+    pub nodes: TableStatistics,
     /// The failures.
     pub failures: TableStatistics,
     /// Whether there is a vector index.
@@ -100,7 +102,9 @@ fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> 
         TableKind::Sources => {
             table.bytes / table.rows.max(1) * unindexed >= tuning.unindexed_document_bytes
         }
-        TableKind::Chunks | TableKind::Failures => unindexed >= tuning.unindexed_chunks,
+        TableKind::Chunks | TableKind::Nodes | TableKind::Failures => {
+            unindexed >= tuning.unindexed_chunks
+        }
     };
     unindexed > 0 && (is_slow || unindexed * 10 >= table.rows)
 }
@@ -112,10 +116,11 @@ fn is_mostly_deleted(table: &TableStatistics) -> bool {
 
 impl ShardStatistics {
     /// Each table with its statistics.
-    pub fn tables(&self) -> [(TableKind, &TableStatistics); 3] {
+    pub fn tables(&self) -> [(TableKind, &TableStatistics); 4] {
         [
             (TableKind::Sources, &self.sources),
             (TableKind::Chunks, &self.chunks),
+            (TableKind::Nodes, &self.nodes),
             (TableKind::Failures, &self.failures),
         ]
     }
@@ -130,6 +135,7 @@ impl Shard {
         Ok(ShardStatistics {
             sources: self.sources.statistics().await?,
             chunks: self.chunks.statistics().await?,
+            nodes: self.nodes.statistics().await?,
             failures: self.failures.statistics().await?,
             has_vector_index: self.chunks.has_index(&IndexWanted::VECTOR).await?,
             unswept_documents: self.catalogue.unswept().count() as u64,

@@ -33,7 +33,7 @@ impl ShardReader {
         Self { snapshots, fence }
     }
 
-    fn snapshot(&self) -> Arc<Snapshot> {
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshots.borrow().clone()
     }
 
@@ -134,7 +134,7 @@ impl ShardReader {
     }
 }
 
-async fn read_sources(
+pub(crate) async fn read_sources(
     snapshot: &Snapshot,
     wanted: &[(DocumentId, Version)],
 ) -> Result<Vec<StoredDocument>> {

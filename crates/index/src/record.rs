@@ -32,6 +32,33 @@ pub(crate) struct ChunkFacts {
     pub is_whole: bool,
 }
 
+/// The rows of `nodes` of one document version by one recipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NodeFacts {
+    pub version: Version,
+    pub recipe: Recipe,
+    /// How many are there.
+    pub rows: u64,
+    /// How many its tree has.
+    pub nodes: u64,
+}
+
+impl NodeFacts {
+    /// Whether all are there. Places come once each, since what is added continues what is there.
+    pub fn is_whole(&self) -> bool {
+        self.rows == self.nodes
+    }
+}
+
+/// What should be derived from documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// What chunks should be made by.
+    pub chunks: Recipe,
+    /// What trees and graphs should be made by; `None`: there are to be none.
+    pub structure: Option<Recipe>,
+}
+
 /// A row of `failures`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureFacts {
@@ -45,6 +72,7 @@ pub(crate) struct FailureFacts {
 pub(crate) struct Facts {
     pub sources: Vec<SourceFacts>,
     pub chunks: Vec<ChunkFacts>,
+    pub nodes: Vec<NodeFacts>,
     pub failure: Option<FailureFacts>,
 }
 
@@ -57,23 +85,39 @@ pub(crate) struct DocumentRecord {
     live: Option<usize>,
     /// Whether chunks of the newest version by the wanted recipe are missing.
     is_due: bool,
+    /// Index of the entry of `facts.nodes` that is shown: whole, and of the live version.
+    structure: Option<usize>,
+    /// Whether the live version has no whole tree by the wanted recipe, though it should.
+    is_structure_due: bool,
 }
 
 impl DocumentRecord {
-    /// Settles what is live and what is due, where `wanted` is the recipe chunks should be made by.
-    pub(crate) fn new(id: DocumentId, mut facts: Facts, wanted: Recipe) -> Self {
+    /// Settles what is live and what is due, where `wanted` is what should be derived.
+    pub(crate) fn new(id: DocumentId, mut facts: Facts, wanted: Wanted) -> Self {
         facts.sources.sort_by_key(|source| source.version);
         let has_source =
             |version| facts.sources.iter().any(|source: &SourceFacts| source.version == version);
         let live = (0..facts.chunks.len())
             .filter(|&i| facts.chunks[i].is_whole && has_source(facts.chunks[i].version))
-            .max_by_key(|&i| (facts.chunks[i].version, facts.chunks[i].recipe == wanted));
+            .max_by_key(|&i| (facts.chunks[i].version, facts.chunks[i].recipe == wanted.chunks));
         let is_due = facts.sources.last().is_some_and(|newest| {
             live.is_none_or(|i| {
-                facts.chunks[i].version != newest.version || facts.chunks[i].recipe != wanted
+                facts.chunks[i].version != newest.version || facts.chunks[i].recipe != wanted.chunks
             })
         });
-        Self { id, facts, live, is_due }
+        let live_version = live.map(|i| facts.chunks[i].version);
+        let structure = (0..facts.nodes.len())
+            .filter(|&i| {
+                let nodes = facts.nodes[i];
+                nodes.is_whole() && Some(nodes.version) == live_version
+            })
+            .filter(|_| wanted.structure.is_some())
+            .max_by_key(|&i| Some(facts.nodes[i].recipe) == wanted.structure);
+        let has_wanted = structure.is_some_and(|i| Some(facts.nodes[i].recipe) == wanted.structure);
+        // One after the other: what can be searched comes first.
+        let is_structure_due =
+            wanted.structure.is_some() && live.is_some() && !is_due && !has_wanted;
+        Self { id, facts, live, is_due, structure, is_structure_due }
     }
 
     /// The row of the newest accepted version; `None` for a forgotten document of which chunks or
@@ -97,11 +141,32 @@ impl DocumentRecord {
         if self.is_due { self.newest() } else { None }
     }
 
+    /// The nodes that are shown: those of the whole tree of the live version.
+    pub(crate) fn structure(&self) -> Option<&NodeFacts> {
+        self.structure.map(|i| &self.facts.nodes[i])
+    }
+
+    /// The live version, if its tree and graph are to be made.
+    pub(crate) fn structure_due(&self) -> Option<&SourceFacts> {
+        let live = self.live().filter(|_| self.is_structure_due)?.version;
+        self.facts.sources.iter().find(|source| source.version == live)
+    }
+
+    /// Nodes that are there of the tree that is to be made.
+    pub(crate) fn nodes_made(&self, version: Version, wanted: Wanted) -> u64 {
+        let made = self.facts.nodes.iter();
+        made.filter(|nodes| nodes.version == version && Some(nodes.recipe) == wanted.structure)
+            .map(|nodes| nodes.rows)
+            .sum()
+    }
+
     /// The failure that holds up what is due.
-    pub(crate) fn failure(&self, wanted: Recipe) -> Option<&FailureStatus> {
-        let due = self.due()?.version;
+    pub(crate) fn failure(&self, wanted: Wanted) -> Option<&FailureStatus> {
         let failure = self.facts.failure.as_ref()?;
-        (failure.version == due && failure.recipe == wanted).then_some(&failure.status)
+        let of_chunks = self.due().map(|due| (due.version, Some(wanted.chunks)));
+        let of_structure = self.structure_due().map(|due| (due.version, wanted.structure));
+        let held_up = of_chunks.or(of_structure)?;
+        (held_up == (failure.version, Some(failure.recipe))).then_some(&failure.status)
     }
 
     /// Versions that are neither live nor the newest: their rows of `sources` are to be swept.
@@ -122,20 +187,37 @@ impl DocumentRecord {
         chunks.filter(move |&(i, _)| Some(i) != live).map(|(_, facts)| facts)
     }
 
+    /// Nodes that are neither shown nor of use for those that are being made: their rows are to be swept.
+    pub(crate) fn orphan_nodes(&self, wanted: Wanted) -> impl Iterator<Item = &NodeFacts> {
+        let is_set_aside = self.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
+        // What an earlier version has in common with this one is not made again.
+        let is_making =
+            !is_set_aside && (self.is_structure_due || self.is_due) && self.live.is_some();
+        let structure = self.structure;
+        let nodes = self.facts.nodes.iter().enumerate();
+        nodes
+            .filter(move |&(i, nodes)| {
+                let is_of_use = is_making && Some(nodes.recipe) == wanted.structure;
+                Some(i) != structure && (!is_of_use || nodes.rows > nodes.nodes)
+            })
+            .map(|(_, nodes)| nodes)
+    }
+
     /// Whether the failure's row no longer says anything: what it is about is done or gone.
-    pub(crate) fn failure_is_outdated(&self, wanted: Recipe) -> bool {
+    pub(crate) fn failure_is_outdated(&self, wanted: Wanted) -> bool {
         self.facts.failure.is_some() && self.failure(wanted).is_none()
     }
 
     /// Whether any row of this document is to be swept.
-    pub(crate) fn needs_sweep(&self, wanted: Recipe) -> bool {
+    pub(crate) fn needs_sweep(&self, wanted: Wanted) -> bool {
         self.superseded().next().is_some()
             || self.orphans().next().is_some()
+            || self.orphan_nodes(wanted).next().is_some()
             || self.failure_is_outdated(wanted)
     }
 
     /// What is told of the document; `None` if it was forgotten.
-    pub(crate) fn status(&self, wanted: Recipe) -> Option<DocumentStatus> {
+    pub(crate) fn status(&self, wanted: Wanted) -> Option<DocumentStatus> {
         let newest = self.newest()?;
         let failure = self.failure(wanted).cloned();
         let state = match &failure {
@@ -154,17 +236,18 @@ impl DocumentRecord {
             bytes: newest.bytes,
             chunks: live.map_or(0, |live| live.chunks),
             tokens: live.map_or(0, |live| live.tokens),
+            nodes: self.structure().map_or(0, |structure| structure.nodes),
             failure,
         })
     }
 
     /// Number of tries for what is due that failed.
-    pub(crate) fn attempts(&self, wanted: Recipe) -> u32 {
+    pub(crate) fn attempts(&self, wanted: Wanted) -> u32 {
         self.failure(wanted).map_or(0, |failure| failure.attempts)
     }
 
     /// This record with other facts.
-    pub(crate) fn with(self: &Arc<Self>, wanted: Recipe, change: impl FnOnce(&mut Facts)) -> Self {
+    pub(crate) fn with(self: &Arc<Self>, wanted: Wanted, change: impl FnOnce(&mut Facts)) -> Self {
         let mut facts = self.facts.clone();
         change(&mut facts);
         Self::new(self.id.clone(), facts, wanted)
@@ -212,8 +295,10 @@ mod tests {
 
     use super::*;
 
-    const WANTED: Recipe = Recipe(7);
+    const NEW: Recipe = Recipe(7);
     const OLD: Recipe = Recipe(6);
+    const STRUCTURE: Recipe = Recipe(9);
+    const WANTED: Wanted = Wanted { chunks: NEW, structure: Some(STRUCTURE) };
 
     fn source(version: u64) -> SourceFacts {
         SourceFacts {
@@ -232,6 +317,7 @@ mod tests {
         let facts = Facts {
             sources: sources.iter().map(|&version| source(version)).collect(),
             chunks: chunks.to_vec(),
+            nodes: Vec::new(),
             failure: None,
         };
         DocumentRecord::new("a".parse().unwrap(), facts, WANTED)
@@ -242,15 +328,15 @@ mod tests {
         // (versions in sources, chunks, live version, due version)
         let cases = [
             (vec![1], vec![], None, Some(1)),
-            (vec![1], vec![chunks(1, WANTED)], Some(1), None),
+            (vec![1], vec![chunks(1, NEW)], Some(1), None),
             (vec![1], vec![chunks(1, OLD)], Some(1), Some(1)),
-            (vec![1, 2], vec![chunks(1, WANTED)], Some(1), Some(2)),
-            (vec![1, 2], vec![chunks(1, WANTED), chunks(2, WANTED)], Some(2), None),
-            (vec![1, 2], vec![chunks(2, OLD), chunks(2, WANTED)], Some(2), None),
+            (vec![1, 2], vec![chunks(1, NEW)], Some(1), Some(2)),
+            (vec![1, 2], vec![chunks(1, NEW), chunks(2, NEW)], Some(2), None),
+            (vec![1, 2], vec![chunks(2, OLD), chunks(2, NEW)], Some(2), None),
             // A late writer: its version is gone from sources.
-            (vec![2], vec![chunks(1, WANTED)], None, Some(2)),
-            (vec![1], vec![chunks(1, WANTED), chunks(2, WANTED)], Some(1), None),
-            (vec![], vec![chunks(1, WANTED)], None, None),
+            (vec![2], vec![chunks(1, NEW)], None, Some(2)),
+            (vec![1], vec![chunks(1, NEW), chunks(2, NEW)], Some(1), None),
+            (vec![], vec![chunks(1, NEW)], None, None),
         ];
         for (sources, chunks, live, due) in cases {
             let record = record(&sources, &chunks);
@@ -261,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_is_neither_live_nor_newest_is_swept() {
-        let record = record(&[1, 2, 3, 4], &[chunks(1, WANTED), chunks(2, WANTED)]);
+        let record = record(&[1, 2, 3, 4], &[chunks(1, NEW), chunks(2, NEW)]);
         assert_eq!(record.superseded().collect::<Vec<_>>(), [Version(1), Version(3)]);
         assert_eq!(record.orphans().map(|o| o.version).collect::<Vec<_>>(), [Version(1)]);
         assert!(record.needs_sweep(WANTED));
@@ -269,7 +355,7 @@ mod tests {
 
     #[test]
     fn chunks_written_twice_do_not_count() {
-        let twice = ChunkFacts { is_whole: false, ..chunks(1, WANTED) };
+        let twice = ChunkFacts { is_whole: false, ..chunks(1, NEW) };
         let record = record(&[1], &[twice]);
         assert_eq!((record.live(), record.orphans().count()), (None, 1));
         assert_eq!(record.due().map(|due| due.version), Some(Version(1)));
@@ -285,7 +371,7 @@ mod tests {
             message: String::new(),
             next_try: None,
         };
-        for (version, recipe, counts) in [(2, WANTED, true), (1, WANTED, false), (2, OLD, false)] {
+        for (version, recipe, counts) in [(2, NEW, true), (1, NEW, false), (2, OLD, false)] {
             facts.failure =
                 Some(FailureFacts { version: Version(version), recipe, status: status.clone() });
             let record = DocumentRecord::new("a".parse().unwrap(), facts.clone(), WANTED);
@@ -300,5 +386,65 @@ mod tests {
             assert_eq!(kind_of_name(name).map(kind_name), Some(name));
         }
         assert_eq!(kind_of_name("other"), None);
+    }
+
+    fn nodes(version: u64, recipe: Recipe, rows: u64) -> NodeFacts {
+        NodeFacts { version: Version(version), recipe, rows, nodes: 3 }
+    }
+
+    fn with_nodes(sources: &[u64], chunks: &[ChunkFacts], nodes: &[NodeFacts]) -> DocumentRecord {
+        let mut facts = record(sources, chunks).facts;
+        facts.nodes = nodes.to_vec();
+        DocumentRecord::new("a".parse().unwrap(), facts, WANTED)
+    }
+
+    #[test]
+    fn a_tree_is_due_once_its_version_is_live_and_shown_once_it_is_whole() {
+        let live = [chunks(2, NEW)];
+        // (nodes, is shown, is due, versions of nodes to be swept)
+        let cases = [
+            (vec![], false, true, vec![]),
+            (vec![nodes(2, STRUCTURE, 2)], false, true, vec![]),
+            (vec![nodes(2, STRUCTURE, 3)], true, false, vec![]),
+            // An earlier version's nodes may be used again until the tree is whole.
+            (vec![nodes(1, STRUCTURE, 3)], false, true, vec![]),
+            (vec![nodes(1, STRUCTURE, 3), nodes(2, STRUCTURE, 3)], true, false, vec![1]),
+            // Another recipe's tree is shown until the wanted one is whole.
+            (vec![nodes(2, OLD, 3)], true, true, vec![]),
+            (vec![nodes(2, OLD, 3), nodes(2, STRUCTURE, 3)], true, false, vec![2]),
+            // Two writers: made again.
+            (vec![nodes(2, STRUCTURE, 4)], false, true, vec![2]),
+        ];
+        for (made, is_shown, is_due, swept) in cases {
+            let record = with_nodes(&[2], &live, &made);
+            assert_eq!(record.structure().is_some(), is_shown, "{made:?}");
+            assert_eq!(record.structure_due().is_some(), is_due, "{made:?}");
+            let orphans: Vec<u64> = record.orphan_nodes(WANTED).map(|n| n.version.0).collect();
+            assert_eq!(orphans, swept, "{made:?}");
+        }
+        let waits = with_nodes(&[1, 2], &[chunks(1, NEW)], &[nodes(1, STRUCTURE, 3)]);
+        assert!(waits.structure().is_some() && waits.structure_due().is_none());
+        let forgotten = with_nodes(&[], &[], &[nodes(1, STRUCTURE, 3)]);
+        assert!(forgotten.structure().is_none());
+        assert_eq!(forgotten.orphan_nodes(WANTED).count(), 1);
+    }
+
+    #[test]
+    fn a_tree_that_cannot_be_made_holds_up_nothing_else() {
+        let mut facts = with_nodes(&[1], &[chunks(1, NEW)], &[nodes(1, STRUCTURE, 1)]).facts;
+        let status = FailureStatus {
+            stage: Stage::Structuring,
+            attempts: 8,
+            kind: ErrorKind::Internal,
+            message: String::new(),
+            next_try: None,
+        };
+        facts.failure = Some(FailureFacts { version: Version(1), recipe: STRUCTURE, status });
+        let record = DocumentRecord::new("a".parse().unwrap(), facts, WANTED);
+        let told = record.status(WANTED).unwrap();
+        assert_eq!((told.state, told.nodes), (DocumentState::Indexed, 0));
+        assert!(told.failure.is_some() && !record.failure_is_outdated(WANTED));
+        // Set aside: what was made in vain goes.
+        assert_eq!(record.orphan_nodes(WANTED).count(), 1);
     }
 }

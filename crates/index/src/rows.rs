@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, FixedSizeListArray, Float32Array, Int64Array,
-    ListBuilder, PrimitiveArray, StringArray, StringBuilder, UInt32Array, UInt64Array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, FixedSizeListArray, Float32Array,
+    Int64Array, ListBuilder, PrimitiveArray, StringArray, StringBuilder, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
     Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, FailureStatus, MediaType,
-    Recipe, Span, Stage, StoredDocument, Timestamp, Version,
+    Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey, Version,
 };
 
 use crate::error::{Error, Result};
+use crate::nodes::{DocumentNodes, NodeRow, UpperRow};
 use crate::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
 use crate::schema::{TableKind, attribute_item, column};
 use crate::write::{DerivedDocument, EmbeddedChunk};
@@ -34,6 +35,25 @@ pub(crate) struct ChunkRow {
     pub text: String,
     pub title: String,
     pub event_time: Option<Timestamp>,
+}
+
+/// Whose a row of `nodes` is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NodeOwner {
+    /// A document version's, by a recipe.
+    Document { document_id: DocumentId, version: Version, recipe: Recipe },
+    /// Nobody's: it stands above documents.
+    Upper(UpperKey),
+}
+
+/// A row of `nodes` of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredNode {
+    pub document_id: DocumentId,
+    pub version: Version,
+    pub recipe: Recipe,
+    pub title: String,
+    pub row: NodeRow,
 }
 
 /// Rows for `sources`.
@@ -100,6 +120,52 @@ pub(crate) fn chunks(
     batch(TableKind::Chunks, dimension, columns)
 }
 
+/// Rows for `nodes` of documents.
+pub(crate) fn nodes(documents: &[DocumentNodes]) -> Result<RecordBatch> {
+    let rows: Vec<(&DocumentNodes, &NodeRow)> =
+        documents.iter().flat_map(|of| of.rows.iter().map(move |row| (of, row))).collect();
+    let of = || rows.iter().map(|(of, _)| of);
+    let each = || rows.iter().map(|(_, row)| row);
+    let columns: Vec<ArrayRef> = vec![
+        texts(of().map(|of| of.document_id.as_str())),
+        u64s(of().map(|of| of.version.0)),
+        u64s(of().map(|of| of.recipe.0)),
+        u32s(each().map(|row| row.level)),
+        u32s(each().map(|row| row.ordinal)),
+        u64s(of().map(|of| of.nodes)),
+        flags(each().map(|row| row.is_root)),
+        u64s(each().map(|row| row.span.start as u64)),
+        u64s(each().map(|row| row.span.end as u64)),
+        texts(of().map(|of| of.title.as_str())),
+        texts(each().map(|row| row.summary.as_str())),
+        texts(each().map(|row| row.key.as_str())),
+        texts(each().map(|row| row.extraction.as_str())),
+    ];
+    batch(TableKind::Nodes, 0, columns)
+}
+
+/// Rows for `nodes` above documents.
+pub(crate) fn upper_nodes(rows: &[UpperRow]) -> Result<RecordBatch> {
+    let zeros = || u64s(rows.iter().map(|_| 0));
+    let empty = || texts(rows.iter().map(|_| ""));
+    let columns: Vec<ArrayRef> = vec![
+        empty(),
+        zeros(),
+        zeros(),
+        u32s(rows.iter().map(|row| row.level)),
+        u32s(rows.iter().map(|_| 0)),
+        zeros(),
+        flags(rows.iter().map(|_| false)),
+        zeros(),
+        zeros(),
+        empty(),
+        texts(rows.iter().map(|row| row.summary.as_str())),
+        texts(rows.iter().map(|row| row.key.to_string())),
+        empty(),
+    ];
+    batch(TableKind::Nodes, 0, columns)
+}
+
 /// Rows for `failures`.
 pub(crate) fn failures(rows: &[(DocumentId, FailureFacts)]) -> Result<RecordBatch> {
     let statuses = || rows.iter().map(|(_, facts)| &facts.status);
@@ -133,6 +199,10 @@ fn u64s(values: impl Iterator<Item = u64>) -> ArrayRef {
 
 fn u32s(values: impl Iterator<Item = u32>) -> ArrayRef {
     Arc::new(UInt32Array::from_iter_values(values))
+}
+
+fn flags(values: impl ExactSizeIterator<Item = bool>) -> ArrayRef {
+    Arc::new(BooleanArray::from(values.collect::<Vec<bool>>()))
 }
 
 fn times(values: impl Iterator<Item = Option<Timestamp>>) -> ArrayRef {
@@ -299,6 +369,70 @@ impl<'a> Rows<'a> {
                 ordinal: ordinals.value(i),
             })
             .collect())
+    }
+
+    /// Whose the rows of `nodes` are.
+    pub(crate) fn node_owners(&self) -> Result<Vec<NodeOwner>> {
+        let ids = self.texts(column::DOCUMENT_ID)?;
+        let versions = self.numbers::<UInt64Type>(column::VERSION)?;
+        let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
+        let keys = self.texts(column::KEY)?;
+        let owner = |row: usize| match ids.value(row) {
+            "" => {
+                let key = UpperKey::from_hex(keys.value(row));
+                key.map(NodeOwner::Upper).ok_or_else(|| self.damaged("a node's key is damaged"))
+            }
+            id => Ok(NodeOwner::Document {
+                document_id: id.parse().map_err(|_| self.damaged("a document id is damaged"))?,
+                version: Version(versions.value(row)),
+                recipe: Recipe(recipes.value(row)),
+            }),
+        };
+        (0..ids.len()).map(owner).collect()
+    }
+
+    /// Rows of `nodes` of documents.
+    pub(crate) fn nodes(&self) -> Result<Vec<StoredNode>> {
+        let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
+        let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
+        let ordinals = self.numbers::<UInt32Type>(column::ORDINAL)?;
+        let roots = self.column(column::IS_ROOT)?;
+        let roots = roots.as_boolean_opt().ok_or_else(|| self.damaged("`is_root` is no flag"))?;
+        let starts = self.numbers::<UInt64Type>(column::SPAN_START)?;
+        let ends = self.numbers::<UInt64Type>(column::SPAN_END)?;
+        let (titles, summaries) = (self.texts(column::TITLE)?, self.texts(column::SUMMARY)?);
+        let (keys, extractions) = (self.texts(column::KEY)?, self.texts(column::EXTRACTION)?);
+        let node = |(i, (document_id, version)): (usize, (DocumentId, Version))| StoredNode {
+            document_id,
+            version,
+            recipe: Recipe(recipes.value(i)),
+            title: titles.value(i).to_owned(),
+            row: NodeRow {
+                level: levels.value(i),
+                ordinal: ordinals.value(i),
+                is_root: roots.value(i),
+                span: Span::new(starts.value(i) as usize, ends.value(i) as usize),
+                summary: summaries.value(i).to_owned(),
+                key: keys.value(i).to_owned(),
+                extraction: extractions.value(i).to_owned(),
+            },
+        };
+        Ok(self.versions()?.into_iter().enumerate().map(node).collect())
+    }
+
+    /// Rows of `nodes` above documents.
+    pub(crate) fn upper_nodes(&self) -> Result<Vec<UpperRow>> {
+        let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
+        let summaries = self.texts(column::SUMMARY)?;
+        let row = |(i, owner)| match owner {
+            NodeOwner::Upper(key) => Some(UpperRow {
+                key,
+                level: levels.value(i),
+                summary: summaries.value(i).to_owned(),
+            }),
+            NodeOwner::Document { .. } => None,
+        };
+        Ok(self.node_owners()?.into_iter().enumerate().filter_map(row).collect())
     }
 
     /// Ids of `chunks`, as stored.

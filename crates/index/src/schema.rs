@@ -29,16 +29,22 @@ pub(crate) mod column {
     pub const CONTENT_HASH: &str = "content_hash";
     pub const DOCUMENT_ID: &str = "document_id";
     pub const EVENT_TIME: &str = "event_time";
+    pub const EXTRACTION: &str = "extraction";
+    pub const IS_ROOT: &str = "is_root";
+    pub const KEY: &str = "key";
     pub const KEY_TEXT: &str = "key_text";
     pub const KIND: &str = "kind";
+    pub const LEVEL: &str = "level";
     pub const MEDIA_TYPE: &str = "media_type";
     pub const MESSAGE: &str = "message";
     pub const NEXT_TRY: &str = "next_try";
+    pub const NODES: &str = "nodes";
     pub const ORDINAL: &str = "ordinal";
     pub const RECIPE: &str = "recipe";
     pub const SPAN_END: &str = "span_end";
     pub const SPAN_START: &str = "span_start";
     pub const STAGE: &str = "stage";
+    pub const SUMMARY: &str = "summary";
     pub const TEXT: &str = "text";
     pub const TEXT_BYTES: &str = "text_bytes";
     pub const TITLE: &str = "title";
@@ -55,19 +61,23 @@ pub enum TableKind {
     Sources,
     /// One row per passage that can be retrieved.
     Chunks,
+    /// One row per node of a document's tree, with what was extracted of a segment, and per node above
+    /// documents.
+    Nodes,
     /// One row per document that could not be indexed yet.
     Failures,
 }
 
 impl TableKind {
     /// Every table.
-    pub const ALL: [Self; 3] = [Self::Sources, Self::Chunks, Self::Failures];
+    pub const ALL: [Self; 4] = [Self::Sources, Self::Chunks, Self::Nodes, Self::Failures];
 
     /// Its name in the shard's folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sources => "sources",
             Self::Chunks => "chunks",
+            Self::Nodes => "nodes",
             Self::Failures => "failures",
         }
     }
@@ -77,6 +87,7 @@ impl TableKind {
         let fields = match self {
             Self::Sources => sources(),
             Self::Chunks => chunks(dimension),
+            Self::Nodes => nodes(),
             Self::Failures => failures(),
         };
         let metadata = HashMap::from([(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned())]);
@@ -89,7 +100,7 @@ impl TableKind {
         let column = match self {
             Self::Sources => column::CONTENT,
             Self::Chunks => column::KEY_TEXT,
-            Self::Failures => return None,
+            Self::Nodes | Self::Failures => return None,
         };
         Some(IndexWanted { column, index: text_index })
     }
@@ -102,6 +113,10 @@ impl TableKind {
                 IndexWanted { column: column::DOCUMENT_ID, index: ordered_index },
                 IndexWanted { column: column::EVENT_TIME, index: ordered_index },
                 IndexWanted { column: column::ATTRIBUTES, index: label_index },
+            ],
+            Self::Nodes => vec![
+                IndexWanted { column: column::DOCUMENT_ID, index: ordered_index },
+                IndexWanted { column: column::KEY, index: ordered_index },
             ],
             Self::Failures => Vec::new(),
         }
@@ -189,6 +204,30 @@ fn chunks(dimension: u32) -> Vec<Field> {
         required(TITLE, DataType::Utf8),
         attributes(),
         optional(EVENT_TIME, DataType::Int64),
+    ]
+}
+
+fn nodes() -> Vec<Field> {
+    use column::*;
+    vec![
+        // Empty for a node above documents.
+        required(DOCUMENT_ID, DataType::Utf8),
+        required(VERSION, DataType::UInt64),
+        required(RECIPE, DataType::UInt64),
+        // From 0, that of segments; above documents the levels between the node and the documents.
+        required(LEVEL, DataType::UInt32),
+        required(ORDINAL, DataType::UInt32),
+        // Nodes of the document's tree.
+        required(NODES, DataType::UInt64),
+        required(IS_ROOT, DataType::Boolean),
+        required(SPAN_START, DataType::UInt64),
+        required(SPAN_END, DataType::UInt64),
+        required(TITLE, DataType::Utf8),
+        required(SUMMARY, DataType::Utf8),
+        // Hexadecimal: of what the summary was made.
+        required(KEY, DataType::Utf8),
+        // JSON: the entities and relations of a segment; empty for other nodes.
+        required(EXTRACTION, DataType::Utf8),
     ]
 }
 

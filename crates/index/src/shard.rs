@@ -1,5 +1,7 @@
 //! The writer of a shard and the state it keeps.
 
+use std::sync::OnceLock;
+
 use clew_core::{CorpusName, CorpusSettings, Recipe};
 use tokio::sync::oneshot;
 
@@ -9,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::facts::Reading;
 use crate::place::Place;
 use crate::reader::ShardReader;
+use crate::record::Wanted;
 use crate::schema::TableKind;
 use crate::snapshot::{Publisher, Snapshot};
 use crate::table::Stored;
@@ -21,6 +24,9 @@ pub struct ShardSettings {
     /// What chunks should be made by. Documents with chunks by another recipe are due, and are
     /// found by those chunks until the new ones are there.
     pub recipe: Recipe,
+    /// What trees and graphs should be made by, and most children of their nodes; `None`: there are to be
+    /// none, and those that are there are swept.
+    pub structure: Option<(Recipe, u32)>,
     /// Dimension of the vectors.
     pub dimension: u32,
     /// Bounds of maintenance and of retries.
@@ -33,9 +39,21 @@ impl ShardSettings {
         Self {
             corpus: corpus.name.clone(),
             recipe: corpus.recipe(),
+            structure: corpus
+                .structure_recipe()
+                .zip(corpus.structure.map(|structure| structure.max_children)),
             dimension: corpus.encoder.dimension,
             tuning: Tuning::default(),
         }
+    }
+
+    pub(crate) fn wanted(&self) -> Wanted {
+        let structure = self.structure.map(|(recipe, _)| recipe);
+        Wanted { chunks: self.recipe, structure }
+    }
+
+    pub(crate) fn max_children(&self) -> u32 {
+        self.structure.map_or(2, |(_, max_children)| max_children)
     }
 }
 
@@ -96,6 +114,7 @@ pub struct Shard {
     pub(crate) settings: ShardSettings,
     pub(crate) sources: Stored,
     pub(crate) chunks: Stored,
+    pub(crate) nodes: Stored,
     pub(crate) failures: Stored,
     pub(crate) catalogue: Catalogue,
     pub(crate) publisher: Publisher,
@@ -134,22 +153,28 @@ impl Shard {
         };
         let sources = open(TableKind::Sources).await?;
         let chunks = open(TableKind::Chunks).await?;
+        let nodes = open(TableKind::Nodes).await?;
         let failures = open(TableKind::Failures).await?;
         let erasure = ErasureMark::read(place, number).await?;
         let (pinned_sources, pinned_chunks) = (sources.pinned().await?, chunks.pinned().await?);
-        let catalogue = Catalogue::new(settings.recipe);
+        let pinned_nodes = nodes.pinned().await?;
+        let catalogue = Catalogue::new(settings.wanted());
         let publisher = Publisher::new(|held| Snapshot {
             corpus: settings.corpus.clone(),
             dimension: settings.dimension,
             sources: pinned_sources,
             chunks: pinned_chunks,
+            nodes: pinned_nodes,
+            max_children: settings.max_children(),
             catalogue: catalogue.clone(),
+            upper: OnceLock::new(),
             _held: held,
         });
         let mut shard = Self {
             settings,
             sources,
             chunks,
+            nodes,
             failures,
             catalogue,
             publisher,
@@ -178,20 +203,23 @@ impl Shard {
     /// that no state of another owner is taken for one of this, and the shard writes no more.
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
-        for table in [&mut self.sources, &mut self.chunks, &mut self.failures] {
+        let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
+        for table in tables {
             table.refresh().await?;
             // What is found unchanged later is acknowledged without a write, so it must be on disk.
             table.sync().await?;
         }
         let mut reading = Reading::default();
-        for table in [&self.sources, &self.chunks, &self.failures] {
+        for table in [&self.sources, &self.chunks, &self.nodes, &self.failures] {
             let columns = Reading::columns(table.kind());
             table.scan(columns, |batch| reading.add(table.kind(), batch)).await?;
         }
-        let mut catalogue = Catalogue::new(self.settings.recipe);
-        for (id, found) in reading.finish() {
+        let mut catalogue = Catalogue::new(self.settings.wanted());
+        let (documents, upper) = reading.finish();
+        for (id, found) in documents {
             catalogue.change(&id, |facts| *facts = found);
         }
+        catalogue.add_upper(upper);
         self.catalogue = catalogue;
         self.publish().await?;
         self.is_in_doubt = false;
@@ -219,12 +247,16 @@ impl Shard {
     /// Shows the current state to readers.
     pub(crate) async fn publish(&mut self) -> Result<()> {
         let (sources, chunks) = (self.sources.pinned().await?, self.chunks.pinned().await?);
+        let nodes = self.nodes.pinned().await?;
         let make = |held: oneshot::Sender<_>| Snapshot {
             corpus: self.settings.corpus.clone(),
             dimension: self.settings.dimension,
             sources,
             chunks,
+            nodes,
+            max_children: self.settings.max_children(),
             catalogue: self.catalogue.clone(),
+            upper: OnceLock::new(),
             _held: held,
         };
         self.publisher.publish(make);

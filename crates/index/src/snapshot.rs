@@ -1,7 +1,7 @@
 //! What readers see: one state of the shard, whole.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clew_core::CorpusName;
@@ -10,6 +10,7 @@ use lancedb::Table;
 use tokio::sync::{oneshot, watch};
 
 use crate::catalogue::Catalogue;
+use crate::nodes::UpperView;
 
 /// One state of the shard: tables pinned at a version and the catalogue that belongs to them.
 #[derive(Debug)]
@@ -18,7 +19,12 @@ pub(crate) struct Snapshot {
     pub dimension: u32,
     pub sources: Table,
     pub chunks: Table,
+    pub nodes: Table,
+    /// Most children of a node above documents.
+    pub max_children: u32,
     pub catalogue: Catalogue,
+    /// The tree above the documents, once somebody asked for it.
+    pub upper: OnceLock<UpperView>,
     /// Dropped with the snapshot, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
 }

@@ -268,10 +268,16 @@ impl Shard {
 
     fn failure_facts(&self, failure: Failure) -> Option<(DocumentId, FailureFacts)> {
         let record = self.catalogue.get(&failure.document_id)?;
-        if record.due()?.version != failure.version {
+        let (due, recipe) = match failure.stage {
+            Stage::Structuring => (record.structure_due()?, self.settings.wanted().structure?),
+            Stage::Chunking | Stage::Embedding | Stage::Storing => {
+                (record.due()?, self.settings.recipe)
+            }
+        };
+        if due.version != failure.version {
             return None;
         }
-        let attempts = record.attempts(self.settings.recipe) + 1;
+        let attempts = record.attempts(self.settings.wanted()) + 1;
         let next_try = failure.next_try.filter(|_| attempts < self.settings.tuning.attempts);
         let status = FailureStatus {
             stage: failure.stage,
@@ -280,7 +286,7 @@ impl Shard {
             message: failure.message,
             next_try,
         };
-        let (version, recipe) = (failure.version, self.settings.recipe);
+        let version = failure.version;
         Some((failure.document_id, FailureFacts { version, recipe, status }))
     }
 }
@@ -290,7 +296,7 @@ pub(crate) fn is_direction(vector: &[f32]) -> bool {
     vector.iter().all(|x| x.is_finite()) && vector.iter().any(|&x| x != 0.0)
 }
 
-fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -> Result<()> {
+pub(crate) fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -> Result<()> {
     let mut seen = HashSet::new();
     for id in ids {
         if !seen.insert(id) {

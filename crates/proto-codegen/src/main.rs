@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use prost::Message;
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "clew/cluster/v1/cluster.proto",
     "clew/cluster/v1/node.proto",
     "clew/corpus/v1/corpus.proto",
@@ -15,6 +15,7 @@ const FILES: [&str; 10] = [
     "clew/generator/v1/generator.proto",
     "clew/graph_builder/v1/graph_builder.proto",
     "clew/ingest/v1/ingest.proto",
+    "clew/memory/v1/memory.proto",
     "clew/query/v1/query.proto",
     "clew/shard/v1/catalogue.proto",
     "clew/shard/v1/shard.proto",

@@ -5,6 +5,7 @@ pub mod encoder;
 pub mod generator;
 pub mod graph_builder;
 pub mod ingest;
+pub mod memory;
 pub mod query;
 pub mod shard;
 

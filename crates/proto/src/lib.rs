@@ -68,6 +68,15 @@ pub mod ingest {
     }
 }
 
+/// Package `clew.memory.v1`.
+pub mod memory {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.memory.v1.rs");
+    }
+}
+
 /// Package `clew.query.v1`.
 pub mod query {
     /// Version 1.

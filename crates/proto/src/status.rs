@@ -158,6 +158,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "BUDGET_SPENT",
         "KEY_MISSING",
         "NO_MODEL",
+        "NO_STRUCTURE",
         "DIMENSION_MISMATCH",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")

@@ -4,6 +4,7 @@ mod compose;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod judge;
+mod navigator;
 mod question;
 mod score;
 mod sentence;

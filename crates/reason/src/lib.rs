@@ -1,7 +1,7 @@
-//! The reasoner's implementations: judging whether evidence answers a question, and composing the
-//! answer.
+//! The reasoner's and the navigator's implementations: judging whether evidence answers a question,
+//! composing the answer, and the steps by which a tree and a graph are walked to it.
 //!
-//! [`Extractive`] does both without a language model. What it says is quoted, so it can be
+//! [`Extractive`] does all of it without a language model. What it says is quoted, so it can be
 //! incomplete but not invented. [`prompted::Prompted`] asks a model, for these and for the other steps of
 //! judgement that the memory mechanisms take.
 //!
@@ -10,7 +10,12 @@
 //! | step | without a model | what that cannot do |
 //! |---|---|---|
 //! | judge and answer | [`Extractive`] | tell relevance from entailment, see below |
-//! | choose a tree's child | [`Extractive::rank_children`] | reason from a summary to what is below it |
+//! | choose a tree's child | [`Extractive`], by its summary and what a search found below | reason from a summary to what is below it |
+//! | read a tree's leaf | [`Extractive`], as it reads any passage | put together what the leaf and the way to it say |
+//! | judge evidence, tell what is missing | [`Extractive`], as it reads; the question's words that nothing holds | tell a fact that is missing from a word that is |
+//! | name a question's entities | [`Extractive`]: titles, names and numbers, or else topics | tell what a pronoun or a description stands for |
+//! | choose entities to look at | [`Extractive`], by their names | see that an entity leads to another |
+//! | elaborate a query | [`Extractive`]: the question beside a relation | use other words than both |
 //! | clues | [`propose_clues`] | say what the outline does not say |
 //! | concerns | [`raise_concerns`] | doubt what a point says |
 //! | facts of a user | [`list_facts`] | rephrase; see facts without "I" |

@@ -14,6 +14,8 @@
 //! | [`AskQuestions`] | what a segment leaves open | QRMeM, section 2.1 |
 //! | [`MergeDescriptions`] | one description of several | QRMeM, section 2.1 |
 //! | [`JudgeEvidence`] | whether evidence suffices, and what is missing | QRMeM, section 2.2, appendix D |
+//! | [`ChooseEntities`] | the entities to look at next | QRMeM, section 2.2 (entity trial) |
+//! | [`ElaborateQuery`] | the question with what a graph tells | QRMeM, section 2.2 (graph expansion search) |
 //! | [`ProposeClues`] | clues and surrogate queries | MemoRAG, sections 2.3 and 2.4, tables 1, 2 and 4 |
 //! | [`ListKeyPoints`] | key points for a summary | MemoRAG, section 2.4, table 3 |
 //! | [`RaiseConcerns`] | what a memory lacks, locally or globally | HGMem, section 3.4, figure 6 |
@@ -39,7 +41,9 @@ mod builder;
 mod cache;
 mod ledger;
 mod material;
+mod navigator;
 mod prompt;
+mod questions;
 mod reader;
 mod reply;
 mod schema;
@@ -75,6 +79,7 @@ pub struct Prompted {
     cache: Option<(Arc<dyn ReplyCache>, Arc<str>)>,
     budget: Budget,
     at_once: usize,
+    questions: usize,
 }
 
 impl fmt::Debug for Prompted {
@@ -87,7 +92,8 @@ impl fmt::Debug for Prompted {
 impl Prompted {
     /// Asks `generator`, with the default budget, one call at a time, and remembers nothing.
     pub fn new(generator: Arc<dyn Generator>) -> Self {
-        Self { generator, cache: None, budget: Budget::default(), at_once: 1 }
+        let budget = Budget::default();
+        Self { generator, cache: None, budget, at_once: 1, questions: 0 }
     }
 
     /// Keeps replies in `cache`, apart from those of other tenants.
@@ -108,6 +114,17 @@ impl Prompted {
     #[must_use]
     pub fn with_tasks_at_once(mut self, tasks: usize) -> Self {
         self.at_once = tasks.max(1);
+        self
+    }
+
+    /// Has a graph builder ask up to `most` questions about each passage that is read for no question, and
+    /// read it again in view of each that is kept (QRMeM, section 2.1); 0, as it is without this, for none.
+    ///
+    /// Of `n` questions that are kept, a passage costs up to `1 + 2n` more calls of the model. They come out
+    /// of the budget of its task; where that is spent, the other questions are left out.
+    #[must_use]
+    pub fn with_questions(mut self, most: usize) -> Self {
+        self.questions = most;
         self
     }
 

@@ -1,16 +1,32 @@
 //! Ways of answering a question, one file each, pure over the seams.
 //!
-//! A strategy sees a [`Retriever`] and a [`Reasoner`], never a table, a model or a network. To add
-//! one, write a file beside [`direct`](crate::Direct) and name it in [`find`].
+//! A strategy sees [`Seams`], never a table, a model or a network. To add one, write a file beside
+//! [`direct`](crate::Direct) and name it in [`find`].
 
+mod admitted;
 mod direct;
+mod linked;
+mod memwalker;
+mod qrmem;
+#[cfg(test)]
+mod testing;
+mod work;
 
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Answer, Error, Filter, Reasoner, Retriever, TraceEvent};
+use clew_core::{
+    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Navigator, Reasoner, Retriever,
+    TraceEvent, Tree,
+};
 
 pub use direct::Direct;
+pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
+pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
+pub use qrmem::{
+    EDGE_THRESHOLD, MAX_EXPANSIONS, MAX_READ, MAX_READ_BYTES, MAX_TRIALS, QrmemEntity, QrmemExpand,
+    QrmemReflect, SEGMENTS_PER_ENTITY, WINDOW_BYTES,
+};
 
 /// A question as it is put to a strategy.
 #[derive(Clone, Debug)]
@@ -32,6 +48,16 @@ pub struct Seams<'a> {
     pub retriever: &'a dyn Retriever,
     /// Judges and composes.
     pub reasoner: &'a dyn Reasoner,
+    /// The corpus' tree of summaries.
+    pub tree: &'a dyn Tree,
+    /// Its graph of entities.
+    pub graph: &'a dyn GraphMemory,
+    /// Decides where to go in them.
+    pub navigator: &'a dyn Navigator,
+    /// The corpus' encoder, to compare texts by meaning.
+    pub encoder: &'a dyn Encoder,
+    /// Reads entities and relations out of passages while a question waits.
+    pub graph_builder: &'a dyn GraphBuilder,
 }
 
 /// Where a strategy shows its work while it goes on.
@@ -62,7 +88,17 @@ pub trait Strategy: Send + Sync {
 }
 
 /// All strategies; the first is the default.
-const STRATEGIES: [&dyn Strategy; 1] = [&Direct];
+const STRATEGIES: [&dyn Strategy; 9] = [
+    &Direct,
+    &MemWalker::DEPTH_FIRST,
+    &MemWalker::BEST_FIRST,
+    &MemWalker::BEAM,
+    &QrmemEntity,
+    &QrmemExpand,
+    &QrmemReflect::QUERY_ORIENTED,
+    &QrmemReflect::OFFLINE,
+    &Linked,
+];
 
 /// The strategy of that name; the empty name means the default.
 ///
@@ -86,6 +122,11 @@ mod tests {
         assert_eq!(find("direct").unwrap().name(), "direct");
         let error = find("oracle").err().unwrap();
         assert_eq!(error.violations()[0].field, "strategy");
-        assert!(error.message().contains("direct"));
+        let known = "direct, memwalker, memwalker-best, memwalker-beam, qrmem-entity, \
+                     qrmem-expand, qrmem-reflect, qrmem-reflect-offline, linked";
+        assert!(error.message().contains(known), "{}", error.message());
+        for name in known.split(", ") {
+            assert_eq!(find(name).unwrap().name(), name);
+        }
     }
 }

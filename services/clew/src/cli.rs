@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clew_cluster::Role;
 use clew_core::{
-    AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, TimeRange, Timestamp,
+    AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, StructureSettings,
+    TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
 use clew_runtime::logging::LogFormat;
@@ -75,6 +76,12 @@ pub enum Command {
     Search(Search),
     /// Answer a question with citations.
     Ask(Ask),
+    /// Show how a question was answered, out of what `clew ask --trace` wrote.
+    Trace(Trace),
+    /// Show the tree of summaries of a corpus.
+    Tree(Tree),
+    /// Ask the graph of a corpus: entities, relations, paths, ranks.
+    Graph(Graph),
     /// Show what a graph builder reads out of texts: summary, entities, relations.
     Outline(Outline),
     /// Have a language model reply, as it comes.
@@ -102,6 +109,9 @@ impl Command {
             Self::Ingest(arguments) => arguments.print.json,
             Self::Search(arguments) => arguments.print.json,
             Self::Ask(arguments) => arguments.print.json,
+            Self::Trace(_) => false,
+            Self::Tree(arguments) => arguments.print.json,
+            Self::Graph(arguments) => arguments.json,
             Self::Outline(arguments) => arguments.print.json,
             Self::Generate(arguments) => arguments.print.json,
             Self::Forget(arguments) => arguments.print.json,
@@ -152,6 +162,8 @@ pub enum CorpusAction {
         shards: u32,
         #[command(flatten)]
         cutting: Cutting,
+        #[command(flatten)]
+        structure: Structure,
     },
     /// List the corpora.
     List,
@@ -184,6 +196,36 @@ impl Cutting {
             ChunkingWord::Tokens => Chunking::Tokens { max_tokens, overlap_tokens },
             ChunkingWord::Sentences => Chunking::Sentences { max_tokens },
             ChunkingWord::Sections => Chunking::Sections { max_tokens },
+        })
+    }
+}
+
+/// How trees of summaries and the graph are made.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Structure {
+    /// Make neither trees nor a graph: documents take less work, and the strategies that walk them cannot
+    /// be used.
+    #[arg(long)]
+    pub no_structure: bool,
+    /// Most tokens of a segment, the leaf of a tree [default: 600].
+    #[arg(long, conflicts_with = "no_structure")]
+    pub segment_tokens: Option<u32>,
+    /// Most children of a node of a tree [default: 8].
+    #[arg(long, conflicts_with = "no_structure")]
+    pub max_children: Option<u32>,
+    /// Most bytes of a summary [default: 800].
+    #[arg(long, conflicts_with = "no_structure")]
+    pub summary_bytes: Option<u32>,
+}
+
+impl Structure {
+    /// What was asked for; `None` for neither trees nor a graph.
+    pub fn settings(self) -> Option<StructureSettings> {
+        let default = StructureSettings::default();
+        (!self.no_structure).then(|| StructureSettings {
+            segment_tokens: self.segment_tokens.unwrap_or(default.segment_tokens),
+            max_children: self.max_children.unwrap_or(default.max_children),
+            summary_bytes: self.summary_bytes.unwrap_or(default.summary_bytes),
         })
     }
 }
@@ -335,14 +377,142 @@ pub struct Ask {
     pub corpus: CorpusName,
     /// The question.
     pub question: String,
-    /// Way of answering.
+    /// Way of answering: direct, linked, memwalker, memwalker-best, memwalker-beam, qrmem-entity,
+    /// qrmem-expand, qrmem-reflect or qrmem-reflect-offline.
     #[arg(long, default_value = "direct")]
     pub strategy: String,
+    /// Write how it was answered to this file, for `clew trace show`.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Most passages read, 1 to 1000.
     #[arg(short)]
     pub k: Option<u32>,
     #[command(flatten)]
     pub filters: Filters,
+}
+
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub struct Trace {
+    #[command(subcommand)]
+    pub action: TraceAction,
+}
+
+/// What to do with traces.
+#[derive(Debug, Subcommand)]
+pub enum TraceAction {
+    /// Show a trace as a tree on the terminal, or as a picture.
+    Show {
+        /// What `clew ask --trace` wrote; `-`: standard input.
+        file: PathBuf,
+        /// Draw it as SVG into this file instead (`-`: standard output).
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+}
+
+/// Arguments of `tree`.
+#[derive(Debug, Args)]
+pub struct Tree {
+    #[command(flatten)]
+    pub print: Print,
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Levels that are shown from the top.
+    #[arg(long, default_value_t = 3)]
+    pub depth: u32,
+    /// Most nodes shown.
+    #[arg(long, default_value_t = 200)]
+    pub most: usize,
+}
+
+/// Arguments of `graph`.
+#[derive(Debug, Args)]
+pub struct Graph {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: GraphAction,
+}
+
+/// What to ask of a graph.
+#[derive(Debug, Subcommand)]
+pub enum GraphAction {
+    /// The entities that a text names, and what is around them.
+    Around {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// A question, or the name of an entity.
+        text: String,
+        #[command(flatten)]
+        extent: Extent,
+        /// Draw it as SVG into this file instead (`-`: standard output).
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+    /// Ways between two entities, shortest first.
+    Paths {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// Name of the entity to begin at.
+        from: String,
+        /// Name of the entity to arrive at.
+        to: String,
+        /// Most edges of a path, up to 8.
+        #[arg(long, default_value_t = 4)]
+        hops: u32,
+        /// Most paths.
+        #[arg(short, default_value_t = 10)]
+        k: u32,
+    },
+    /// Entities and segments by personalised PageRank from the entities that a text names.
+    Rank {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// A question, or the name of an entity.
+        text: String,
+        /// Most of each.
+        #[arg(short, default_value_t = 10)]
+        k: u32,
+    },
+    /// Write the part of the graph around a text, or of some documents, to a file.
+    Export {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// A question, or the name of an entity.
+        text: String,
+        #[command(flatten)]
+        extent: Extent,
+        /// How it is written.
+        #[arg(long, value_enum, default_value = "graphml")]
+        format: GraphFormat,
+    },
+}
+
+/// How much of a graph.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Extent {
+    /// Edges beyond what is named, up to 8.
+    #[arg(long, default_value_t = 1)]
+    pub hops: u32,
+    /// Most entities.
+    #[arg(long, default_value_t = 40)]
+    pub most: u32,
+}
+
+/// How a graph is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum GraphFormat {
+    /// GraphML, with the fields that LightRAG writes.
+    Graphml,
+    /// JSON.
+    Json,
 }
 
 /// Arguments of `outline`.
@@ -507,6 +677,10 @@ pub struct EvalRetrieval {
     /// How passages are matched; several, with commas between them, are measured on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "hybrid")]
     pub mode: Vec<Mode>,
+    /// Ways of answering, besides the searches; several with commas between them. What is ranked is what
+    /// each reads.
+    #[arg(long, value_delimiter = ',')]
+    pub strategy: Vec<String>,
     /// Cut-offs.
     #[arg(long, default_value = "2,5,10")]
     pub k: clew_eval::Cutoffs,

@@ -35,24 +35,24 @@ impl RunningNode {
         let encoder = start_encoder(config).await?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seam: Arc<dyn Encoder> = Arc::clone(&encoder) as Arc<dyn Encoder>;
+        let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
+        let graph_builder =
+            clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
         let retriever = Retriever::start(
             &config.storage.location(&config.data_dir.to_string_lossy())?,
             Arc::clone(&seam),
+            Arc::clone(&graph_builder),
             Arc::clone(&clock),
             config.retriever.clone(),
         )
         .await?;
         let retriever = Arc::new(retriever);
-        let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let backends = Backends {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: seam,
             reasoner: judgement.reasoner,
-            graph_builder: clew_graph_builder::builder(
-                &config.graph_builder,
-                judgement.model,
-                None,
-            )?,
+            navigator: judgement.navigator,
+            graph_builder,
             clock,
             limits: Limits::default(),
             config: config.gateway.clone(),

@@ -1,9 +1,11 @@
 //! Results on standard output: for people, or one JSON document.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use anyhow::Context;
 use clew_core::Error;
 use clew_proto::query::v1 as query;
 use serde::Serialize;
@@ -81,6 +83,15 @@ impl Output {
 /// A span as JSON.
 fn span(span: Option<&query::Span>) -> Value {
     span.map_or(Value::Null, |span| json!({ "start": span.start, "end": span.end }))
+}
+
+/// Writes a text to a file; `-` is standard output.
+pub fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    if file.as_os_str() == "-" {
+        let mut out = std::io::stdout().lock();
+        return out.write_all(text.as_bytes()).context("cannot write to standard output");
+    }
+    std::fs::write(file, text).with_context(|| format!("cannot write `{}`", file.display()))
 }
 
 /// Evidence as JSON.

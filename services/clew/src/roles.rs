@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, Generator, SystemClock};
+use clew_core::{Clock, Encoder, Error, Generator, GraphBuilder, Navigator, Reasoner, SystemClock};
 use clew_gateway::Seams;
-use clew_generator::{Judgement, RemoteGenerator, RemoteReasoner};
+use clew_generator::{Judgement, RemoteGenerator, RemoteNavigator, RemoteReasoner};
 use clew_graph_builder::{Reader, RemoteGraphBuilder};
 use clew_node::{Node, Server, Stop};
 
@@ -85,21 +85,30 @@ async fn start(
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }
     if let Some(encoder) = encoder {
+        let graph_builder: Arc<dyn GraphBuilder> = match own_graph_builder {
+            Some(builder) => builder,
+            None => Arc::new(RemoteGraphBuilder::of(&node).await?),
+        };
         if roles.contains(&Role::Retriever) {
             let location = config.storage.location(&config.data_dir.to_string_lossy())?;
             let (encoder, clock) = (Arc::clone(&encoder), Arc::clone(&clock));
-            let retriever = config.retriever.clone();
-            let stop =
-                clew_retriever::start(&node, &mut server, location, encoder, clock, retriever);
+            let (builder, retriever) = (Arc::clone(&graph_builder), config.retriever.clone());
+            let stop = clew_retriever::start(
+                &node,
+                &mut server,
+                location,
+                encoder,
+                builder,
+                clock,
+                retriever,
+            );
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {
-            let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
-            let graph_builder = match own_graph_builder {
-                Some(builder) => builder,
-                None => Arc::new(RemoteGraphBuilder::of(&node).await?),
-            };
-            let seams = Seams { encoder, reasoner, graph_builder, clock };
+            let reasoner: Arc<dyn Reasoner> = Arc::new(RemoteReasoner::of(&node).await?);
+            let navigator: Arc<dyn Navigator> =
+                Arc::new(RemoteNavigator::of(&node, Arc::clone(&encoder)).await?);
+            let seams = Seams { encoder, reasoner, navigator, graph_builder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Reasoner};
+use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Navigator, Reasoner};
 
 use crate::GatewayConfig;
 
@@ -14,6 +14,8 @@ pub struct Backends {
     pub encoder: Arc<dyn Encoder>,
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
+    /// Walks trees and graphs.
+    pub navigator: Arc<dyn Navigator>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.

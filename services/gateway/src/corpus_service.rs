@@ -28,6 +28,9 @@ pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
         chunks: counts.chunks,
         tokens: counts.tokens,
         text_bytes: counts.bytes,
+        structured_documents: counts.structured,
+        unstructured_documents: counts.unstructured,
+        nodes: counts.nodes,
     }
 }
 
@@ -42,11 +45,11 @@ impl Corpora {
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking } = request.into_inner().try_into()?;
+        let NewCorpus { name, shards, chunking, structure } = request.into_inner().try_into()?;
         let encoder = self.backends.encoder.identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
         let created_at = self.backends.clock.now();
-        let settings = CorpusSettings { name, shards, chunking, encoder, created_at };
+        let settings = CorpusSettings { name, shards, chunking, encoder, structure, created_at };
         settings.check(&self.backends.limits)?;
         let corpus = self.backends.corpora.create(settings, deadline).await?;
         let corpus = Some(self.describe(&corpus, deadline).await?);

@@ -280,6 +280,7 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
         last_error: status.failure.as_ref().map_or_else(String::new, |f| f.message.clone()),
         waits_for,
         text_bytes: status.bytes,
+        nodes: status.nodes,
         chunks: count(status.chunks),
         accepted_at: Some(timestamp_to_wire(status.accepted_at)),
     }

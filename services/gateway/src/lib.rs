@@ -15,6 +15,8 @@ mod cluster_service;
 mod config;
 mod corpus_service;
 mod ingest_service;
+mod memory;
+mod memory_service;
 mod query_service;
 mod question;
 mod remote;

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, Error, Retriever};
+use clew_core::{Corpus, CorpusName, Error, Retriever};
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -18,6 +18,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
+use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::scatter::Scatter;
 
@@ -34,10 +35,8 @@ impl Queries {
         Self { backends, questions }
     }
 
-    async fn scatter(&self, corpus: &CorpusName, deadline: Instant) -> Result<Scatter, Error> {
-        let corpus = self.backends.corpora.get(corpus, deadline).await?;
-        let (encoder, limits) = (Arc::clone(&self.backends.encoder), self.backends.limits);
-        Ok(Scatter { corpus, encoder, limits, patience: self.backends.config.shard_patience() })
+    async fn corpus(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        self.backends.corpora.get(name, deadline).await
     }
 
     async fn search(
@@ -47,7 +46,8 @@ impl Queries {
         let deadline = self.backends.config.deadline(&request);
         let (corpus, query) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
-        let scatter = self.scatter(&corpus, deadline).await?;
+        let corpus = self.corpus(&corpus, deadline).await?;
+        let scatter = Scatter::over(&self.backends, corpus);
         let _permit = self.questions.try_enter(1)?;
         Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
     }
@@ -59,12 +59,15 @@ impl Queries {
         let deadline = self.backends.config.deadline(&request);
         let asked = convert::question_from_wire(request.into_inner(), &self.backends.limits)?;
         let strategy = clew_strategy::find(&asked.strategy)?;
-        let retriever = self.scatter(&asked.corpus, deadline).await?;
+        let corpus = self.corpus(&asked.corpus, deadline).await?;
+        let search = Scatter::over(&self.backends, Arc::clone(&corpus));
+        let patience = self.backends.config.shard_patience();
+        let memory = CorpusMemory { corpus, search, patience };
         let permit = self.questions.try_enter(1)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
-        let reasoner = Arc::clone(&self.backends.reasoner);
-        let arguments = Arguments { question, strategy, retriever, reasoner, events, permit };
+        let backends = Arc::clone(&self.backends);
+        let arguments = Arguments { question, strategy, memory, backends, events, permit };
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;

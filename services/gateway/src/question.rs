@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use clew_core::{Answer, Error, Reasoner, TraceEvent};
+use clew_core::{Answer, Error, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_strategy::{Progress, Question, Seams, Strategy};
@@ -11,7 +11,8 @@ use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
-use crate::scatter::Scatter;
+use crate::Backends;
+use crate::memory::CorpusMemory;
 
 /// What a coordinator reports.
 #[derive(Debug)]
@@ -31,8 +32,8 @@ pub(crate) struct Coordinator;
 pub(crate) struct Arguments {
     pub question: Question,
     pub strategy: &'static dyn Strategy,
-    pub retriever: Scatter,
-    pub reasoner: Arc<dyn Reasoner>,
+    pub memory: CorpusMemory,
+    pub backends: Arc<Backends>,
     pub events: mpsc::Sender<Event>,
     pub permit: Permit,
 }
@@ -67,9 +68,17 @@ impl Actor for Coordinator {
 }
 
 async fn run(arguments: Arguments) {
-    let Arguments { question, strategy, retriever, reasoner, events, permit } = arguments;
+    let Arguments { question, strategy, memory, backends, events, permit } = arguments;
     let progress = Reported(events.clone());
-    let seams = Seams { retriever: &retriever, reasoner: reasoner.as_ref() };
+    let seams = Seams {
+        retriever: &memory.search,
+        reasoner: backends.reasoner.as_ref(),
+        tree: &memory,
+        graph: &memory,
+        navigator: backends.navigator.as_ref(),
+        encoder: backends.encoder.as_ref(),
+        graph_builder: backends.graph_builder.as_ref(),
+    };
     let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();
     let answering = within(question.deadline, "answering", async {
         answering.await.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")))

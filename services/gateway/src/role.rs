@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Reasoner};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Navigator, Reasoner};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
@@ -26,6 +26,8 @@ pub struct Seams {
     pub encoder: Arc<dyn Encoder>,
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
+    /// Walks trees and graphs.
+    pub navigator: Arc<dyn Navigator>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.
@@ -42,7 +44,7 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoder, reasoner, graph_builder, clock } = seams;
+    let Seams { encoder, reasoner, navigator, graph_builder, clock } = seams;
     config.validate()?;
     let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
     let limits = Limits::default();
@@ -53,14 +55,23 @@ pub async fn start(
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let corpora = Arc::new(corpora);
-    let backends =
-        Arc::new(Backends { corpora, encoder, reasoner, graph_builder, clock, limits, config });
-    let (corpora, ingestion, queries, graphs) = services(&backends);
+    let backends = Arc::new(Backends {
+        corpora,
+        encoder,
+        reasoner,
+        navigator,
+        graph_builder,
+        clock,
+        limits,
+        config,
+    });
+    let (corpora, ingestion, queries, memories, graphs) = services(&backends);
     let service = "clew.cluster.v1.NodeService";
     let nodes = node.pool(None, "nodes", service, NODE_CREDITS).await?;
     server.add(corpora);
     server.add(ingestion);
     server.add(queries);
+    server.add(memories);
     // A gateway that is a graph builder itself offers its own.
     if !server.offers::<GraphBuilderServiceServer<GraphBuilderRpc>>() {
         server.add(graphs);

@@ -10,13 +10,24 @@ use clew_core::{
     Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
 
+use crate::Backends;
+
 /// Searches one corpus.
+#[derive(Clone)]
 pub(crate) struct Scatter {
     pub corpus: Arc<Corpus>,
     pub encoder: Arc<dyn Encoder>,
     pub limits: Limits,
     /// How long one shard may take.
     pub patience: Duration,
+}
+
+impl Scatter {
+    /// Searches `corpus` with what the services share.
+    pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
+        let (encoder, limits) = (Arc::clone(&backends.encoder), backends.limits);
+        Self { corpus, encoder, limits, patience: backends.config.shard_patience() }
+    }
 }
 
 #[async_trait]

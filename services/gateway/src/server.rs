@@ -8,6 +8,7 @@ use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::corpus::v1::corpus_service_server::CorpusServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_proto::ingest::v1::ingest_service_server::IngestServiceServer;
+use clew_proto::memory::v1::memory_service_server::MemoryServiceServer;
 use clew_proto::query::v1::query_service_server::QueryServiceServer;
 use futures::Stream;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,6 +18,7 @@ use tonic_health::server::HealthReporter;
 use crate::Backends;
 use crate::corpus_service::Corpora;
 use crate::ingest_service::Ingestion;
+use crate::memory_service::Memories;
 use crate::query_service::Queries;
 
 /// Largest message taken: a first part of a document with its attributes, with room to spare.
@@ -33,6 +35,7 @@ type Services = (
     CorpusServiceServer<Corpora>,
     IngestServiceServer<Ingestion>,
     QueryServiceServer<Queries>,
+    MemoryServiceServer<Memories>,
     GraphBuilderServiceServer<GraphBuilderRpc>,
 );
 
@@ -41,6 +44,7 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let corpora = CorpusServiceServer::new(Corpora { backends: Arc::clone(backends) });
     let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
     let queries = QueryServiceServer::new(Queries::new(Arc::clone(backends)));
+    let memories = MemoryServiceServer::new(Memories { backends: Arc::clone(backends) });
     let graph_builder = Arc::clone(&backends.graph_builder);
     let graph_builder_bytes = backends.config.graph_builder_bytes;
     let graphs = GraphBuilderRpc::new(graph_builder, backends.limits, graph_builder_bytes);
@@ -48,6 +52,7 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
         corpora.max_decoding_message_size(MAX_MESSAGE_BYTES),
         ingestion.max_decoding_message_size(MAX_MESSAGE_BYTES),
         queries.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        memories.max_decoding_message_size(MAX_MESSAGE_BYTES),
         graphs.into_service(),
     )
 }
@@ -58,10 +63,11 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
 /// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
 pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let (corpora, ingestion, queries, graphs) = services(&backends);
+    let (corpora, ingestion, queries, memories, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
     health.set_serving::<IngestServiceServer<Ingestion>>().await;
     health.set_serving::<QueryServiceServer<Queries>>().await;
+    health.set_serving::<MemoryServiceServer<Memories>>().await;
     health.set_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -74,6 +80,7 @@ pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
         .add_service(corpora)
         .add_service(ingestion)
         .add_service(queries)
+        .add_service(memories)
         .add_service(graphs);
     Ok(Server { router, health })
 }
@@ -101,6 +108,7 @@ impl Server {
             health.set_not_serving::<CorpusServiceServer<Corpora>>().await;
             health.set_not_serving::<IngestServiceServer<Ingestion>>().await;
             health.set_not_serving::<QueryServiceServer<Queries>>().await;
+            health.set_not_serving::<MemoryServiceServer<Memories>>().await;
             health.set_not_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
         };
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| {

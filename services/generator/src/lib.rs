@@ -6,11 +6,13 @@
 //! RemoteGenerator ─┘                        └─► language model: endpoints, LocalGenerator
 //! ```
 //!
-//! Both sides of the wire are the seams `clew_core::{Reasoner, Generator}`.
+//! Both sides of the wire are the seams `clew_core::{Reasoner, Generator}`. [`RemoteNavigator`] is the seam
+//! `Navigator` over a [`RemoteGenerator`].
 
 pub mod config;
 mod local;
 mod models;
+mod navigator;
 mod remote;
 mod replies;
 mod role;
@@ -19,6 +21,7 @@ mod service;
 pub use config::GeneratorConfig;
 pub use local::LocalGenerator;
 pub use models::{Judgement, model, prompted};
+pub use navigator::RemoteNavigator;
 pub use remote::{RemoteGenerator, RemoteReasoner};
 pub use role::start;
 pub use service::GeneratorRpc;

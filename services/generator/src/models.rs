@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Cache;
-use clew_core::{Encoder, Error, Generator, Reasoner};
+use clew_core::{Encoder, Error, Generator, Navigator, Reasoner};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
 use clew_reason::prompted::Prompted;
@@ -39,6 +39,8 @@ pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>
 pub struct Judgement {
     /// Reads evidence: with the model, or without one by the evidence's own sentences.
     pub reasoner: Arc<dyn Reasoner>,
+    /// Walks trees and graphs, as the reasoner reads.
+    pub navigator: Arc<dyn Navigator>,
     /// Replies to whatever is asked.
     pub model: Option<Arc<dyn Generator>>,
 }
@@ -55,14 +57,18 @@ impl Judgement {
         cache: Option<Cache>,
     ) -> Result<Self, Error> {
         let model = model(config).await?;
-        let reasoner: Arc<dyn Reasoner> = match &model {
-            None => Arc::new(Extractive::new(encoder)),
+        let (reasoner, navigator): (Arc<dyn Reasoner>, Arc<dyn Navigator>) = match &model {
+            None => {
+                let extractive = Arc::new(Extractive::new(encoder));
+                (Arc::clone(&extractive) as Arc<dyn Reasoner>, extractive)
+            }
             Some(model) => {
                 tracing::info!(model = model.identity().model, "a language model reads evidence");
-                Arc::new(prompted(Arc::clone(model), &config.budget, cache))
+                let prompted = Arc::new(prompted(Arc::clone(model), &config.budget, cache));
+                (Arc::clone(&prompted) as Arc<dyn Reasoner>, prompted)
             }
         };
-        Ok(Self { reasoner, model })
+        Ok(Self { reasoner, navigator, model })
     }
 }
 

@@ -28,7 +28,7 @@ const CREDITS: u32 = 64;
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The generators of the node's cluster.
-async fn generators(node: &Node) -> Result<Pool, Error> {
+pub(crate) async fn generators(node: &Node) -> Result<Pool, Error> {
     node.pool(Some(Role::Generator), "generators", SERVICE, CREDITS).await
 }
 
@@ -99,6 +99,17 @@ impl RemoteGenerator {
     /// As [`Self::connect`]; [`clew_core::ErrorKind::InvalidInput`] from the configuration.
     pub async fn of(node: &Node) -> Result<Self, Error> {
         Self::connect(generators(node).await?).await
+    }
+
+    /// The language model of `generators`, as they tell now.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have none;
+    /// [`clew_core::ErrorKind::Unavailable`] if none answers.
+    pub(crate) async fn described(generators: Pool, deadline: Instant) -> Result<Self, Error> {
+        let identity =
+            describe(&generators, deadline.min(Instant::now() + ANSWER_PATIENCE)).await?;
+        Ok(Self { generators, identity })
     }
 
     /// The language model of `generators`. Waits as [`Self::of`] does.

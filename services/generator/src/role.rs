@@ -22,7 +22,8 @@ pub fn start(
     config: GeneratorConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let service = GeneratorRpc::new(judgement, Limits::default(), &config);
+    let service =
+        GeneratorRpc::new(judgement.reasoner, judgement.model, Limits::default(), &config);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     server.add(GeneratorServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES));

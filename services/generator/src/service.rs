@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Error, ErrorKind, Generator, Heard, Limits};
+use clew_core::{Error, ErrorKind, Generator, Heard, Limits, Reasoner};
 use clew_proto::convert::generator as convert;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
@@ -17,14 +17,14 @@ use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
 use crate::GeneratorConfig;
-use crate::models::Judgement;
 
 /// Time of a call that names no deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The handler.
 pub struct GeneratorRpc {
-    judgement: Judgement,
+    reasoner: Arc<dyn Reasoner>,
+    model: Option<Arc<dyn Generator>>,
     limits: Limits,
     work: Gate,
 }
@@ -33,11 +33,16 @@ pub struct GeneratorRpc {
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl GeneratorRpc {
-    /// Serves `judgement`.
-    pub fn new(judgement: Judgement, limits: Limits, config: &GeneratorConfig) -> Self {
+    /// Has evidence read by `reasoner`, and offers `model`, if there is one.
+    pub fn new(
+        reasoner: Arc<dyn Reasoner>,
+        model: Option<Arc<dyn Generator>>,
+        limits: Limits,
+        config: &GeneratorConfig,
+    ) -> Self {
         let retry_after = Duration::from_millis(500);
         let work = Gate::new("the generator's queue", config.readings, retry_after);
-        Self { judgement, limits, work }
+        Self { reasoner, model, limits, work }
     }
 
     /// What it holds.
@@ -46,7 +51,7 @@ impl GeneratorRpc {
     }
 
     fn model(&self) -> Result<&Arc<dyn Generator>, Error> {
-        self.judgement.model.as_ref().ok_or_else(|| {
+        self.model.as_ref().ok_or_else(|| {
             let problem = "no language model is configured here; set `generator.endpoint` or \
                            `generator.local`";
             Error::new(ErrorKind::WrongState, "NO_MODEL", problem)
@@ -57,7 +62,7 @@ impl GeneratorRpc {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (question, evidence) = convert::read_from_wire(request.into_inner(), &self.limits)?;
         let _permit = self.work.try_enter(1)?;
-        let reading = self.judgement.reasoner.read(&question, &evidence, deadline);
+        let reading = self.reasoner.read(&question, &evidence, deadline);
         Ok(convert::reading_to_wire(within(deadline, "reading", reading).await?))
     }
 

@@ -11,7 +11,7 @@ use clew_core::{
     Limits, Reading, Reasoner, ReplyFormat,
 };
 use clew_generator::config::LocalConfig;
-use clew_generator::{GeneratorConfig, GeneratorRpc, Judgement, LocalGenerator, RemoteGenerator};
+use clew_generator::{GeneratorConfig, GeneratorRpc, LocalGenerator, RemoteGenerator};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use clew_runtime::peer::{PeerConfig, PeerOptions};
 use clew_runtime::pool::Pool;
@@ -55,8 +55,8 @@ struct Node {
 impl Node {
     async fn start(model: Option<LocalGenerator>) -> Self {
         let model = model.map(|model| Arc::new(model) as Arc<dyn Generator>);
-        let judgement = Judgement { reasoner: Arc::new(Illiterate), model };
-        let service = GeneratorRpc::new(judgement, Limits::default(), &GeneratorConfig::default());
+        let (reasoner, config) = (Arc::new(Illiterate), GeneratorConfig::default());
+        let service = GeneratorRpc::new(reasoner, model, Limits::default(), &config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
         let serving = tokio::spawn(async move {

@@ -27,6 +27,7 @@ pub fn builder(
                 threads => threads as usize,
             };
             let prompted = clew_generator::prompted(model, &config.budget, cache);
+            let prompted = prompted.with_questions(config.questions as usize);
             Ok(Arc::new(prompted.with_tasks_at_once(at_once)))
         }
         (Reader::Model, None) => {

@@ -15,6 +15,9 @@ pub struct GraphBuilderConfig {
     pub queue_bytes: u32,
     /// Texts that are read at once, 0 to 1,024; 0 means one per core, or eight if a model reads.
     pub threads: u32,
+    /// Questions that a model asks itself about each passage of a document, to find what it missed at first
+    /// (QRMeM, section 2.1), 0 to 16. A question that is new costs two more calls.
+    pub questions: u32,
     /// What a model may be asked for one text.
     pub budget: BudgetConfig,
 }
@@ -36,6 +39,7 @@ impl Default for GraphBuilderConfig {
             reader: Reader::default(),
             queue_bytes: 32 << 20,
             threads: 0,
+            questions: 0,
             budget: BudgetConfig::default(),
         }
     }
@@ -56,6 +60,10 @@ impl GraphBuilderConfig {
             let problem = format!("expected 0 to 1024, got {}", self.threads);
             violations.push("graph_builder.threads", problem);
         }
+        if self.questions > 16 {
+            let problem = format!("expected 0 to 16, got {}", self.questions);
+            violations.push("graph_builder.questions", problem);
+        }
         violations.take(self.budget.validate("graph_builder.budget"));
         violations.into_result()
     }
@@ -72,6 +80,7 @@ mod tests {
         let config = GraphBuilderConfig {
             queue_bytes: 1,
             threads: 9999,
+            questions: 99,
             budget,
             ..GraphBuilderConfig::default()
         };
@@ -79,7 +88,12 @@ mod tests {
         let keys: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
         assert_eq!(
             keys,
-            ["graph_builder.queue_bytes", "graph_builder.threads", "graph_builder.budget.seconds"]
+            [
+                "graph_builder.queue_bytes",
+                "graph_builder.threads",
+                "graph_builder.questions",
+                "graph_builder.budget.seconds"
+            ]
         );
     }
 }

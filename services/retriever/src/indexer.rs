@@ -3,6 +3,10 @@
 //! It keeps no list of jobs. What is due is asked of the shard's state, which mirrors the tables;
 //! whatever ends a batch, the next look finds what is still missing. Up to `derive_batches` batches
 //! are under way at once, so that one is chunked while another is embedded and a third committed.
+//!
+//! Chunks come first, so that documents can be found; then the trees and graph of documents that can be
+//! found; and once no tree is missing, the nodes above documents, which would be made in vain while
+//! documents come.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -10,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, Priority, Stage, StoredDocument,
-    TextKind,
+    Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, GraphBuilder, Priority, Stage,
+    StoredDocument, TextKind,
 };
 use clew_index::{DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader};
 use clew_runtime::backoff::Backoff;
@@ -20,6 +24,7 @@ use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
+use crate::structurer::Structurer;
 use crate::writer;
 
 /// The actor.
@@ -32,6 +37,8 @@ pub(crate) enum Message {
     Look,
     /// A batch ended, one way or the other.
     BatchEnded { documents: Vec<DocumentId>, stored: bool },
+    /// Making trees, or nodes above documents, ended.
+    StructureEnded { documents: Vec<DocumentId>, stored: bool },
     /// A batch panicked: what is busy is no longer known.
     BatchPanicked,
     /// What tells of commits panicked.
@@ -43,6 +50,7 @@ pub(crate) struct Arguments {
     pub settings: Arc<CorpusSettings>,
     pub reader: ShardReader,
     pub encoder: Arc<dyn Encoder>,
+    pub graph_builder: Arc<dyn GraphBuilder>,
     pub writer: ActorRef<writer::Message>,
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
@@ -57,6 +65,14 @@ pub(crate) struct State {
     derive_batches: usize,
     busy: HashSet<DocumentId>,
     batches: usize,
+    /// Whether trees are being made: one batch at a time, of which many segments are read at once, so that
+    /// a slow model does not hold up what has only to be embedded.
+    is_structuring: bool,
+    structuring: Backoff,
+    /// When trees are tried again after the graph builders or the storage failed.
+    structure_after: Option<Instant>,
+    /// The state of the shard in which no node above documents was missing.
+    upper_whole_at: Option<u64>,
     /// The batches under way and the waker; all are aborted when the actor ends.
     tasks: JoinSet<()>,
     storing: Backoff,
@@ -96,7 +112,15 @@ impl Actor for Indexer {
                 drop(myself.cast(Message::WakerPanicked));
             }
         });
+        let structurer = Structurer {
+            corpus: Arc::clone(&arguments.settings),
+            reader: arguments.reader.clone(),
+            encoder: Arc::clone(&arguments.encoder),
+            builder: arguments.graph_builder,
+            writer: arguments.writer.clone(),
+        };
         let deriver = Deriver {
+            structurer,
             settings: arguments.settings,
             reader: arguments.reader,
             encoder: arguments.encoder,
@@ -110,6 +134,10 @@ impl Actor for Indexer {
             derive_batches: arguments.derive_batches,
             busy: HashSet::new(),
             batches: 0,
+            is_structuring: false,
+            structuring: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
+            structure_after: None,
+            upper_whole_at: None,
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
@@ -125,17 +153,26 @@ impl Actor for Indexer {
         match message {
             Message::Look => state.paused = false,
             Message::BatchEnded { documents, stored } => {
-                for document in &documents {
-                    state.busy.remove(document);
-                }
+                state.free(&documents);
                 state.batches -= 1;
-                // Keep the set of finished tasks from growing.
-                while state.tasks.try_join_next().is_some() {}
                 if stored {
                     state.storing.reset();
                 } else {
                     state.paused = true;
                     myself.send_after(state.storing.next_delay(), || Message::Look);
+                }
+            }
+            Message::StructureEnded { documents, stored } => {
+                state.free(&documents);
+                state.is_structuring = false;
+                state.structure_after = None;
+                if stored {
+                    state.structuring.reset();
+                } else {
+                    let delay = state.structuring.next_delay();
+                    state.structure_after = Some(Instant::now() + delay);
+                    state.upper_whole_at = None;
+                    myself.send_after(delay, || Message::Look);
                 }
             }
             Message::BatchPanicked => return Err("deriving a batch panicked".into()),
@@ -169,27 +206,86 @@ async fn wake_on_change(
 }
 
 impl State {
+    fn free(&mut self, documents: &[DocumentId]) {
+        for document in documents {
+            self.busy.remove(document);
+        }
+        // Keep the set of finished tasks from growing.
+        while self.tasks.try_join_next().is_some() {}
+    }
+
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
         while self.batches < self.derive_batches {
             let due = self.deriver.reader.due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
             let batch = within_bytes(due, self.derive_bytes);
             if batch.is_empty() {
-                return;
+                return self.start_structure(myself);
             }
-            self.busy.extend(batch.iter().map(|due| due.document_id.clone()));
             self.batches += 1;
-            let (deriver, indexer) = (Arc::clone(&self.deriver), myself.clone());
-            self.tasks.spawn(async move {
-                let documents: Vec<_> = batch.iter().map(|due| due.document_id.clone()).collect();
-                let ended = AssertUnwindSafe(deriver.run(batch)).catch_unwind().await;
-                let message = match ended {
-                    Ok(stored) => Message::BatchEnded { documents, stored },
-                    Err(_panic) => Message::BatchPanicked,
-                };
-                // Without an indexer there is no one to tell.
-                drop(indexer.cast(message));
-            });
+            let deriver = Arc::clone(&self.deriver);
+            let ended = |documents, stored| Message::BatchEnded { documents, stored };
+            self.start(
+                myself,
+                batch,
+                ended,
+                move |batch| async move { deriver.try_run(batch).await },
+            );
         }
+    }
+
+    /// Makes trees; where none is missing and no chunks are being made, nodes above documents.
+    fn start_structure(&mut self, myself: &ActorRef<Message>) {
+        let waits = self.structure_after.is_some_and(|after| Instant::now() < after);
+        if self.is_structuring || waits {
+            return;
+        }
+        let reader = &self.deriver.reader;
+        let due = reader.structure_due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
+        let batch = within_bytes(due, self.derive_bytes);
+        let revision = reader.revision();
+        let is_upper = batch.is_empty();
+        if is_upper && (self.batches > 0 || self.upper_whole_at == Some(revision)) {
+            return;
+        }
+        if is_upper {
+            // Should some be missing after this, their commit changes the revision.
+            self.upper_whole_at = Some(revision);
+        }
+        self.is_structuring = true;
+        let deriver = Arc::clone(&self.deriver);
+        let ended = |documents, stored| Message::StructureEnded { documents, stored };
+        self.start(myself, batch, ended, move |batch| async move {
+            match is_upper {
+                true => deriver.structurer.make_upper().await,
+                false => deriver.try_structure(batch).await,
+            }
+        });
+    }
+
+    fn start<R>(
+        &mut self,
+        myself: &ActorRef<Message>,
+        batch: Vec<DueDocument>,
+        ended: fn(Vec<DocumentId>, bool) -> Message,
+        run: impl FnOnce(Arc<[DueDocument]>) -> R + Send + 'static,
+    ) where
+        R: Future<Output = Result<(), Error>> + Send,
+    {
+        let documents: Vec<_> = batch.iter().map(|due| due.document_id.clone()).collect();
+        self.busy.extend(documents.iter().cloned());
+        let indexer = myself.clone();
+        self.tasks.spawn(async move {
+            let message = match AssertUnwindSafe(run(batch.into())).catch_unwind().await {
+                Ok(Ok(())) => ended(documents, true),
+                Ok(Err(error)) => {
+                    tracing::warn!(error = error.chain(), "a batch was not stored; it stays due");
+                    ended(documents, false)
+                }
+                Err(_panic) => Message::BatchPanicked,
+            };
+            // Without an indexer there is no one to tell.
+            drop(indexer.cast(message));
+        });
     }
 }
 
@@ -208,6 +304,7 @@ fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
 
 /// Derives batches of documents.
 struct Deriver {
+    structurer: Structurer,
     settings: Arc<CorpusSettings>,
     reader: ShardReader,
     encoder: Arc<dyn Encoder>,
@@ -222,18 +319,8 @@ struct Fault {
 }
 
 impl Deriver {
-    /// Derives and commits a batch; `false` if the tables could not be read or written.
-    async fn run(&self, batch: Vec<DueDocument>) -> bool {
-        match self.try_run(&batch).await {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::warn!(error = error.chain(), "a batch was not stored; it stays due");
-                false
-            }
-        }
-    }
-
-    async fn try_run(&self, batch: &[DueDocument]) -> Result<(), Error> {
+    /// Derives and commits a batch.
+    async fn try_run(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
         let documents = self.reader.read_sources(&wanted).await?;
@@ -242,7 +329,7 @@ impl Deriver {
         for (stored, result) in self.derive(documents).await? {
             match result {
                 Ok(document) => derived.push(document),
-                Err(fault) => failures.push(self.failure(batch, &stored, &fault)),
+                Err(fault) => failures.push(self.failure(&batch, &stored, &fault)),
             }
         }
         if !derived.is_empty() {
@@ -252,14 +339,43 @@ impl Deriver {
             })
             .await?;
         }
-        if !failures.is_empty() {
-            let deadline = Instant::now() + COMMIT_PATIENCE;
-            ask(&self.writer, deadline, "recording failures", |reply| {
-                writer::Message::RecordFailures { failures, reply }
-            })
-            .await?;
+        self.record(failures).await
+    }
+
+    /// Makes the trees of all documents in one go; if that fails over a document, of each by itself.
+    async fn try_structure(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
+        let wanted: Vec<_> =
+            batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
+        let documents = self.reader.read_sources(&wanted).await?;
+        match self.structurer.make(documents.clone()).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(_over_some_document) => {}
         }
-        Ok(())
+        let mut failures = Vec::new();
+        for stored in documents {
+            match self.structurer.make(vec![stored.clone()]).await {
+                Ok(()) => {}
+                Err(error) if error.is_retryable() => return Err(error),
+                Err(error) => {
+                    let fault = Fault { stage: Stage::Structuring, error };
+                    failures.push(self.failure(&batch, &stored, &fault));
+                }
+            }
+        }
+        self.record(failures).await
+    }
+
+    async fn record(&self, failures: Vec<Failure>) -> Result<(), Error> {
+        if failures.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + COMMIT_PATIENCE;
+        ask(&self.writer, deadline, "recording failures", |reply| writer::Message::RecordFailures {
+            failures,
+            reply,
+        })
+        .await
     }
 
     /// Derives all documents in one go; if that fails over a document, each by itself, so that one

@@ -15,6 +15,7 @@ mod catalogue;
 mod checker;
 mod claim;
 mod config;
+mod graph;
 mod indexer;
 mod keeper;
 mod lock;
@@ -24,6 +25,7 @@ mod role;
 mod service;
 mod shard;
 mod shared;
+mod structurer;
 mod writer;
 
 pub use config::{RetrieverConfig, StorageConfig};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::SystemClock;
+use clew_graph_builder::RemoteGraphBuilder;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Retriever].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
+            let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let location = config.storage.location(&config.data_dir)?;
             let clock = Arc::new(SystemClock);
             let stop = clew_retriever::start(
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
                 &mut server,
                 location,
                 encoder,
+                graph_builder,
                 clock,
                 config.retriever,
             )

@@ -5,7 +5,9 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{Clock, Corpora, Corpus, CorpusName, CorpusSettings, Encoder, Error, ShardIndex};
+use clew_core::{
+    Clock, Corpora, Corpus, CorpusName, CorpusSettings, Encoder, Error, GraphBuilder, ShardIndex,
+};
 use clew_index::{Location, Registry};
 use tokio::sync::Mutex;
 
@@ -31,6 +33,7 @@ impl Running {
 pub struct Retriever {
     registry: Registry,
     encoder: Arc<dyn Encoder>,
+    graph_builder: Arc<dyn GraphBuilder>,
     clock: Arc<dyn Clock>,
     config: RetrieverConfig,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
@@ -52,6 +55,7 @@ impl Retriever {
     pub async fn start(
         location: &Location,
         encoder: Arc<dyn Encoder>,
+        graph_builder: Arc<dyn GraphBuilder>,
         clock: Arc<dyn Clock>,
         config: RetrieverConfig,
     ) -> Result<Self, Error> {
@@ -61,6 +65,7 @@ impl Retriever {
         let retriever = Self {
             registry,
             encoder,
+            graph_builder,
             clock,
             config,
             changing: Mutex::new(()),
@@ -115,6 +120,7 @@ impl Retriever {
                 shard: index,
                 settings: Arc::clone(&settings),
                 encoder: Arc::clone(&self.encoder),
+                graph_builder: Arc::clone(&self.graph_builder),
                 clock: Arc::clone(&self.clock),
                 config: self.config.clone(),
                 claim: self.claim(),

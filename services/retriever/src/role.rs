@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoder, Error};
+use clew_core::{Clock, Encoder, Error, GraphBuilder};
 use clew_index::Location;
 use clew_node::{Node, Server, Stop};
 
@@ -19,12 +19,14 @@ pub async fn start(
     server: &mut Server,
     location: Location,
     encoder: Arc<dyn Encoder>,
+    graph_builder: Arc<dyn GraphBuilder>,
     clock: Arc<dyn Clock>,
     config: RetrieverConfig,
 ) -> Result<Stop, Error> {
     let sharing = Sharing {
         location,
         encoder,
+        graph_builder,
         clock,
         me: node.me().clone(),
         members: node.members(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Error, Limits, Shard};
 use clew_proto::convert::shard::{self as convert, ShardRef};
-use clew_proto::convert::{document_id, ingest};
+use clew_proto::convert::{document_id, ingest, memory};
 use clew_proto::ingest::v1::Accepted;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
@@ -146,6 +146,41 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::counts_to_wire(counts))
     }
 
+    async fn read_tree(
+        &self,
+        request: Request<wire::ReadTreeRequest>,
+    ) -> Result<wire::ReadTreeResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::tree_query_from_wire(request.into_inner())?;
+        let nodes = self.shards.shard(&shard)?.tree(&asked, deadline).await?;
+        let nodes = nodes.into_iter().map(memory::tree_node_to_wire).collect();
+        Ok(wire::ReadTreeResponse { nodes })
+    }
+
+    async fn read_graph(
+        &self,
+        request: Request<wire::ReadGraphRequest>,
+    ) -> Result<wire::ReadGraphResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::graph_query_from_wire(request.into_inner(), &self.limits)?;
+        let graph = self.shards.shard(&shard)?.subgraph(&asked, deadline).await?;
+        Ok(wire::ReadGraphResponse { graph: Some(memory::subgraph_to_wire(graph)) })
+    }
+
+    async fn read_segments(
+        &self,
+        request: Request<wire::ReadSegmentsRequest>,
+    ) -> Result<Vec<wire::ReadSegmentsResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, ids) = convert::segments_from_wire(request.into_inner(), &self.limits)?;
+        let segments = self.shards.shard(&shard)?.segments(&ids, deadline).await?;
+        let response = |segment| {
+            let segment = Some(memory::segment_to_wire(segment));
+            wire::ReadSegmentsResponse { segment }
+        };
+        Ok(segments.into_iter().map(response).collect())
+    }
+
     async fn check_documents(
         &self,
         request: Request<wire::CheckDocumentsRequest>,
@@ -239,6 +274,30 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::CheckDocumentsRequest>,
     ) -> Result<Response<wire::CheckDocumentsResponse>, Status> {
         self.check_documents(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn read_tree(
+        &self,
+        request: Request<wire::ReadTreeRequest>,
+    ) -> Result<Response<wire::ReadTreeResponse>, Status> {
+        self.read_tree(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn read_graph(
+        &self,
+        request: Request<wire::ReadGraphRequest>,
+    ) -> Result<Response<wire::ReadGraphResponse>, Status> {
+        self.read_graph(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type ReadSegmentsStream = Answers<wire::ReadSegmentsResponse>;
+
+    async fn read_segments(
+        &self,
+        request: Request<wire::ReadSegmentsRequest>,
+    ) -> Result<Response<Self::ReadSegmentsStream>, Status> {
+        let found = self.read_segments(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(answers(found)))
     }
 
     async fn maintain(

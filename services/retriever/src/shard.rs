@@ -6,20 +6,22 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, Clock, CorpusSettings,
-    Counts, Document, DocumentId, DocumentStatus, Encoder, EncoderIdentity, Error, Forgotten,
-    ListQuery, ShardIndex, StoredDocument,
+    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId, Clock,
+    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, Encoder,
+    EncoderIdentity, Error, Evidence, Forgotten, GraphBuilder, GraphQuery, ListQuery, SegmentId,
+    ShardIndex, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Place, Shard, ShardReader, ShardSettings};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
 use clew_runtime::supervise::{Line, LineState, Supervised};
-use clew_runtime::tree::TreeNode;
+use clew_runtime::tree::TreeNode as Shown;
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
 use crate::checker::{self, Tally};
 use crate::claim::Claim;
+use crate::graph::ShardGraph;
 use crate::indexer::{self, Indexer};
 use crate::keeper::Keeper;
 use crate::maintainer;
@@ -31,6 +33,7 @@ pub(crate) struct ShardLine {
     pub shard: ShardIndex,
     pub settings: Arc<CorpusSettings>,
     pub encoder: Arc<dyn Encoder>,
+    pub graph_builder: Arc<dyn GraphBuilder>,
     pub clock: Arc<dyn Clock>,
     pub config: RetrieverConfig,
     pub claim: Claim,
@@ -87,6 +90,7 @@ impl Line for ShardLine {
             settings: Arc::clone(&self.settings),
             reader: reader.clone(),
             encoder: Arc::clone(&self.encoder),
+            graph_builder: Arc::clone(&self.graph_builder),
             writer: writer.clone(),
             clock: Arc::clone(&self.clock),
             derive_bytes: self.config.derive_bytes,
@@ -121,12 +125,15 @@ pub struct ShardHandle {
     searching: Gate,
     claim: Claim,
     tally: Arc<Tally>,
+    corpus: CorpusName,
+    graph: ShardGraph,
 }
 
 impl ShardHandle {
     pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
         let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
         let tally = Arc::clone(&line.tally);
+        let corpus = line.settings.name.clone();
         let supervised = Supervised::start(line).await?;
         let retry_after = Duration::from_millis(200);
         Ok(Self {
@@ -140,6 +147,8 @@ impl ShardHandle {
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
             claim,
             tally,
+            corpus,
+            graph: ShardGraph::default(),
         })
     }
 
@@ -227,7 +236,7 @@ impl ShardHandle {
     }
 
     /// How it shows in the tree.
-    pub(crate) fn node(&self) -> TreeNode {
+    pub(crate) fn node(&self) -> Shown {
         let parts = vec![self.accepting.node(), self.searching.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
@@ -262,7 +271,12 @@ impl clew_core::Shard for ShardHandle {
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
         let writer = self.running(deadline).await?.writer;
         let ids = ids.to_vec();
-        ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply }).await
+        let in_graph = ids.clone();
+        let forgotten =
+            ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply })
+                .await?;
+        self.graph.remove(&in_graph).await;
+        Ok(forgotten)
     }
 
     async fn candidates(
@@ -319,6 +333,55 @@ impl clew_core::Shard for ShardHandle {
         within(deadline, "checking documents", checking).await
     }
 
+    async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let reader = self.reader(deadline).await?;
+        within(deadline, "reading the tree", async {
+            let nodes = match query {
+                TreeQuery::Tops { first, limit } => {
+                    Box::pin(reader.tree_tops(self.shard, first, *limit)).await?
+                }
+                TreeQuery::Roots(documents) => Box::pin(reader.tree_roots(documents)).await?,
+                TreeQuery::Children(node) => {
+                    Box::pin(reader.tree_children(self.shard, node)).await?
+                }
+            };
+            self.claim.confirm(&reader).await?;
+            Ok(nodes)
+        })
+        .await
+    }
+
+    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let reader = self.reader(deadline).await?;
+        within(deadline, "reading the graph", async {
+            let found = Box::pin(self.graph.subgraph(&reader, query)).await?;
+            self.claim.confirm(&reader).await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    async fn segments(
+        &self,
+        ids: &[SegmentId],
+        deadline: Instant,
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let reader = self.reader(deadline).await?;
+        within(deadline, "reading segments", async {
+            let found = Box::pin(reader.segment_texts(ids)).await?;
+            self.claim.confirm(&reader).await?;
+            let segment = |(id, span, stored): (SegmentId, Span, Arc<StoredDocument>)| {
+                let evidence = evidence(&self.corpus, &id, span, &stored);
+                (id, evidence)
+            };
+            Ok(found.into_iter().map(segment).collect())
+        })
+        .await
+    }
+
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
         let writer = self.running(deadline).await?.writer;
         ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
@@ -354,6 +417,23 @@ fn stopped() -> Error {
         "SHUTTING_DOWN",
         "the shard is shutting down; ask another node or retry later",
     )
+}
+
+/// A segment as a passage that was found.
+fn evidence(corpus: &CorpusName, id: &SegmentId, span: Span, stored: &StoredDocument) -> Evidence {
+    let document = &stored.document;
+    Evidence {
+        chunk_id: ChunkId::of_segment(corpus, &id.document_id, id.version, id.ordinal),
+        document_id: id.document_id.clone(),
+        version: id.version,
+        title: document.title.clone(),
+        span,
+        text: span.of(&document.text).unwrap_or_default().to_owned(),
+        event_time: document.event_time,
+        score: 0.0,
+        dense_score: None,
+        sparse_score: None,
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use clew_cluster::decide::{Action, Holding, Situation, decide};
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
-use clew_core::{Clock, CorpusName, CorpusSettings, Encoder, Error, Limits, ShardIndex};
+use clew_core::{
+    Clock, CorpusName, CorpusSettings, Encoder, Error, GraphBuilder, Limits, ShardIndex,
+};
 use clew_index::{Location, Registry};
 use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
@@ -50,6 +52,7 @@ pub struct Sharing {
     pub location: Location,
     /// Embeds documents.
     pub encoder: Arc<dyn Encoder>,
+    pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// This node.
@@ -332,6 +335,7 @@ impl Inner {
             shard: key.shard,
             settings: Arc::clone(&settings),
             encoder: Arc::clone(&self.sharing.encoder),
+            graph_builder: Arc::clone(&self.sharing.graph_builder),
             clock: Arc::clone(&self.sharing.clock),
             config: self.sharing.config.clone(),
             claim: claim.clone(),

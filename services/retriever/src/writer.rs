@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten};
-use clew_index::{Committed, DerivedDocument, Failure, Shard};
+use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Shard, UpperRow};
 use clew_runtime::admission::Permit;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -27,6 +27,13 @@ pub(crate) enum Message {
     CommitAccepted,
     /// Commit what was derived.
     CommitDerived { documents: Vec<DerivedDocument>, reply: RpcReplyPort<Result<Committed, Error>> },
+    /// Commit nodes of documents' trees; answers which documents were dropped.
+    CommitNodes {
+        documents: Vec<DocumentNodes>,
+        reply: RpcReplyPort<Result<Vec<DocumentId>, Error>>,
+    },
+    /// Commit nodes above documents.
+    CommitUpper { rows: Vec<UpperRow>, reply: RpcReplyPort<Result<(), Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
     /// Forget documents, down to the bytes on disk.
@@ -104,6 +111,14 @@ impl Actor for Writer {
             Message::CommitAccepted => state.commit_accepted().await,
             Message::CommitDerived { documents, reply } => {
                 let committed = state.shard.commit_derived(documents).await;
+                state.answer(reply, committed);
+            }
+            Message::CommitNodes { documents, reply } => {
+                let committed = state.shard.commit_nodes(documents).await;
+                state.answer(reply, committed);
+            }
+            Message::CommitUpper { rows, reply } => {
+                let committed = state.shard.commit_upper(rows).await;
                 state.answer(reply, committed);
             }
             Message::RecordFailures { failures, reply } => {

@@ -187,6 +187,7 @@ async fn bad_corpora_are_refused() {
         name: name.to_owned(),
         shards,
         chunking,
+        ..Default::default()
     };
     let exists =
         Refusal { code: Code::AlreadyExists, reason: "CORPUS_EXISTS".into(), fields: Vec::new() };

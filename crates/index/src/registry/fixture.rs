@@ -14,6 +14,7 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
             dimension: 8,
             max_tokens: 256,
         },
+        structure: None,
         created_at: Timestamp::from_micros(created_at),
     }
 }

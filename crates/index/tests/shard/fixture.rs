@@ -14,6 +14,7 @@ use clew_index::{
 
 pub const DIMENSION: usize = 16;
 pub const RECIPE: Recipe = Recipe(u64::MAX - 5);
+pub const STRUCTURE: Recipe = Recipe(u64::MAX - 6);
 
 /// A shard and the folder it lies in.
 pub struct Fixture {
@@ -85,6 +86,7 @@ pub fn settings(tuning: Tuning) -> ShardSettings {
     ShardSettings {
         corpus: "notes".parse().unwrap(),
         recipe: RECIPE,
+        structure: Some((STRUCTURE, 4)),
         dimension: DIMENSION as u32,
         tuning,
     }

@@ -47,6 +47,7 @@ fn corpus(name: &str, created_at: i64) -> CorpusSettings {
             dimension: 16,
             max_tokens: 256,
         },
+        structure: None,
         created_at: at(created_at),
     }
 }

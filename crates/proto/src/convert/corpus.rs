@@ -1,7 +1,8 @@
 //! `clew.corpus.v1` and domain values.
 
 use clew_core::{
-    Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant, Violations,
+    Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
+    StructureSettings, Violations,
 };
 
 use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
@@ -38,6 +39,7 @@ fn invariant_to_wire(invariant: Invariant) -> wire::Invariant {
         Invariant::TextWhole => wire::Invariant::TextWhole,
         Invariant::ChunksCover => wire::Invariant::ChunksCover,
         Invariant::ChunkTrue => wire::Invariant::ChunkTrue,
+        Invariant::TreeTrue => wire::Invariant::TreeTrue,
         Invariant::StateTrue => wire::Invariant::StateTrue,
     }
 }
@@ -51,6 +53,8 @@ pub struct NewCorpus {
     pub shards: u32,
     /// How documents are cut; `None`: as suits the encoder.
     pub chunking: Option<Chunking>,
+    /// How trees and graph are made; `None`: it is to have none.
+    pub structure: Option<StructureSettings>,
 }
 
 impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
@@ -63,7 +67,13 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
             request.chunking.and_then(|chunking| violations.take(chunking_from_wire(chunking)));
         violations.into_result()?;
         match name {
-            Some(name) => Ok(Self { name, shards: request.shards.max(1), chunking }),
+            Some(name) => Ok(Self {
+                name,
+                shards: request.shards.max(1),
+                chunking,
+                structure: (!request.without_structure)
+                    .then(|| structure_from_wire(request.structure.unwrap_or_default())),
+            }),
             None => Err(Error::internal("a field was neither taken nor refused")),
         }
     }
@@ -75,8 +85,26 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
             name: corpus.name.into(),
             shards: corpus.shards,
             chunking: corpus.chunking.map(chunking_to_wire),
+            without_structure: corpus.structure.is_none(),
+            structure: corpus.structure.map(structure_to_wire),
         }
     }
+}
+
+/// What is left out is as by default.
+fn structure_from_wire(structure: wire::Structure) -> StructureSettings {
+    let default = StructureSettings::default();
+    let or = |value: u32, default: u32| if value == 0 { default } else { value };
+    StructureSettings {
+        segment_tokens: or(structure.segment_tokens, default.segment_tokens),
+        max_children: or(structure.max_children, default.max_children),
+        summary_bytes: or(structure.summary_bytes, default.summary_bytes),
+    }
+}
+
+fn structure_to_wire(structure: StructureSettings) -> wire::Structure {
+    let StructureSettings { segment_tokens, max_children, summary_bytes } = structure;
+    wire::Structure { segment_tokens, max_children, summary_bytes }
 }
 
 fn chunking_from_wire(chunking: wire::Chunking) -> Result<Chunking, Error> {
@@ -133,6 +161,7 @@ pub fn corpus_to_wire(
         encoder: Some(encoder_to_wire(settings.encoder)),
         created_at: Some(timestamp_to_wire(settings.created_at)),
         counts,
+        structure: settings.structure.map(structure_to_wire),
     }
 }
 
@@ -153,7 +182,8 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
     let wire::EncoderIdentity { model, revision, dimension, max_tokens } =
         corpus.encoder.unwrap_or_default();
     let encoder = EncoderIdentity { model, revision, dimension, max_tokens };
-    Ok(CorpusSettings { name, shards: corpus.shards, chunking, encoder, created_at })
+    let structure = corpus.structure.map(structure_from_wire);
+    Ok(CorpusSettings { name, shards: corpus.shards, chunking, encoder, structure, created_at })
 }
 
 #[cfg(test)]
@@ -168,7 +198,10 @@ mod tests {
             Some(Chunking::Sentences { max_tokens: 64 }),
             Some(Chunking::Sections { max_tokens: 200 }),
         ] {
-            let corpus = NewCorpus { name: "notes".parse().unwrap(), shards: 3, chunking };
+            let structure =
+                chunking.map(|_| StructureSettings { max_children: 3, ..Default::default() });
+            let name = "notes".parse().unwrap();
+            let corpus = NewCorpus { name, shards: 3, chunking, structure };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());
             assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
         }
@@ -180,6 +213,7 @@ mod tests {
             name: "No Good".to_owned(),
             shards: 1,
             chunking: Some(wire::Chunking { strategy: None }),
+            ..Default::default()
         };
         let error = NewCorpus::try_from(request).unwrap_err();
         let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();

@@ -214,7 +214,7 @@ fn check_task(i: usize, checked: Result<(), Error>, violations: &mut Violations)
     }
 }
 
-fn kind_to_wire(kind: EntityKind) -> wire::EntityKind {
+pub(crate) fn kind_to_wire(kind: EntityKind) -> wire::EntityKind {
     match kind {
         EntityKind::Person => wire::EntityKind::Person,
         EntityKind::Organisation => wire::EntityKind::Organisation,
@@ -224,7 +224,7 @@ fn kind_to_wire(kind: EntityKind) -> wire::EntityKind {
     }
 }
 
-fn kind_from_wire(kind: wire::EntityKind) -> Result<EntityKind, Error> {
+pub(crate) fn kind_from_wire(kind: wire::EntityKind) -> Result<EntityKind, Error> {
     match kind {
         wire::EntityKind::Person => Ok(EntityKind::Person),
         wire::EntityKind::Organisation => Ok(EntityKind::Organisation),

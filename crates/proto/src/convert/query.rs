@@ -2,7 +2,8 @@
 
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
-    Outcome, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Version, Violations,
+    Outcome, Place, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Version,
+    Violations,
 };
 
 use crate::convert::{
@@ -224,7 +225,7 @@ pub fn evidence_from_wire(evidence: wire::Evidence) -> Result<Evidence, Error> {
     })
 }
 
-fn required_span(field: &str, span: Option<wire::Span>) -> Result<Span, Error> {
+pub(crate) fn required_span(field: &str, span: Option<wire::Span>) -> Result<Span, Error> {
     span.and_then(span_from_wire)
         .ok_or_else(|| Error::invalid(field, "expected a start and an end after it"))
 }
@@ -268,7 +269,7 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
             Step::Searched(wire::Searched {
                 query,
                 mode: search_mode_to_wire(mode).into(),
-                hits: u32::try_from(hits).unwrap_or(u32::MAX),
+                hits: count(hits),
                 best_dense_score,
                 took: Some(duration_to_wire(took)),
             })
@@ -276,13 +277,63 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
         TraceEvent::Judged { confidence, threshold, rationale } => {
             Step::Judged(wire::Judged { confidence, threshold, rationale })
         }
+        TraceEvent::Entered { node, parent, summary, reason, score } => {
+            Step::Entered(wire::Entered { node, parent, summary, reason, score })
+        }
+        TraceEvent::TurnedBack { node, reason } => {
+            Step::TurnedBack(wire::TurnedBack { node, reason })
+        }
+        TraceEvent::LeafRead { node, answers, reason } => {
+            Step::LeafRead(wire::LeafRead { node, answers, reason })
+        }
+        TraceEvent::Walked { nodes, turns, bytes_read, bytes_total, ended } => {
+            let (nodes, turns) = (count(nodes), count(turns));
+            Step::Walked(wire::Walked { nodes, turns, bytes_read, bytes_total, ended })
+        }
+        TraceEvent::EntitiesChosen { entities, reason } => {
+            Step::EntitiesChosen(wire::EntitiesChosen { entities, reason })
+        }
+        TraceEvent::EdgeFollowed { head, relation, tail, to, score, reason } => {
+            Step::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason })
+        }
+        TraceEvent::Gathered { segments, dropped, bytes } => Step::Gathered(wire::Gathered {
+            segments: count(segments),
+            dropped: count(dropped),
+            bytes,
+        }),
+        TraceEvent::Reflected { suffices, reason, missing } => {
+            Step::Reflected(wire::Reflected { suffices, reason, missing })
+        }
         TraceEvent::Read { passages, sentences, took } => Step::Read(wire::Read {
-            passages: u32::try_from(passages).unwrap_or(u32::MAX),
-            sentences: u32::try_from(sentences).unwrap_or(u32::MAX),
+            passages: count(passages.len()),
+            places: passages.iter().map(place_to_wire).collect(),
+            sentences: count(sentences),
             took: Some(duration_to_wire(took)),
         }),
     };
     wire::TraceEvent { step: Some(step) }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// A range of a document for the wire.
+pub(crate) fn place_to_wire(place: &Place) -> wire::Place {
+    wire::Place {
+        document_id: place.document_id.to_string(),
+        version: place.version.0,
+        span: Some(span_to_wire(place.span)),
+    }
+}
+
+/// A range of a document from the wire.
+pub(crate) fn place_from_wire(field: &str, place: wire::Place) -> Result<Place, Error> {
+    Ok(Place {
+        document_id: document_id(&format!("{field}.document_id"), &place.document_id)?,
+        version: Version(place.version),
+        span: required_span(&format!("{field}.span"), place.span)?,
+    })
 }
 
 pub(crate) fn citation_to_wire(citation: Citation) -> wire::Citation {

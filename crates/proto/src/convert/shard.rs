@@ -5,13 +5,13 @@
 
 use clew_core::{
     CandidateQuery, Candidates, CheckQuery, Checked, CorpusName, Counts, DocumentId, DocumentState,
-    DocumentStatus, Error, FailureStatus, Forgotten, Hit, Limits, ListQuery, ShardIndex, Stage,
-    StoredDocument, Timestamp, Version, Violations,
+    DocumentStatus, Error, FailureStatus, Forgotten, GraphQuery, Hit, Limits, ListQuery, SegmentId,
+    ShardIndex, Stage, StoredDocument, Timestamp, TreeQuery, Version, Violations,
 };
 
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
 use crate::convert::{
-    corpus_name, distinct_document_ids, document_id, ingest, query, timestamp_from_wire,
+    corpus_name, distinct_document_ids, document_id, ingest, memory, query, timestamp_from_wire,
     timestamp_to_wire,
 };
 use crate::ingest::v1 as ingest_wire;
@@ -231,11 +231,13 @@ pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
         bytes: status.bytes,
         chunks: status.chunks,
         tokens: status.tokens,
+        nodes: status.nodes,
         failure: status.failure.as_ref().map(|failure| wire::FailureStatus {
             stage: match failure.stage {
                 Stage::Chunking => wire::Stage::Chunking.into(),
                 Stage::Embedding => wire::Stage::Embedding.into(),
                 Stage::Storing => wire::Stage::Storing.into(),
+                Stage::Structuring => wire::Stage::Structuring.into(),
             },
             attempts: failure.attempts,
             code: code_of(failure.kind).into(),
@@ -258,6 +260,7 @@ pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, 
                 Ok(wire::Stage::Chunking) => Stage::Chunking,
                 Ok(wire::Stage::Embedding) => Stage::Embedding,
                 Ok(wire::Stage::Storing) => Stage::Storing,
+                Ok(wire::Stage::Structuring) => Stage::Structuring,
                 Ok(wire::Stage::Unspecified) | Err(_) => return Err(malformed("a stage")),
             },
             attempts: failure.attempts,
@@ -275,6 +278,7 @@ pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, 
         bytes: status.bytes,
         chunks: status.chunks,
         tokens: status.tokens,
+        nodes: status.nodes,
         failure,
     })
 }
@@ -339,6 +343,87 @@ fn optional_document_id(field: &str, id: &str) -> Result<Option<DocumentId>, Err
     if id.is_empty() { Ok(None) } else { document_id(field, id).map(Some) }
 }
 
+/// Which nodes of a shard's tree are wanted, for the wire.
+pub fn tree_query_to_wire(shard: &ShardRef, query: &TreeQuery) -> wire::ReadTreeRequest {
+    use wire::read_tree_request::Wanted;
+    let ids = |ids: &[DocumentId]| ids.iter().map(ToString::to_string).collect();
+    let wanted = match query {
+        TreeQuery::Tops { first, limit } => Wanted::Tops(wire::Tops {
+            first: ids(first),
+            limit: u32::try_from(*limit).unwrap_or(u32::MAX),
+        }),
+        TreeQuery::Roots(documents) => Wanted::Roots(wire::Roots { document_ids: ids(documents) }),
+        TreeQuery::Children(node) => Wanted::Parent(memory::node_id_to_wire(node)),
+    };
+    wire::ReadTreeRequest { shard: Some(shard.into()), wanted: Some(wanted) }
+}
+
+/// Which nodes of a shard's tree are wanted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn tree_query_from_wire(
+    request: wire::ReadTreeRequest,
+) -> Result<(ShardRef, TreeQuery), Error> {
+    use wire::read_tree_request::Wanted;
+    let ids = |field: &str, ids: Vec<String>| {
+        ids.iter().map(|id| document_id(field, id)).collect::<Result<Vec<_>, Error>>()
+    };
+    let query = match request.wanted {
+        Some(Wanted::Tops(tops)) => {
+            TreeQuery::Tops { first: ids("tops.first", tops.first)?, limit: tops.limit as usize }
+        }
+        Some(Wanted::Roots(roots)) => {
+            TreeQuery::Roots(ids("roots.document_ids", roots.document_ids)?)
+        }
+        Some(Wanted::Parent(parent)) => {
+            TreeQuery::Children(memory::node_id_from_wire("parent", parent)?)
+        }
+        None => return Err(Error::invalid("wanted", "expected one of tops, roots, parent")),
+    };
+    Ok((shard_from_wire(request.shard)?, query))
+}
+
+/// What part of a shard's graph is wanted, for the wire.
+pub fn graph_query_to_wire(shard: &ShardRef, query: &GraphQuery) -> wire::ReadGraphRequest {
+    let query = Some(memory::graph_query_to_wire(query));
+    wire::ReadGraphRequest { shard: Some(shard.into()), query }
+}
+
+/// What part of a shard's graph is wanted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn graph_query_from_wire(
+    request: wire::ReadGraphRequest,
+    limits: &Limits,
+) -> Result<(ShardRef, GraphQuery), Error> {
+    let query = memory::graph_query_from_wire(request.query.unwrap_or_default(), limits)?;
+    Ok((shard_from_wire(request.shard)?, query))
+}
+
+/// Segments whose texts are wanted, for the wire.
+pub fn segments_to_wire(shard: &ShardRef, ids: &[SegmentId]) -> wire::ReadSegmentsRequest {
+    let segments = ids.iter().map(memory::segment_id_to_wire).collect();
+    wire::ReadSegmentsRequest { shard: Some(shard.into()), segments }
+}
+
+/// Segments whose texts are wanted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn segments_from_wire(
+    request: wire::ReadSegmentsRequest,
+    limits: &Limits,
+) -> Result<(ShardRef, Vec<SegmentId>), Error> {
+    if request.segments.len() > limits.results {
+        let (most, got) = (limits.results, request.segments.len());
+        return Err(Error::invalid("segments", format!("expected at most {most}, got {got}")));
+    }
+    let ids = request.segments.into_iter().map(memory::segment_id_from_wire);
+    Ok((shard_from_wire(request.shard)?, ids.collect::<Result<_, Error>>()?))
+}
+
 /// Documents to be forgotten, from the wire.
 ///
 /// # Errors
@@ -361,6 +446,7 @@ pub fn forgotten_to_wire(forgotten: &Forgotten) -> ingest_wire::ForgottenDocumen
         found: forgotten.versions > 0,
         versions: count(forgotten.versions),
         chunks: count(forgotten.chunks),
+        nodes: count(forgotten.nodes),
         failures: count(forgotten.failures),
         text_bytes: forgotten.bytes,
     }
@@ -375,6 +461,7 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
         document_id: document_id("document_id", &forgotten.document_id)?,
         versions: forgotten.versions.into(),
         chunks: forgotten.chunks.into(),
+        nodes: forgotten.nodes.into(),
         failures: forgotten.failures.into(),
         bytes: forgotten.text_bytes,
     })
@@ -382,24 +469,36 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
 
 /// Totals for the wire.
 pub fn counts_to_wire(counts: Counts) -> wire::CountResponse {
-    let Counts { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes } =
-        counts;
-    wire::CountResponse { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes }
+    wire::CountResponse {
+        accepted: counts.accepted,
+        documents: counts.documents,
+        pending: counts.pending,
+        retrying: counts.retrying,
+        set_aside: counts.set_aside,
+        chunks: counts.chunks,
+        tokens: counts.tokens,
+        bytes: counts.bytes,
+        structured: counts.structured,
+        unstructured: counts.unstructured,
+        nodes: counts.nodes,
+    }
 }
 
 /// Totals from the wire.
 pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
-    let wire::CountResponse {
-        accepted,
-        documents,
-        pending,
-        retrying,
-        set_aside,
-        chunks,
-        tokens,
-        bytes,
-    } = counts;
-    Counts { accepted, documents, pending, retrying, set_aside, chunks, tokens, bytes }
+    Counts {
+        accepted: counts.accepted,
+        documents: counts.documents,
+        pending: counts.pending,
+        retrying: counts.retrying,
+        set_aside: counts.set_aside,
+        chunks: counts.chunks,
+        tokens: counts.tokens,
+        bytes: counts.bytes,
+        structured: counts.structured,
+        unstructured: counts.unstructured,
+        nodes: counts.nodes,
+    }
 }
 
 fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
@@ -527,6 +626,7 @@ mod tests {
             accepted_at: Timestamp::from_micros(12),
             bytes: 4,
             chunks: 1,
+            nodes: 3,
             tokens: 3,
             failure: Some(FailureStatus {
                 stage: Stage::Embedding,

@@ -46,6 +46,19 @@ pub struct SectionChunking {
     #[prost(uint32, tag = "1")]
     pub max_tokens: u32,
 }
+/// How trees of summaries and graphs are made of documents.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Structure {
+    /// Most tokens of a segment, by the corpus' encoder, 64 to 8192; 0 means 600.
+    #[prost(uint32, tag = "1")]
+    pub segment_tokens: u32,
+    /// Most children of a node of a tree, 2 to 64; 0 means 8.
+    #[prost(uint32, tag = "2")]
+    pub max_children: u32,
+    /// Most bytes of a summary, 64 to 8192; 0 means 800.
+    #[prost(uint32, tag = "3")]
+    pub summary_bytes: u32,
+}
 /// Which model made a corpus' vectors.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EncoderIdentity {
@@ -83,6 +96,9 @@ pub struct Corpus {
     /// What it holds now.
     #[prost(message, optional, tag = "6")]
     pub counts: ::core::option::Option<CorpusCounts>,
+    /// How its trees and graph are made; absent: it has none.
+    #[prost(message, optional, tag = "7")]
+    pub structure: ::core::option::Option<Structure>,
 }
 /// What a corpus holds, over all shards.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -108,6 +124,15 @@ pub struct CorpusCounts {
     /// Bytes of document text.
     #[prost(uint64, tag = "7")]
     pub text_bytes: u64,
+    /// Documents whose tree and graph are made.
+    #[prost(uint64, tag = "8")]
+    pub structured_documents: u64,
+    /// Nodes of their trees.
+    #[prost(uint64, tag = "9")]
+    pub nodes: u64,
+    /// Documents that can be found and whose tree and graph are still to be made.
+    #[prost(uint64, tag = "10")]
+    pub unstructured_documents: u64,
 }
 /// Request of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -121,6 +146,13 @@ pub struct CreateCorpusRequest {
     /// How documents are cut; absent means sections as suits the encoder, of at most 200 tokens.
     #[prost(message, optional, tag = "3")]
     pub chunking: ::core::option::Option<Chunking>,
+    /// How its trees and graph are made; absent means by the defaults.
+    #[prost(message, optional, tag = "4")]
+    pub structure: ::core::option::Option<Structure>,
+    /// Whether it is to have no trees and no graph: the strategies that walk them cannot be used then, and
+    /// documents take less work.
+    #[prost(bool, tag = "5")]
+    pub without_structure: bool,
 }
 /// Response of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -235,6 +267,8 @@ pub enum Invariant {
     ChunkTrue = 4,
     /// What the shard's owner keeps in memory is what the tables say.
     StateTrue = 5,
+    /// The tree that is shown of a document has each node once, over its whole text.
+    TreeTrue = 6,
 }
 impl Invariant {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -249,6 +283,7 @@ impl Invariant {
             Self::ChunksCover => "INVARIANT_CHUNKS_COVER",
             Self::ChunkTrue => "INVARIANT_CHUNK_TRUE",
             Self::StateTrue => "INVARIANT_STATE_TRUE",
+            Self::TreeTrue => "INVARIANT_TREE_TRUE",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -260,6 +295,7 @@ impl Invariant {
             "INVARIANT_CHUNKS_COVER" => Some(Self::ChunksCover),
             "INVARIANT_CHUNK_TRUE" => Some(Self::ChunkTrue),
             "INVARIANT_STATE_TRUE" => Some(Self::StateTrue),
+            "INVARIANT_TREE_TRUE" => Some(Self::TreeTrue),
             _ => None,
         }
     }

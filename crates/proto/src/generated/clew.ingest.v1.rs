@@ -151,6 +151,9 @@ pub struct DocumentState {
     /// When the newest version was accepted.
     #[prost(message, optional, tag = "10")]
     pub accepted_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Nodes of the tree of the version that searches see; 0 until it and the graph are made.
+    #[prost(uint64, tag = "11")]
+    pub nodes: u64,
 }
 /// Request of GetDocument.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -279,6 +282,9 @@ pub struct ForgottenDocument {
     /// Bytes of text that were removed.
     #[prost(uint64, tag = "6")]
     pub text_bytes: u64,
+    /// Nodes of trees that were removed, with the entities and relations of their segments.
+    #[prost(uint32, tag = "7")]
+    pub nodes: u32,
 }
 /// Request of EstimateIngestion.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

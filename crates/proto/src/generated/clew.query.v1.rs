@@ -35,6 +35,19 @@ pub struct Span {
     #[prost(uint64, tag = "2")]
     pub end: u64,
 }
+/// A range of a stored document.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Place {
+    /// Id of the document.
+    #[prost(string, tag = "1")]
+    pub document_id: ::prost::alloc::string::String,
+    /// Its version.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// Byte range of its text.
+    #[prost(message, optional, tag = "3")]
+    pub span: ::core::option::Option<Span>,
+}
 /// Request of Search.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SearchRequest {
@@ -153,7 +166,7 @@ pub mod answer_response {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TraceEvent {
     /// The kinds of steps.
-    #[prost(oneof = "trace_event::Step", tags = "1, 2, 3")]
+    #[prost(oneof = "trace_event::Step", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub step: ::core::option::Option<trace_event::Step>,
 }
 /// Nested message and enum types in `TraceEvent`.
@@ -170,6 +183,30 @@ pub mod trace_event {
         /// The answer was composed from passages.
         #[prost(message, tag = "3")]
         Read(super::Read),
+        /// A node of the tree was entered.
+        #[prost(message, tag = "4")]
+        Entered(super::Entered),
+        /// It went back from a node.
+        #[prost(message, tag = "5")]
+        TurnedBack(super::TurnedBack),
+        /// The text of a segment was read at a leaf of the tree.
+        #[prost(message, tag = "6")]
+        LeafRead(super::LeafRead),
+        /// A tree was walked to an end.
+        #[prost(message, tag = "7")]
+        Walked(super::Walked),
+        /// Entities were taken up.
+        #[prost(message, tag = "8")]
+        EntitiesChosen(super::EntitiesChosen),
+        /// An edge of the graph was followed.
+        #[prost(message, tag = "9")]
+        EdgeFollowed(super::EdgeFollowed),
+        /// Segments were gathered as evidence.
+        #[prost(message, tag = "10")]
+        Gathered(super::Gathered),
+        /// It was judged whether what was gathered suffices.
+        #[prost(message, tag = "11")]
+        Reflected(super::Reflected),
     }
 }
 /// Shards were searched.
@@ -205,9 +242,9 @@ pub struct Judged {
     pub rationale: ::prost::alloc::string::String,
 }
 /// The answer was composed from passages.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Read {
-    /// Passages looked at.
+    /// How many passages were looked at.
     #[prost(uint32, tag = "1")]
     pub passages: u32,
     /// Sentences compared with the question.
@@ -216,6 +253,128 @@ pub struct Read {
     /// How long it took.
     #[prost(message, optional, tag = "3")]
     pub took: ::core::option::Option<::prost_types::Duration>,
+    /// The passages, best first.
+    #[prost(message, repeated, tag = "4")]
+    pub places: ::prost::alloc::vec::Vec<Place>,
+}
+/// A node of the tree was entered.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Entered {
+    /// Which, for people.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// The node that it was entered from; empty at the top.
+    #[prost(string, tag = "2")]
+    pub parent: ::prost::alloc::string::String,
+    /// Its summary.
+    #[prost(string, tag = "3")]
+    pub summary: ::prost::alloc::string::String,
+    /// Why.
+    #[prost(string, tag = "4")]
+    pub reason: ::prost::alloc::string::String,
+    /// What its score was, where nodes were scored.
+    #[prost(float, optional, tag = "5")]
+    pub score: ::core::option::Option<f32>,
+}
+/// It went back from a node, whose text or children did not answer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnedBack {
+    /// From which.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// The text of a segment was read at a leaf of the tree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LeafRead {
+    /// Which.
+    #[prost(string, tag = "1")]
+    pub node: ::prost::alloc::string::String,
+    /// Whether it answers.
+    #[prost(bool, tag = "2")]
+    pub answers: bool,
+    /// Why.
+    #[prost(string, tag = "3")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// A tree was walked to an end.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Walked {
+    /// Nodes entered, segments included.
+    #[prost(uint32, tag = "1")]
+    pub nodes: u32,
+    /// How often it went back.
+    #[prost(uint32, tag = "2")]
+    pub turns: u32,
+    /// Bytes of segments and summaries that were read.
+    #[prost(uint64, tag = "3")]
+    pub bytes_read: u64,
+    /// Bytes of all text that could have been read.
+    #[prost(uint64, tag = "4")]
+    pub bytes_total: u64,
+    /// Why it ended.
+    #[prost(string, tag = "5")]
+    pub ended: ::prost::alloc::string::String,
+}
+/// Entities were taken up, whose segments are looked at from now on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EntitiesChosen {
+    /// Their names.
+    #[prost(string, repeated, tag = "1")]
+    pub entities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// An edge of the graph was followed to an entity.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EdgeFollowed {
+    /// Name of the entity it starts from.
+    #[prost(string, tag = "1")]
+    pub head: ::prost::alloc::string::String,
+    /// The relation.
+    #[prost(string, tag = "2")]
+    pub relation: ::prost::alloc::string::String,
+    /// Name of the entity it leads to.
+    #[prost(string, tag = "3")]
+    pub tail: ::prost::alloc::string::String,
+    /// Which of both is new.
+    #[prost(string, tag = "4")]
+    pub to: ::prost::alloc::string::String,
+    /// How similar it is to what was looked for.
+    #[prost(float, tag = "5")]
+    pub score: f32,
+    /// What was looked for.
+    #[prost(string, tag = "6")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// Segments were gathered as evidence.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Gathered {
+    /// Their number.
+    #[prost(uint32, tag = "1")]
+    pub segments: u32,
+    /// Those left out because the window was full.
+    #[prost(uint32, tag = "2")]
+    pub dropped: u32,
+    /// Bytes of their texts.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+}
+/// It was judged whether what was gathered suffices to answer.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reflected {
+    /// Whether it does.
+    #[prost(bool, tag = "1")]
+    pub suffices: bool,
+    /// Why.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// What is missing.
+    #[prost(string, tag = "3")]
+    pub missing: ::prost::alloc::string::String,
 }
 /// A quoted byte range of a stored document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

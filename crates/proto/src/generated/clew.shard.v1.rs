@@ -830,6 +830,9 @@ pub struct DocumentStatus {
     /// Why the newest version is not indexed, if that failed.
     #[prost(message, optional, tag = "9")]
     pub failure: ::core::option::Option<FailureStatus>,
+    /// Nodes of the live version's tree; 0 until it and the graph are made.
+    #[prost(uint64, tag = "10")]
+    pub nodes: u64,
 }
 /// Why indexing a document failed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -907,6 +910,15 @@ pub struct CountResponse {
     /// Bytes of the newest versions' texts.
     #[prost(uint64, tag = "8")]
     pub bytes: u64,
+    /// Documents whose tree and graph are made.
+    #[prost(uint64, tag = "9")]
+    pub structured: u64,
+    /// Nodes of their trees.
+    #[prost(uint64, tag = "10")]
+    pub nodes: u64,
+    /// Documents that can be found and whose tree and graph are still to be made.
+    #[prost(uint64, tag = "11")]
+    pub unstructured: u64,
 }
 /// Request of CheckDocuments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -936,6 +948,90 @@ pub struct CheckDocumentsResponse {
     /// The last document that was looked at; empty: there was none.
     #[prost(string, tag = "4")]
     pub last: ::prost::alloc::string::String,
+}
+/// Request of ReadTree.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadTreeRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// What is wanted; exactly one.
+    #[prost(oneof = "read_tree_request::Wanted", tags = "2, 3, 4")]
+    pub wanted: ::core::option::Option<read_tree_request::Wanted>,
+}
+/// Nested message and enum types in `ReadTreeRequest`.
+pub mod read_tree_request {
+    /// What is wanted; exactly one.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Wanted {
+        /// The nodes at the top.
+        #[prost(message, tag = "2")]
+        Tops(super::Tops),
+        /// The roots of documents' trees.
+        #[prost(message, tag = "3")]
+        Roots(super::Roots),
+        /// The children of this node.
+        #[prost(message, tag = "4")]
+        Parent(super::super::super::memory::v1::NodeId),
+    }
+}
+/// The nodes through which all documents with trees can be reached.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Tops {
+    /// Of more than the limit, those that cover one of these documents come first.
+    #[prost(string, repeated, tag = "1")]
+    pub first: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Most nodes wanted.
+    #[prost(uint32, tag = "2")]
+    pub limit: u32,
+}
+/// The roots of the trees of some documents.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Roots {
+    /// The documents.
+    #[prost(string, repeated, tag = "1")]
+    pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of ReadTree.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadTreeResponse {
+    /// The nodes, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub nodes: ::prost::alloc::vec::Vec<super::super::memory::v1::TreeNode>,
+}
+/// Request of ReadGraph.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadGraphRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// What is wanted.
+    #[prost(message, optional, tag = "2")]
+    pub query: ::core::option::Option<super::super::memory::v1::GraphQuery>,
+}
+/// Response of ReadGraph.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadGraphResponse {
+    /// The part of the graph.
+    #[prost(message, optional, tag = "1")]
+    pub graph: ::core::option::Option<super::super::memory::v1::Subgraph>,
+}
+/// Request of ReadSegments.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadSegmentsRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// The segments.
+    #[prost(message, repeated, tag = "2")]
+    pub segments: ::prost::alloc::vec::Vec<super::super::memory::v1::SegmentId>,
+}
+/// One message of the ReadSegments response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReadSegmentsResponse {
+    /// A segment that is there.
+    #[prost(message, optional, tag = "1")]
+    pub segment: ::core::option::Option<super::super::memory::v1::Segment>,
 }
 /// Request of Maintain.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1000,6 +1096,8 @@ pub enum Stage {
     Embedding = 2,
     /// Writing the chunks.
     Storing = 3,
+    /// Making the tree and graph of a document that can be found already.
+    Structuring = 4,
 }
 impl Stage {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -1012,6 +1110,7 @@ impl Stage {
             Self::Chunking => "STAGE_CHUNKING",
             Self::Embedding => "STAGE_EMBEDDING",
             Self::Storing => "STAGE_STORING",
+            Self::Structuring => "STAGE_STRUCTURING",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1021,6 +1120,7 @@ impl Stage {
             "STAGE_CHUNKING" => Some(Self::Chunking),
             "STAGE_EMBEDDING" => Some(Self::Embedding),
             "STAGE_STORING" => Some(Self::Storing),
+            "STAGE_STRUCTURING" => Some(Self::Structuring),
             _ => None,
         }
     }
@@ -1290,6 +1390,81 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "CheckDocuments"));
             self.inner.unary(req, path, codec).await
         }
+        /// Nodes of the tree above and over the shard's documents.
+        pub async fn read_tree(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadTreeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ReadTree",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadTree"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The part of the shard's graph around what is asked for.
+        pub async fn read_graph(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadGraphResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ReadGraph",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadGraph"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// The texts of segments.
+        pub async fn read_segments(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReadSegmentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ReadSegmentsResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ReadSegments",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadSegments"));
+            self.inner.server_streaming(req, path, codec).await
+        }
         /// Does what maintenance the tables want, now.
         pub async fn maintain(
             &mut self,
@@ -1389,6 +1564,36 @@ pub mod shard_service_server {
             request: tonic::Request<super::CheckDocumentsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::CheckDocumentsResponse>,
+            tonic::Status,
+        >;
+        /// Nodes of the tree above and over the shard's documents.
+        async fn read_tree(
+            &self,
+            request: tonic::Request<super::ReadTreeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadTreeResponse>,
+            tonic::Status,
+        >;
+        /// The part of the shard's graph around what is asked for.
+        async fn read_graph(
+            &self,
+            request: tonic::Request<super::ReadGraphRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReadGraphResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ReadSegments method.
+        type ReadSegmentsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ReadSegmentsResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The texts of segments.
+        async fn read_segments(
+            &self,
+            request: tonic::Request<super::ReadSegmentsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ReadSegmentsStream>,
             tonic::Status,
         >;
         /// Does what maintenance the tables want, now.
@@ -1796,6 +2001,142 @@ pub mod shard_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ReadTree" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadTreeSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::ReadTreeRequest>
+                    for ReadTreeSvc<T> {
+                        type Response = super::ReadTreeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadTreeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::read_tree(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadTreeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ReadGraph" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadGraphSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::ReadGraphRequest>
+                    for ReadGraphSvc<T> {
+                        type Response = super::ReadGraphResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadGraphRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::read_graph(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadGraphSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ReadSegments" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadSegmentsSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::ServerStreamingService<super::ReadSegmentsRequest>
+                    for ReadSegmentsSvc<T> {
+                        type Response = super::ReadSegmentsResponse;
+                        type ResponseStream = T::ReadSegmentsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReadSegmentsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::read_segments(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadSegmentsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -16,7 +16,7 @@ const NAMES_MISSING: f32 = -3.11;
 const INTERCEPT: f32 = -5.19;
 
 /// Missing words that are told to a person.
-const MAX_WORDS_TOLD: usize = 5;
+pub(crate) const MAX_WORDS_TOLD: usize = 5;
 
 /// What a judgement rests on.
 #[derive(Clone, Copy, Debug)]

@@ -58,6 +58,21 @@ impl Question {
         }
         found
     }
+
+    /// At most `most` of the words that `covered` lacks, as they are written, each once, names and numbers
+    /// first.
+    pub(crate) fn written_without(&self, covered: WordSet, most: usize) -> Vec<String> {
+        let places = 0..self.words.len();
+        let open = places.filter(|place| !covered.holds(*place)).map(|place| &self.words[place]);
+        let (names, others): (Vec<_>, Vec<_>) = open.partition(|word| word.is_name);
+        let mut written: Vec<String> = Vec::new();
+        for word in names.into_iter().chain(others) {
+            if written.len() < most && !written.contains(&word.written) {
+                written.push(word.written.clone());
+            }
+        }
+        written
+    }
 }
 
 impl WordSet {

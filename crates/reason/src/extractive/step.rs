@@ -1,12 +1,9 @@
 //! Other steps of judgement without a language model: small, and honest about what they cannot see.
 
 use std::collections::BTreeSet;
-use std::time::Instant;
 
-use clew_core::{Cost, Error};
 use clew_text::{Shape, Term, key_phrases, sentences, terms, words};
 
-use super::Extractive;
 use super::question::{Question, WordSet};
 use crate::prompted::{Clues, Concerns, MemoryPoint};
 
@@ -14,31 +11,6 @@ use crate::prompted::{Clues, Concerns, MemoryPoint};
 const MAX_SENTENCES: usize = 16;
 /// How speakers say that they mean themselves.
 const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
-
-impl Extractive {
-    /// The order in which to enter the children of a tree's node: their indices by how similar their
-    /// summaries are to the question, most similar first. To turn back is to enter the next one, or
-    /// to have entered all.
-    ///
-    /// The counterpart of [`crate::prompted::ChooseChild`]. It embeds the question and the summaries.
-    ///
-    /// # Errors
-    /// Those of the encoder.
-    pub async fn rank_children(
-        &self,
-        question: &str,
-        summaries: &[String],
-        deadline: Instant,
-    ) -> Result<(Vec<usize>, Cost), Error> {
-        if summaries.is_empty() {
-            return Ok((Vec::new(), Cost::default()));
-        }
-        let (cosines, cost) = self.similarities(question, summaries.to_vec(), deadline).await?;
-        let mut order: Vec<usize> = (0..summaries.len().min(cosines.len())).collect();
-        order.sort_by(|a, b| cosines[*b].total_cmp(&cosines[*a]).then(a.cmp(b)));
-        Ok((order, cost))
-    }
-}
 
 /// At most `most` phrases of an outline that stand in the same sentence as words of the question and hold
 /// another word: the counterpart of [`crate::prompted::ProposeClues`]. It finds what the outline says,
@@ -80,16 +52,7 @@ pub fn raise_concerns(question: &str, points: &[MemoryPoint], most: usize) -> Co
         let of_entities = point.entities.iter().map(|entity| asked.words_in(entity));
         covered = of_entities.fold(covered | asked.words_in(&point.text), |all, some| all | some);
     }
-    let places = 0..asked.words().len();
-    let open: Vec<_> =
-        places.filter(|place| !covered.holds(*place)).map(|place| &asked.words()[place]).collect();
-    let (names, others): (Vec<_>, Vec<_>) = open.into_iter().partition(|word| word.is_name);
-    let mut concerns: Vec<String> = Vec::new();
-    for word in names.into_iter().chain(others) {
-        if concerns.len() < most && !concerns.contains(&word.written) {
-            concerns.push(word.written.clone());
-        }
-    }
+    let concerns = asked.written_without(covered, most);
     if concerns.is_empty() { Concerns::Resolved } else { Concerns::Global(concerns) }
 }
 
@@ -115,29 +78,14 @@ pub fn list_facts(messages: &[String]) -> Vec<String> {
     facts
 }
 
-fn one_line(text: &str) -> String {
+/// A text with one blank wherever it has white space.
+pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use super::super::fixtures::BagOfWords;
     use super::*;
-
-    #[tokio::test]
-    async fn the_child_that_is_most_like_the_question_comes_first() {
-        let reader = Extractive::new(Arc::new(BagOfWords::new()));
-        let summaries = ["A king of Crete.", "A ball of red thread.", "A king of Crete."];
-        let summaries = summaries.map(str::to_owned);
-        let soon = Instant::now() + Duration::from_secs(60);
-        let ranked = reader.rank_children("Who had red thread?", &summaries, soon).await.unwrap();
-        assert_eq!(ranked.0[0], 1);
-        assert!(ranked.1.embedded_tokens > 0);
-        assert!(reader.rank_children("Who?", &[], soon).await.unwrap().0.is_empty());
-    }
 
     #[test]
     fn clues_are_phrases_beside_words_of_the_question() {

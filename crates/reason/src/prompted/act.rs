@@ -45,6 +45,8 @@ pub enum Cut<'a> {
     Passages(&'a mut Vec<Passage>),
     /// Texts, oldest first: the oldest go.
     Oldest(&'a mut Vec<String>),
+    /// Texts, best first: the last ones go.
+    Last(&'a mut Vec<String>),
 }
 
 /// Bytes that no tokenizer makes one token of as a rule; longer texts are cut without counting.
@@ -110,21 +112,31 @@ impl Cut<'_> {
                 given + shorten_longest(first.into_iter().collect(), rest)
             }
             Self::Oldest(texts) => {
-                let mut given = 0;
-                let mut gone = 0;
-                for text in texts.iter() {
-                    if given >= bytes {
-                        break;
-                    }
-                    // A numbered line takes more than its text, so even an empty one gives something.
-                    given += text.len() + 1;
-                    gone += 1;
-                }
+                let (gone, given) = enough(texts.iter(), bytes);
                 texts.drain(..gone);
+                given
+            }
+            Self::Last(texts) => {
+                let (gone, given) = enough(texts.iter().rev(), bytes);
+                texts.truncate(texts.len() - gone);
                 given
             }
         }
     }
+}
+
+/// How many of `texts`, from the first, give up at least `bytes`, or all; and how many they give up.
+fn enough<'a>(texts: impl Iterator<Item = &'a String>, bytes: usize) -> (usize, usize) {
+    let (mut gone, mut given) = (0, 0);
+    for text in texts {
+        if given >= bytes {
+            break;
+        }
+        // A numbered line takes more than its text, so even an empty one gives something.
+        given += text.len() + 1;
+        gone += 1;
+    }
+    (gone, given)
 }
 
 /// Cuts the longest of `texts` at their ends so that they lose at least `bytes` together, as far as they go.
@@ -193,6 +205,11 @@ mod tests {
         let mut texts = vec!["old".to_owned(), "new".to_owned()];
         assert_eq!(Cut::Oldest(&mut texts).give_up(2), 4);
         assert_eq!(texts, ["new"]);
+        let mut texts = vec!["best".to_owned(), "good".to_owned(), "bad".to_owned()];
+        assert_eq!(Cut::Last(&mut texts).give_up(5), 9);
+        assert_eq!(texts, ["best"]);
+        assert_eq!(Cut::Last(&mut texts).give_up(100), 5);
+        assert!(texts.is_empty());
         let passage = |text: &str| Passage { text: text.to_owned(), ..Passage::default() };
         let mut passages = vec![passage("best one"), passage("worst")];
         assert_eq!(Cut::Passages(&mut passages).give_up(8), 10);

@@ -6,11 +6,12 @@ mod evidence;
 mod grade;
 mod graph;
 mod hypergraph;
+mod navigation;
 mod tree;
 
 pub use self::chat::{DatedEvent, ExtractEvents, ExtractFacts, InferTimeRange};
 pub use self::clues::{Clues, ListKeyPoints, ProposeClues};
-pub use self::evidence::{CitedQuote, JudgeEvidence, Note, NotedAnswer, ReadEvidence, Sufficiency};
+pub use self::evidence::{CitedQuote, JudgeEvidence, Note, NotedAnswer, ReadEvidence};
 pub use self::grade::{GradeAnswer, GradingRule};
 pub use self::graph::{
     AskQuestions, MergeDescriptions, NameEntities, NamedEntity, RelateEntities, RelatedEntities,
@@ -19,7 +20,8 @@ pub use self::hypergraph::{
     AskSubquery, Concerns, MemoryPoint, MergePoints, MergedPoint, NewPoint, PointChanges,
     RaiseConcerns, UpdatePoints, UpdatedPoint,
 };
-pub use self::tree::{ChooseChild, LeafReading, LeafStep, ReadLeaf, Summarise, Triage, TriageStep};
+pub use self::navigation::{ChooseEntities, ElaborateQuery};
+pub use self::tree::{ChooseChild, LeafStep, LeafVerdict, ReadLeaf, Summarise};
 
 /// The prompt's file of that name.
 macro_rules! prompt_file {

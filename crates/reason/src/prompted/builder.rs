@@ -4,13 +4,17 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Entity, EntityKind, Error, Extraction, ExtractionTask, GraphBuilder, Limits, Relation, Span,
-    Summary, SummaryTask,
+    Entity, EntityKind, Error, ErrorKind, Extraction, ExtractionTask, GraphBuilder, Limits,
+    Relation, Span, Summary, SummaryTask,
 };
 use futures::future::try_join_all;
 
+use super::questions::diverse;
 use super::reader::find_quote;
-use super::{NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities, Summarise};
+use super::{
+    AskQuestions, Ledger, NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities,
+    Summarise,
+};
 
 /// Most key phrases of a passage. They are read out of its words, without the model.
 const MAX_KEY_PHRASES: usize = 10;
@@ -41,6 +45,10 @@ impl GraphBuilder for Prompted {
     /// What the passage does not name is left out, but for the speaker: a graph's nodes lead to where they
     /// are named. A relation's evidence is the sentence or sentences of the words that the model quotes, or
     /// the whole passage if they do not stand in it.
+    ///
+    /// A task without a question may be read again for questions of the model's own, see
+    /// [`Prompted::with_questions`]. What is found again, an entity of the same name or a relation of the
+    /// same two in the same words, is there once.
     ///
     /// # Errors
     /// As [`Self::summarise`].
@@ -82,30 +90,130 @@ impl Prompted {
             return Ok(Extraction::default());
         }
         let ledger = self.ledger();
-        let act = NameEntities {
-            text: task.text.clone(),
-            background: task.background.clone(),
-            question: task.question.clone(),
-            speaker: task.speaker.clone(),
-        };
-        let named = self.perform(&act, deadline, &ledger).await?;
-        let entities = placed(named, task);
-        let mut relations = Vec::new();
-        if entities.len() > 1 {
-            let act = RelateEntities {
-                text: task.text.clone(),
-                entities: entities.iter().map(|entity| entity.name.clone()).collect(),
-                background: task.background.clone(),
-                question: task.question.clone(),
-            };
-            let found = self.perform(&act, deadline, &ledger).await?;
-            relations = found.into_iter().map(|found| relation(found, &task.text)).collect();
-            relations.sort_by_key(|relation: &Relation| relation.evidence);
+        let mut drawn = Drawn::default();
+        self.draw(task, &task.question, &mut drawn, deadline, &ledger).await?;
+        if self.questions > 0 && task.question.trim().is_empty() {
+            let asked = self.draw_for_questions(task, &mut drawn, deadline, &ledger).await;
+            asked.or_else(|error| if is_budget_spent(&error) { Ok(()) } else { Err(error) })?;
         }
+        let (entities, relations) = drawn.in_order();
         let phrases = clew_text::key_phrases(&task.text, MAX_KEY_PHRASES);
         let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let key_phrases = phrases.into_iter().map(one_line).collect();
         Ok(Extraction { entities, relations, key_phrases, cost: ledger.cost() })
+    }
+
+    /// Adds what the passage tells in view of `question`, which may be empty.
+    async fn draw(
+        &self,
+        task: &ExtractionTask,
+        question: &str,
+        drawn: &mut Drawn,
+        deadline: Instant,
+        ledger: &Ledger,
+    ) -> Result<(), Error> {
+        let act = NameEntities {
+            text: task.text.clone(),
+            background: task.background.clone(),
+            question: question.to_owned(),
+            speaker: task.speaker.clone(),
+        };
+        let named = self.perform(&act, deadline, ledger).await?;
+        drawn.add_entities(placed(named, task));
+        if drawn.entities.len() > 1 {
+            let act = RelateEntities {
+                text: task.text.clone(),
+                entities: drawn.entities.iter().map(|entity| entity.name.clone()).collect(),
+                background: task.background.clone(),
+                question: question.to_owned(),
+            };
+            let found = self.perform(&act, deadline, ledger).await?;
+            drawn.add_relations(found.into_iter().map(|found| relation(found, &task.text)));
+        }
+        Ok(())
+    }
+
+    /// Adds what the passage tells in view of questions about it, none of which is much like another.
+    async fn draw_for_questions(
+        &self,
+        task: &ExtractionTask,
+        drawn: &mut Drawn,
+        deadline: Instant,
+        ledger: &Ledger,
+    ) -> Result<(), Error> {
+        let act = AskQuestions {
+            text: task.text.clone(),
+            background: task.background.clone(),
+            known: drawn.in_words(),
+            most: self.questions,
+        };
+        let asked = self.perform(&act, deadline, ledger).await?;
+        for question in diverse(asked) {
+            self.draw(task, &question, drawn, deadline, ledger).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing more can be asked about a passage; what was found in it so far is good.
+fn is_budget_spent(error: &Error) -> bool {
+    error.kind() == ErrorKind::Exhausted && error.reason() == "BUDGET_SPENT"
+}
+
+/// What was found in a passage so far.
+#[derive(Default)]
+struct Drawn {
+    entities: Vec<Entity>,
+    relations: Vec<Relation>,
+}
+
+impl Drawn {
+    /// Adds those of other names than are known.
+    fn add_entities(&mut self, found: Vec<Entity>) {
+        for entity in found {
+            if !self.entities.iter().any(|known| known.name == entity.name) {
+                self.entities.push(entity);
+            }
+        }
+    }
+
+    /// Adds those that are not known between the same two in the same words.
+    fn add_relations(&mut self, found: impl Iterator<Item = Relation>) {
+        let parts = |relation: &Relation| (relation.head, relation.tail, relation.text.clone());
+        for relation in found {
+            if !self.relations.iter().any(|known| parts(known) == parts(&relation)) {
+                self.relations.push(relation);
+            }
+        }
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        let name = |index: usize| self.entities[index].name.as_str();
+        let words = |relation: &Relation| {
+            format!("{} {} {}", name(relation.head), relation.text, name(relation.tail))
+        };
+        self.relations.iter().map(words).collect()
+    }
+
+    /// The entities in the order in which the passage names them, those that it does not name last, and the
+    /// relations in the order of the text.
+    fn in_order(self) -> (Vec<Entity>, Vec<Relation>) {
+        let mut entities: Vec<(usize, Entity)> = self.entities.into_iter().enumerate().collect();
+        entities.sort_by_key(|(_, entity)| {
+            entity.mentions.first().map_or(usize::MAX, |mention| mention.start)
+        });
+        let mut places = vec![0; entities.len()];
+        for (place, (index, _)) in entities.iter().enumerate() {
+            places[*index] = place;
+        }
+        let moved = |relation: Relation| Relation {
+            head: places[relation.head],
+            tail: places[relation.tail],
+            ..relation
+        };
+        let mut relations: Vec<Relation> = self.relations.into_iter().map(moved).collect();
+        relations.sort_by_key(|relation| relation.evidence);
+        (entities.into_iter().map(|(_, entity)| entity).collect(), relations)
     }
 }
 

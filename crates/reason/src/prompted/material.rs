@@ -34,21 +34,25 @@ pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Each passage with its number, title and day.
 pub(crate) fn passages(passages: &[Passage]) -> String {
-    let mut text = String::new();
-    for (index, passage) in passages.iter().enumerate() {
-        let gap = if index == 0 { "" } else { "\n\n" };
-        text.push_str(&format!("{gap}[{}]", index + 1));
-        if !passage.title.is_empty() {
-            text.push(' ');
-            text.push_str(&passage.title);
-        }
-        if let Some(time) = passage.time {
-            text.push_str(&format!(" ({})", day(time)));
-        }
-        text.push('\n');
-        text.push_str(&passage.text);
-    }
-    or_none(text)
+    let shown = passages.iter().enumerate().map(|(index, passage)| {
+        let heading = heading(passage);
+        let gap = if heading.is_empty() { "" } else { " " };
+        format!("[{}]{gap}{heading}\n{}", index + 1, passage.text)
+    });
+    or_none(shown.collect::<Vec<_>>().join("\n\n"))
+}
+
+/// A passage by itself, under its title and day if it has any.
+pub(crate) fn passage(passage: &Passage) -> String {
+    let heading = heading(passage);
+    if heading.is_empty() { passage.text.clone() } else { format!("{heading}\n{}", passage.text) }
+}
+
+/// The title and day of a passage.
+fn heading(passage: &Passage) -> String {
+    let day = passage.time.map(|time| format!("({})", day(time)));
+    let parts = [Some(passage.title.clone()).filter(|title| !title.is_empty()), day];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// A text, or the word for there being none.
@@ -110,6 +114,8 @@ mod tests {
         let time = Some("2024-05-20".parse().unwrap());
         let first = Passage { title: "Crete".to_owned(), time, text: "A maze.".to_owned() };
         let second = Passage { text: "A clew.".to_owned(), ..Passage::default() };
+        assert_eq!(passage(&first), "Crete (Monday, 2024-05-20)\nA maze.");
+        assert_eq!(passage(&second), "A clew.");
         let shown = passages(&[first, second]);
         assert_eq!(shown, "[1] Crete (Monday, 2024-05-20)\nA maze.\n\n[2]\nA clew.");
         assert_eq!(passages(&[]), "(none)");

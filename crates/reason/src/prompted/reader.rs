@@ -5,11 +5,13 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
 
-use super::{CitedQuote, NotedAnswer, Passage, Prompted, ReadEvidence};
+use super::{NotedAnswer, Passage, Prompted, ReadEvidence};
 use crate::extractive::check_spans;
 
 /// Least confidence at which a question counts as answered.
 const THRESHOLD: f32 = 0.5;
+/// What is said where no passage holds anything.
+pub(crate) const NOTHING_TO_READ: &str = "nothing was found to read";
 
 #[async_trait]
 impl Reasoner for Prompted {
@@ -33,15 +35,9 @@ impl Reasoner for Prompted {
         deadline: Instant,
     ) -> Result<Reading, Error> {
         check_spans(evidence)?;
-        let mut ranked: Vec<&Evidence> =
-            evidence.iter().filter(|passage| !passage.text.trim().is_empty()).collect();
-        ranked.sort_by(|a, b| {
-            let place = |passage: &Evidence| (passage.document_id.clone(), passage.span);
-            b.score.total_cmp(&a.score).then_with(|| place(a).cmp(&place(b)))
-        });
+        let ranked = ranked(evidence);
         if ranked.is_empty() {
-            let rationale = "nothing was found to read".to_owned();
-            return Ok(reading(0.0, rationale, Cost::default()));
+            return Ok(reading(0.0, NOTHING_TO_READ.to_owned(), Cost::default()));
         }
         let act = ReadEvidence {
             question: question.to_owned(),
@@ -54,11 +50,22 @@ impl Reasoner for Prompted {
     }
 }
 
-fn shown(passage: &Evidence) -> Passage {
+/// The passages that hold something, best first; equals by document and place.
+pub(crate) fn ranked(evidence: &[Evidence]) -> Vec<&Evidence> {
+    let mut ranked: Vec<&Evidence> =
+        evidence.iter().filter(|passage| !passage.text.trim().is_empty()).collect();
+    ranked.sort_by(|a, b| {
+        let place = |passage: &Evidence| (passage.document_id.clone(), passage.span);
+        b.score.total_cmp(&a.score).then_with(|| place(a).cmp(&place(b)))
+    });
+    ranked
+}
+
+pub(crate) fn shown(passage: &Evidence) -> Passage {
     Passage { title: passage.title.clone(), time: passage.event_time, text: passage.text.clone() }
 }
 
-fn reading(confidence: f32, rationale: String, cost: Cost) -> Reading {
+pub(crate) fn reading(confidence: f32, rationale: String, cost: Cost) -> Reading {
     Reading {
         confidence,
         threshold: THRESHOLD,
@@ -79,20 +86,24 @@ fn answered(noted: NotedAnswer, evidence: &[&Evidence], cost: Cost) -> Reading {
     let mut true_quotes = 0;
     for cited in &noted.citations {
         let Some(passage) = evidence.get(cited.passage) else { continue };
-        let (citation, is_true) = citation(cited, passage);
+        let (citation, is_true) = citation(&cited.quote, passage);
         true_quotes += usize::from(is_true);
         if !citations.contains(&citation) {
             citations.push(citation);
         }
     }
-    let share = true_quotes as f32 / noted.citations.len().max(1) as f32;
-    let confidence = THRESHOLD + (1.0 - THRESHOLD) * share;
+    let confidence = confidence(true_quotes, noted.citations.len());
     Reading { text, citations, ..reading(confidence, rationale, cost) }
 }
 
-/// Where the quote stands in its document, and whether it does.
-fn citation(cited: &CitedQuote, passage: &Evidence) -> (Citation, bool) {
-    let found = find_quote(&passage.text, &cited.quote);
+/// The confidence of an answer, so many of whose quotes are true.
+pub(crate) fn confidence(true_quotes: usize, quotes: usize) -> f32 {
+    THRESHOLD + (1.0 - THRESHOLD) * true_quotes as f32 / quotes.max(1) as f32
+}
+
+/// Where a quote stands in the passage's document, and whether it does: else it is the whole passage.
+pub(crate) fn citation(quote: &str, passage: &Evidence) -> (Citation, bool) {
+    let found = find_quote(&passage.text, quote);
     let span = found.unwrap_or_else(|| Span::new(0, passage.text.len()));
     let citation = Citation {
         document_id: passage.document_id.clone(),

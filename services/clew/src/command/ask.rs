@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clew_client::Question;
 use clew_proto::query::v1 as wire;
-use clew_proto::query::v1::{answer_response::Event, trace_event::Step};
+use clew_proto::query::v1::answer_response::Event;
+use clew_trace::{Place, Step};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -23,8 +24,8 @@ pub async fn run(shared: &Shared, arguments: Ask, output: &Output) -> anyhow::Re
 
 async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow::Result<()> {
     let question = Question {
-        text: arguments.question,
-        strategy: arguments.strategy,
+        text: arguments.question.clone(),
+        strategy: arguments.strategy.clone(),
         k: arguments.k,
         filter: arguments.filters.into(),
     };
@@ -36,10 +37,11 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
     while let Some(event) = events.next().await {
         match event?.event {
             Some(Event::Trace(wire::TraceEvent { step: Some(step) })) => {
+                let step = step_of(step);
                 if !output.is_json() {
-                    eprintln!("  {}", step_line(&step));
+                    eprintln!("  {}", step.line());
                 }
-                trace.push(step_document(&step));
+                trace.push(step);
             }
             Some(Event::Answer(last)) => answer = Some(last),
             // The text comes whole with the answer.
@@ -50,6 +52,9 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
     let took = started.elapsed();
     let citations: Vec<Value> = answer.citations.iter().map(output::citation).collect();
     let document = json!({
+        "question": arguments.question,
+        "strategy": arguments.strategy,
+        "corpus": arguments.corpus.as_str(),
         "outcome": outcome(answer.outcome()),
         "answer": answer.text,
         "citations": citations,
@@ -58,6 +63,10 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
         "shards_missing": answer.shards_missing,
         "took_ms": took.as_secs_f64() * 1e3,
     });
+    if let Some(file) = &arguments.trace {
+        let json = serde_json::to_string_pretty(&document)? + "\n";
+        std::fs::write(file, json).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
     output.print(&document, |_| text(&answer, took))
 }
 
@@ -109,45 +118,54 @@ fn millis(duration: Option<clew_proto::Duration>) -> f64 {
     duration.map_or(0.0, |d| d.seconds as f64 * 1e3 + f64::from(d.nanos) / 1e6)
 }
 
-fn step_document(step: &Step) -> Value {
+/// A step as it is shown and kept.
+fn step_of(step: wire::trace_event::Step) -> Step {
+    use wire::trace_event::Step as Wire;
     match step {
-        Step::Searched(step) => json!({
-            "step": "searched",
-            "query": step.query,
-            "mode": step.mode().as_str_name().trim_start_matches("SEARCH_MODE_").to_lowercase(),
-            "hits": step.hits,
-            "best_dense_score": step.best_dense_score,
-            "took_ms": millis(step.took),
-        }),
-        Step::Judged(step) => json!({
-            "step": "judged",
-            "confidence": step.confidence,
-            "threshold": step.threshold,
-            "rationale": step.rationale,
-        }),
-        Step::Read(step) => json!({
-            "step": "read",
-            "passages": step.passages,
-            "sentences": step.sentences,
-            "took_ms": millis(step.took),
-        }),
+        Wire::Searched(step) => Step::Searched {
+            mode: step.mode().as_str_name().trim_start_matches("SEARCH_MODE_").to_lowercase(),
+            query: step.query,
+            hits: step.hits.into(),
+            best_dense_score: step.best_dense_score,
+            took_ms: millis(step.took),
+        },
+        Wire::Judged(wire::Judged { confidence, threshold, rationale }) => {
+            Step::Judged { confidence, threshold, rationale }
+        }
+        Wire::Read(step) => Step::Read {
+            passages: step.passages.into(),
+            sentences: step.sentences.into(),
+            took_ms: millis(step.took),
+            places: step.places.into_iter().map(place).collect(),
+        },
+        Wire::Entered(wire::Entered { node, parent, summary, reason, score }) => {
+            Step::Entered { node, parent, summary, reason, score }
+        }
+        Wire::TurnedBack(wire::TurnedBack { node, reason }) => Step::TurnedBack { node, reason },
+        Wire::LeafRead(wire::LeafRead { node, answers, reason }) => {
+            Step::LeafRead { node, answers, reason }
+        }
+        Wire::Walked(wire::Walked { nodes, turns, bytes_read, bytes_total, ended }) => {
+            let (nodes, turns) = (nodes.into(), turns.into());
+            Step::Walked { nodes, turns, bytes_read, bytes_total, ended }
+        }
+        Wire::EntitiesChosen(wire::EntitiesChosen { entities, reason }) => {
+            Step::EntitiesChosen { entities, reason }
+        }
+        Wire::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason }) => {
+            Step::EdgeFollowed { head, relation, tail, to, score, reason }
+        }
+        Wire::Gathered(wire::Gathered { segments, dropped, bytes }) => {
+            Step::Gathered { segments: segments.into(), dropped: dropped.into(), bytes }
+        }
+        Wire::Reflected(wire::Reflected { suffices, reason, missing }) => {
+            Step::Reflected { suffices, reason, missing }
+        }
     }
 }
 
-fn step_line(step: &Step) -> String {
-    match step {
-        Step::Searched(step) => {
-            format!("searched: {} passages in {:.0} ms", step.hits, millis(step.took))
-        }
-        Step::Judged(step) => format!(
-            "judged: confidence {:.2}, threshold {:.2} ({})",
-            step.confidence, step.threshold, step.rationale
-        ),
-        Step::Read(step) => format!(
-            "read: {} passages, {} sentences in {:.0} ms",
-            step.passages,
-            step.sentences,
-            millis(step.took)
-        ),
-    }
+fn place(place: wire::Place) -> Place {
+    let span = place.span.unwrap_or_default();
+    let (start, end) = (span.start, span.end);
+    Place { document_id: place.document_id, version: place.version, start, end }
 }

@@ -106,8 +106,12 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
     let corpus: CorpusName = "bench".parse()?;
-    let new =
-        clew_proto::convert::corpus::NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
+    let new = clew_proto::convert::corpus::NewCorpus {
+        name: corpus.clone(),
+        shards: 1,
+        chunking: None,
+        structure: None,
+    };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();
     let mut report = Report::default();

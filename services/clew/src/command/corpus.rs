@@ -18,10 +18,10 @@ pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow:
 
 async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        CorpusAction::Create { name, shards, cutting } => {
-            let chunking = cutting.chunking();
-            let made =
-                connection.client.create_corpus(NewCorpus { name, shards, chunking }).await?;
+        CorpusAction::Create { name, shards, cutting, structure } => {
+            let (chunking, structure) = (cutting.chunking(), structure.settings());
+            let new = NewCorpus { name, shards, chunking, structure };
+            let made = connection.client.create_corpus(new).await?;
             output.print(&document(&made), |_| format!("made corpus `{}`", made.name))
         }
         CorpusAction::List => {
@@ -52,6 +52,9 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         "chunks": counts.chunks,
         "tokens": counts.tokens,
         "text_bytes": counts.text_bytes,
+        "structured_documents": counts.structured_documents,
+        "unstructured_documents": counts.unstructured_documents,
+        "nodes": counts.nodes,
         "shards": corpus.shards,
         "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
         "created_at": corpus.created_at.as_ref().map(timestamp),
@@ -63,10 +66,12 @@ pub fn line(corpus: &wire::Corpus) -> String {
     match &corpus.counts {
         None => format!("{}: does not run; ask for its status", corpus.name),
         Some(counts) => format!(
-            "{}: {} documents ({} indexed, {} pending, {} failed), {} chunks, {} tokens",
+            "{}: {} documents ({} indexed, {} with tree and graph, {} pending, {} failed), {} chunks, \
+             {} tokens",
             corpus.name,
             counts.documents,
             counts.indexed_documents,
+            counts.structured_documents,
             counts.pending_documents,
             counts.failed_documents,
             counts.chunks,

@@ -6,14 +6,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, DocumentId, Grouping, Query};
+use clew_client::Question;
+use clew_core::{CorpusName, Document, DocumentId, Filter, Grouping, Query, StructureSettings};
 use clew_eval::{Format, Haystack, Report, Run, Tally};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
+use clew_proto::query::v1::TraceEvent;
+use clew_proto::query::v1::{answer_response::Event, trace_event::Step};
 use futures::StreamExt;
 
 use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Mode, Shared};
-use crate::command::ingest::wait_until_found;
+use crate::command::ingest::{wait_until_found, wait_until_structured};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
 use crate::output::Output;
@@ -57,8 +60,10 @@ async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result
     let mut config = NodeConfig::load(shared, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
-    let mut tallies: Vec<(Mode, Tally)> =
-        arguments.mode.iter().map(|&mode| (mode, Tally::new(arguments.k.clone()))).collect();
+    let searches = arguments.mode.iter().map(|&mode| Way::Search(mode));
+    let ways = searches.chain(arguments.strategy.iter().cloned().map(Way::Ask));
+    let mut tallies: Vec<(Way, Tally)> =
+        ways.map(|way| (way, Tally::new(arguments.k.clone()))).collect();
     let mut progress = Progress::new("questions");
     let mut asked = 0;
     for (i, haystack) in haystacks.enumerate() {
@@ -66,22 +71,27 @@ async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result
         let corpus: CorpusName = format!("haystack-{i}").parse()?;
         let total = asked + haystack.questions.len() as u64;
         progress.set(asked, total, &format!("reading {}", haystack.name));
-        fill(&connection, &corpus, &haystack, arguments.cutting).await?;
+        let structure = (!arguments.strategy.is_empty()).then(StructureSettings::default);
+        fill(&connection, &corpus, &haystack, arguments.cutting, structure).await?;
         progress.set(asked, total, &format!("asking {}", haystack.name));
-        for (mode, tally) in &mut tallies {
-            ask(&connection, &corpus, &haystack, *mode, arguments.k.depth(), tally).await?;
+        for (way, tally) in &mut tallies {
+            ask(&connection, &corpus, &haystack, way, arguments.k.depth(), tally).await?;
         }
         asked = total;
         connection.client.delete_corpus(&corpus).await?;
     }
     progress.finish();
     connection.close().await?;
-    let report = |(mode, tally): (Mode, Tally)| {
+    let report = |(way, tally): (Way, Tally)| {
+        let (mode, strategy) = match way {
+            Way::Search(mode) => (mode.as_str().to_owned(), "search".to_owned()),
+            Way::Ask(strategy) => ("hybrid".to_owned(), strategy),
+        };
         let run = Run {
             format: arguments.format.clone(),
             unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
-            mode: mode.as_str().to_owned(),
-            strategy: "search".to_owned(),
+            mode,
+            strategy,
         };
         Ok(tally.report(run)?)
     };
@@ -94,9 +104,10 @@ async fn fill(
     corpus: &CorpusName,
     haystack: &Haystack,
     cutting: Cutting,
+    structure: Option<StructureSettings>,
 ) -> anyhow::Result<()> {
     let chunking = cutting.chunking();
-    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking };
+    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking, structure };
     connection.client.create_corpus(new).await?;
     let documents: Vec<Document> = haystack.units.iter().cloned().map(Document::from).collect();
     let responses = connection.client.ingest(corpus, futures::stream::iter(documents)).await?;
@@ -108,6 +119,7 @@ async fn fill(
         }
     }
     wait_until_found(connection, corpus).await?;
+    wait_until_structured(connection, corpus).await?;
     let node = connection.node().context("the node runs in this process")?;
     let deadline = Instant::now() + PATIENCE;
     for shard in node.backends.corpora.get(corpus, deadline).await?.shards() {
@@ -116,22 +128,30 @@ async fn fill(
     Ok(())
 }
 
+/// How units are ranked for a question.
+enum Way {
+    /// As a search finds them.
+    Search(Mode),
+    /// As a strategy of that name reads them.
+    Ask(String),
+}
+
 async fn ask(
     connection: &Connection,
     corpus: &CorpusName,
     haystack: &Haystack,
-    mode: Mode,
+    way: &Way,
     depth: usize,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let rankings = futures::stream::iter(&haystack.questions)
         .map(|question| async move {
-            let mut query = Query::new(question.text.clone(), depth);
-            query.mode = mode.into();
-            query.grouping = Grouping::Documents;
-            let found = connection.client.search(corpus, query).await?;
-            let ranking: Result<Vec<DocumentId>, _> =
-                found.evidence.iter().map(|item| item.document_id.parse()).collect();
+            let ranking = match way {
+                Way::Search(mode) => found(connection, corpus, &question.text, *mode, depth).await,
+                Way::Ask(strategy) => {
+                    read(connection, corpus, &question.text, strategy, depth).await
+                }
+            };
             anyhow::Ok((question, ranking?))
         })
         .buffered(CONCURRENT_QUESTIONS);
@@ -141,4 +161,52 @@ async fn ask(
         tally.add(question, &ranking);
     }
     Ok(())
+}
+
+/// The documents that a search finds, best first.
+async fn found(
+    connection: &Connection,
+    corpus: &CorpusName,
+    question: &str,
+    mode: Mode,
+    depth: usize,
+) -> anyhow::Result<Vec<DocumentId>> {
+    let mut query = Query::new(question, depth);
+    query.mode = mode.into();
+    query.grouping = Grouping::Documents;
+    let found = connection.client.search(corpus, query).await?;
+    Ok(found.evidence.iter().map(|item| item.document_id.parse()).collect::<Result<_, _>>()?)
+}
+
+/// The documents of which a strategy reads something, best first.
+async fn read(
+    connection: &Connection,
+    corpus: &CorpusName,
+    question: &str,
+    strategy: &str,
+    depth: usize,
+) -> anyhow::Result<Vec<DocumentId>> {
+    let question = Question {
+        text: question.to_owned(),
+        strategy: strategy.to_owned(),
+        k: Some(u32::try_from(depth)?),
+        filter: Filter::default(),
+    };
+    let events = connection.client.answer(corpus, question).await?;
+    futures::pin_mut!(events);
+    let mut ranking: Vec<DocumentId> = Vec::new();
+    while let Some(event) = events.next().await {
+        let Some(Event::Trace(TraceEvent { step: Some(Step::Read(step)) })) = event?.event else {
+            continue;
+        };
+        // What was read last is what the answer was made of.
+        ranking.clear();
+        for place in step.places {
+            let document: DocumentId = place.document_id.parse()?;
+            if !ranking.contains(&document) {
+                ranking.push(document);
+            }
+        }
+    }
+    Ok(ranking)
 }

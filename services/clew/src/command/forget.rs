@@ -26,6 +26,7 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
                 "found": document.found,
                 "versions": document.versions,
                 "chunks": document.chunks,
+                "nodes": document.nodes,
                 "failures": document.failures,
                 "text_bytes": document.text_bytes,
             })
@@ -39,11 +40,13 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
     output.print(&result, |_| {
         let line = |document: &clew_proto::ingest::v1::ForgottenDocument| match document.found {
             true => format!(
-                "forgot `{}`: {} versions ({} bytes of text), {} chunks, {} failure records\n",
+                "forgot `{}`: {} versions ({} bytes of text), {} chunks, {} tree nodes, {} \
+                 failure records\n",
                 document.document_id,
                 document.versions,
                 document.text_bytes,
                 document.chunks,
+                document.nodes,
                 document.failures
             ),
             false => format!("`{}` is not in the corpus\n", document.document_id),

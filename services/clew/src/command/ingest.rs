@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, Error, ErrorKind};
+use clew_core::{CorpusName, Document, Error, ErrorKind, StructureSettings};
 use clew_formats::{Columns, Discovery, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::DocumentStage;
@@ -31,6 +31,7 @@ const READ_AHEAD: usize = 16;
 /// How often and after what pause a server that is away is asked again.
 const INTERRUPTIONS: usize = 60;
 const INTERRUPTION: Duration = Duration::from_millis(500);
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Fates of documents on their way to the report.
 const FATES: usize = 256;
 
@@ -74,6 +75,10 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
             report.add(&Fate::Failed { id: failed.id, error: failed.last_error }).await?;
         }
         report.finish().await?;
+        // A server goes on by itself; this process would end with the work undone.
+        if connection.node().is_some() {
+            wait_until_structured(connection, corpus).await?;
+        }
     }
     let summary = report.summary;
     let after = patiently(async || connection.client.corpus(corpus).await).await?;
@@ -152,7 +157,8 @@ async fn make_if_missing(connection: &Connection, corpus: &CorpusName) -> anyhow
     match connection.client.corpus(corpus).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None };
+            let structure = Some(StructureSettings::default());
+            let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None, structure };
             match connection.client.create_corpus(new).await {
                 // Somebody else was first.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
@@ -274,6 +280,26 @@ pub async fn wait_until_found(connection: &Connection, corpus: &CorpusName) -> a
         Ok(())
     })
     .await?;
+    progress.finish();
+    Ok(())
+}
+
+/// Waits until the trees and the graph of the corpus are made, where it has any.
+pub async fn wait_until_structured(
+    connection: &Connection,
+    corpus: &CorpusName,
+) -> anyhow::Result<()> {
+    let mut progress = Progress::new("trees and graph");
+    loop {
+        let described = connection.client.corpus(corpus).await?;
+        let counts = described.counts.unwrap_or_default();
+        if described.structure.is_none() || counts.unstructured_documents == 0 {
+            break;
+        }
+        let total = counts.structured_documents + counts.unstructured_documents;
+        progress.set(counts.structured_documents, total, &format!("{} nodes", counts.nodes));
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
     progress.finish();
     Ok(())
 }

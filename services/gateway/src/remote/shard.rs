@@ -6,11 +6,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, Counts, Document,
-    DocumentId, DocumentStatus, Error, Forgotten, Limits, ListQuery, Shard, ShardIndex,
-    StoredDocument, Version,
+    DocumentId, DocumentStatus, Error, Evidence, Forgotten, GraphQuery, Limits, ListQuery,
+    SegmentId, Shard, ShardIndex, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
 };
-use clew_proto::convert::ingest;
 use clew_proto::convert::shard::{self as convert, ShardRef};
+use clew_proto::convert::{ingest, memory};
 use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
@@ -20,6 +20,9 @@ use futures::TryStreamExt;
 use tonic::transport::Channel;
 
 use super::routes::Routes;
+
+/// Largest part of a graph that is taken.
+const MAX_GRAPH_BYTES: usize = 64 << 20;
 
 /// One shard, wherever it is.
 #[derive(Clone)]
@@ -162,6 +165,51 @@ impl Shard for RemoteShard {
             })
             .await?;
         convert::checked_from_wire(checked)
+    }
+
+    async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
+        let message = convert::tree_query_to_wire(&self.shard, query);
+        let read = self
+            .ask(deadline, "reading the tree", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.read_tree(request).await?.into_inner()) }
+            })
+            .await?;
+        read.nodes.into_iter().map(memory::tree_node_from_wire).collect()
+    }
+
+    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
+        let message = convert::graph_query_to_wire(&self.shard, query);
+        let read = self
+            .ask(deadline, "reading the graph", |client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move {
+                    // A part of ten thousand relations with long words is some megabytes.
+                    let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
+                    Ok(client.read_graph(request).await?.into_inner())
+                }
+            })
+            .await?;
+        memory::subgraph_from_wire(read.graph.ok_or_else(|| incomplete("graph"))?)
+    }
+
+    async fn segments(
+        &self,
+        ids: &[SegmentId],
+        deadline: Instant,
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        let message = convert::segments_to_wire(&self.shard, ids);
+        let read: Vec<_> = self
+            .ask(deadline, "reading segments", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { client.read_segments(request).await?.into_inner().try_collect().await }
+            })
+            .await?;
+        read.into_iter()
+            .map(|read| {
+                memory::segment_from_wire(read.segment.ok_or_else(|| incomplete("segment"))?)
+            })
+            .collect()
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

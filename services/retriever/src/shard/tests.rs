@@ -9,6 +9,7 @@ use clew_core::{
     Attributes, CandidateQuery, Chunking, Embedding, Filter, Grouping, MediaType, Priority,
     SearchMode, Shard as _, Span, TextKind, Timestamp,
 };
+use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
 use futures::StreamExt;
 use object_store::memory::InMemory;
@@ -168,6 +169,7 @@ impl Bench {
             shards: 1,
             chunking: Chunking::Sentences { max_tokens: 16 },
             encoder: encoder.identity.clone(),
+            structure: None,
             created_at: Timestamp::from_micros(0),
         };
         // Maintenance and checks have tests of their own; here they would count among the storage's
@@ -182,6 +184,7 @@ impl Bench {
             shard: ShardIndex(0),
             settings: Arc::new(settings),
             encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+            graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             config,
             claim: Claim::Directory,

@@ -1,6 +1,6 @@
 //! Judging evidence, and answering from it.
 
-use clew_core::{ReplyFormat, Timestamp};
+use clew_core::{Cost, Reflection, ReplyFormat, Timestamp};
 
 use super::super::material::{day, or_none, passages};
 use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
@@ -16,19 +16,8 @@ pub struct JudgeEvidence {
     pub passages: Vec<Passage>,
 }
 
-/// Whether evidence suffices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sufficiency {
-    /// Why.
-    pub reasoning: String,
-    /// Whether the question can be answered.
-    pub suffices: bool,
-    /// What is missing, if it cannot; may be empty if the model does not tell.
-    pub missing: String,
-}
-
 impl Act for JudgeEvidence {
-    type Output = Sufficiency;
+    type Output = Reflection;
 
     fn prompt(&self) -> PromptFile {
         prompt_file!("judge_evidence")
@@ -50,13 +39,14 @@ impl Act for JudgeEvidence {
         DECISION_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<Sufficiency, Unreadable> {
+    /// What it cost is not known here.
+    fn parse(&self, reply: Reply<'_>) -> Result<Reflection, Unreadable> {
         let expected = "whether the evidence `suffices`";
         let record = reply.record(expected, &["reasoning", "suffices", "missing"])?;
         let suffices = record.flag("suffices")?;
         let missing = record.optional_text("missing")?.filter(|_| !suffices).unwrap_or_default();
         let reasoning = record.optional_text("reasoning")?.unwrap_or_default();
-        Ok(Sufficiency { reasoning, suffices, missing })
+        Ok(Reflection { reasoning, suffices, missing, cost: Cost::default() })
     }
 }
 

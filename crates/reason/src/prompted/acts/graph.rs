@@ -146,12 +146,8 @@ impl Act for RelateEntities {
         let records = reply.records("a list of relations", "relations", &keys)?;
         let mut relations = Vec::new();
         for record in records {
-            let entity = |key| {
-                let name = record.text(key)?;
-                let named = self.entities.iter().position(|entity| *entity == name);
-                named.map_or_else(|| record.index(key, self.entities.len()), Ok)
-            };
-            let (head, tail) = (entity("head")?, entity("tail")?);
+            let head = record.index_of("head", &self.entities)?;
+            let tail = record.index_of("tail", &self.entities)?;
             let text = record.text("relation")?;
             let quote = record.optional_text("quote")?.unwrap_or_default();
             if head != tail {

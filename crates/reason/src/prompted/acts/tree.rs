@@ -1,11 +1,11 @@
 //! Building and walking a summary tree (MemWalker, section 3, appendix A.1).
 
-use clew_core::{ReplyFormat, SummaryLevel};
+use clew_core::{Cost, ReplyFormat, SummaryLevel, Triage, TriageStep};
 
 use super::super::act::end_of_word;
-use super::super::material::{numbered, or_none};
+use super::super::material::{numbered, or_none, passage};
 use super::super::schema::{self, TEXT, object};
-use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
+use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, prompt_file};
 
 /// Tells several texts in one.
@@ -83,24 +83,6 @@ pub struct ChooseChild {
     pub may_turn_back: bool,
 }
 
-/// Where to go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Triage {
-    /// Why.
-    pub reasoning: String,
-    /// Where.
-    pub step: TriageStep,
-}
-
-/// A step at a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TriageStep {
-    /// Into the child of that index, from 0.
-    Enter(usize),
-    /// To the parent.
-    TurnBack,
-}
-
 impl Act for ChooseChild {
     type Output = Triage;
 
@@ -132,6 +114,7 @@ impl Act for ChooseChild {
         DECISION_TOKENS
     }
 
+    /// What it cost is not known here.
     fn parse(&self, reply: Reply<'_>) -> Result<Triage, Unreadable> {
         let expected = "an `action`, the number of a summary or `back`";
         let record = reply.record(expected, &["reasoning", "action"])?;
@@ -141,7 +124,7 @@ impl Act for ChooseChild {
             true => return Err(record.refused(Found::OutOfRange("action"))),
             false => TriageStep::Enter(record.index("action", self.summaries.len())?),
         };
-        Ok(Triage { reasoning, step })
+        Ok(Triage { reasoning, step, cost: Cost::default() })
     }
 }
 
@@ -152,13 +135,13 @@ pub struct ReadLeaf {
     pub question: String,
     /// What was read on the way here, oldest first: the working memory.
     pub memory: Vec<String>,
-    /// The leaf's text.
-    pub text: String,
+    /// The leaf. Its day tells what "yesterday" means in it.
+    pub leaf: Passage,
 }
 
-/// What a leaf gave.
+/// What a model makes of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafReading {
+pub struct LeafVerdict {
     /// Why.
     pub reasoning: String,
     /// What to do.
@@ -168,14 +151,20 @@ pub struct LeafReading {
 /// A step at a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeafStep {
-    /// The text answers the question: with this.
-    Answer(String),
+    /// The leaf answers the question.
+    Answer {
+        /// The answer.
+        text: String,
+        /// The words of the leaf that say so, as the model quotes them: whether they stand there is not
+        /// known. May be empty.
+        quote: String,
+    },
     /// It does not.
     TurnBack,
 }
 
 impl Act for ReadLeaf {
-    type Output = LeafReading;
+    type Output = LeafVerdict;
 
     fn prompt(&self) -> PromptFile {
         prompt_file!("read_leaf")
@@ -185,34 +174,43 @@ impl Act for ReadLeaf {
         vec![
             ("question", self.question.clone()),
             ("memory", or_none(self.memory.join("\n\n"))),
-            ("text", self.text.clone()),
+            ("text", passage(&self.leaf)),
         ]
     }
 
     /// The oldest memories go before the end of the text does.
     fn cuts(&mut self) -> Vec<Cut<'_>> {
-        vec![Cut::Oldest(&mut self.memory), Cut::Longest(vec![&mut self.text])]
+        vec![Cut::Oldest(&mut self.memory), Cut::Longest(vec![&mut self.leaf.text])]
     }
 
     fn format(&self) -> ReplyFormat {
-        schema::reply(object(&[("reasoning", TEXT), ("action", TEXT), ("answer", TEXT)]))
+        schema::reply(object(&[
+            ("reasoning", TEXT),
+            ("action", TEXT),
+            ("answer", TEXT),
+            ("quote", TEXT),
+        ]))
     }
 
     fn max_tokens(&self) -> u32 {
         LIST_TOKENS
     }
 
-    fn parse(&self, reply: Reply<'_>) -> Result<LeafReading, Unreadable> {
+    /// An answer may come without a quote: the one can be read without the other.
+    fn parse(&self, reply: Reply<'_>) -> Result<LeafVerdict, Unreadable> {
         let expected = "an `action`, `answer` or `back`";
-        let record = reply.record(expected, &["reasoning", "action", "answer"])?;
+        let record = reply.record(expected, &["reasoning", "action", "answer", "quote"])?;
         let reasoning = record.optional_text("reasoning")?.unwrap_or_default();
         let action = record.text("action")?;
         let step = match word(&action).as_str() {
-            "answer" => LeafStep::Answer(record.text("answer")?),
+            "answer" => {
+                let quote = record.optional_text("quote")?.unwrap_or_default();
+                LeafStep::Answer { text: record.text("answer")?, quote }
+            }
             _ if is_back(&action) => LeafStep::TurnBack,
             _ => return Err(record.refused(Found::Wrong("action"))),
         };
-        Ok(LeafReading { reasoning, step })
+        Ok(LeafVerdict { reasoning, step })
     }
 }
 

@@ -123,11 +123,67 @@ impl Record {
         numbers.into_iter().map(|number| self.in_range(key, number, count)).collect()
     }
 
+    /// The index of what `key` names, by its name or by its number, which counts from 1.
+    pub fn index_of(&self, key: &'static str, names: &[String]) -> Result<usize, Unreadable> {
+        self.place_of(key, self.needed(key)?, names)
+    }
+
+    /// The indices of what a list names, each by its name or by its number, which counts from 1. In a text
+    /// they stand between commas; a word for nothing is an empty list.
+    pub fn indices_of(
+        &self,
+        key: &'static str,
+        names: &[String],
+    ) -> Result<Vec<usize>, Unreadable> {
+        match self.needed(key)? {
+            Loose::List(items) => {
+                items.iter().map(|item| self.place_of(key, item, names)).collect()
+            }
+            Loose::Text(text) if is_nothing(text) => Ok(Vec::new()),
+            // A name may hold a comma itself.
+            Loose::Text(text) if named(text, names).is_none() => {
+                let items = text.trim_matches(['[', ']', '(', ')']).split(',');
+                let places =
+                    items.map(|item| self.place_of(key, &Loose::Text(item.to_owned()), names));
+                places.collect()
+            }
+            one => Ok(vec![self.place_of(key, one, names)?]),
+        }
+    }
+
+    /// The index of what one value names. A name that is a number counts as a name, unless the value is a
+    /// number itself.
+    fn place_of(
+        &self,
+        key: &'static str,
+        value: &Loose,
+        names: &[String],
+    ) -> Result<usize, Unreadable> {
+        if let Loose::Text(text) = value
+            && let Some(index) = named(text, names)
+        {
+            return Ok(index);
+        }
+        match (as_number(value), value) {
+            (Some(number), _) => self.in_range(key, number, names.len()),
+            (None, Loose::Text(_)) => Err(self.refused(Found::OutOfRange(key))),
+            _ => Err(self.wrong(key)),
+        }
+    }
+
     fn in_range(&self, key: &'static str, number: i64, count: usize) -> Result<usize, Unreadable> {
         let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
         let index = index.filter(|index| *index < count);
         index.ok_or_else(|| self.refused(Found::OutOfRange(key)))
     }
+}
+
+/// The index of a name: as it is written, or else in other case.
+fn named(text: &str, names: &[String]) -> Option<usize> {
+    let text = text.trim();
+    let lower = text.to_lowercase();
+    let exact = names.iter().position(|name| name == text);
+    exact.or_else(|| names.iter().position(|name| name.to_lowercase() == lower))
 }
 
 /// Yes or no, as one word.

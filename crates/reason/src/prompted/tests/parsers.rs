@@ -111,6 +111,8 @@ fn any_text_of_json_and_lines_is_read_or_refused() {
         "citations",
         "passage",
         "points",
+        "entities",
+        "queries",
         "date",
         "2024-05-20",
         "9999-12",

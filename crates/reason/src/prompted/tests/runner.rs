@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{GeneratorIdentity, Heard, Usage};
+use clew_core::{GeneratorIdentity, Heard, TriageStep, Usage};
 
 use super::super::*;
 

@@ -63,11 +63,13 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
     let act = ReadLeaf {
         question: question.clone(),
         memory: texts(["It is about Crete."]),
-        text: text.clone(),
+        leaf: passage("The gift", "2024-05-20", &text),
     };
     let replies = [
+        r#"{"reasoning": "It says so.", "action": "answer", "answer": "By the thread.",
+            "quote": "a ball of thread"}"#,
         r#"{"reasoning": "It says so.", "action": "answer", "answer": "By the thread."}"#,
-        r#"{"reasoning": "It does not say.", "action": "back", "answer": ""}"#,
+        r#"{"reasoning": "It does not say.", "action": "back", "answer": "", "quote": ""}"#,
         "Reasoning: It does not say.\nAction: back\nAnswer: none",
     ];
     visitor.visit(act, &replies);
@@ -123,6 +125,33 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
             "answer": "By a thread.", "citations": [{"passage": 2, "quote": "followed the thread out"}]}"#,
         r#"{"notes": [], "suffices": false, "answer": "", "citations": []}"#,
         "Notes: [2] tells it.\nSuffices: yes\nAnswer: By a thread.\nCitations: 1, 2",
+    ];
+    visitor.visit(act, &replies);
+    let act = ChooseEntities {
+        question: question.clone(),
+        reason: "It is not told who gave the thread.".to_owned(),
+        known: texts(["Theseus"]),
+        candidates: texts(["Minos", "Ariadne", "Crete, the island"]),
+        most: 2,
+    };
+    let replies = [
+        r#"{"reasoning": "She may have.", "entities": [2, 1]}"#,
+        r#"{"reasoning": "None of them.", "entities": []}"#,
+        r#"{"entities": ["Ariadne", "[1]"]}"#,
+        "Reasoning: She may have.\nEntities: 2, Minos",
+        "Entities: Crete, the island",
+        "None",
+    ];
+    visitor.visit(act, &replies);
+    let act = ElaborateQuery {
+        question: question.clone(),
+        relations: texts(["Ariadne gave a thread to Theseus", "Daedalus built the Labyrinth"]),
+        most: 3,
+    };
+    let replies = [
+        r#"{"queries": ["What did Theseus do with the thread that Ariadne gave him?"]}"#,
+        "1. What did Theseus do with the thread?\n2. What was the way out of the Labyrinth?",
+        "None",
     ];
     visitor.visit(act, &replies);
     let memory = "Myths of Crete: Minos, Ariadne, Theseus, the Labyrinth.".to_owned();

@@ -124,3 +124,112 @@ async fn entities_and_relations_stand_in_the_passage() {
     assert!(!found[1].key_phrases.is_empty());
     assert_eq!(found[1].cost.model_calls, 2);
 }
+
+const NAMED: &str = r#"{"entities": [{"name": "Theseus", "kind": "person"},
+    {"name": "Ariadne", "kind": "person"}]}"#;
+const RELATED: &str =
+    r#"{"relations": [{"head": 1, "relation": "gave to", "tail": 2, "quote": "gave Theseus"}]}"#;
+const ASKED: &str = r#"{"questions": ["Where did he tie the thread?",
+    "Where did he tie the red thread?", "Who had a ball?"]}"#;
+
+/// The replies to a passage that is read for two questions of the model's own.
+fn doubts() -> [&'static str; 7] {
+    let (at_gate, tied) = (
+        r#"{"entities": [{"name": "gate", "kind": "place"}, {"name": "thread", "kind": "other"},
+            {"name": "Theseus", "kind": "person"}]}"#,
+        r#"{"relations": [
+            {"head": "thread", "relation": "was tied to", "tail": "gate", "quote": "tied it"},
+            {"head": "Ariadne", "relation": "gave to", "tail": "Theseus", "quote": ""}]}"#,
+    );
+    let (ball, held) = (
+        r#"{"entities": [{"name": "Minos", "kind": "person"}]}"#,
+        r#"{"relations": [
+            {"head": "Ariadne", "relation": "had", "tail": "thread", "quote": "a ball of thread"},
+            {"head": "thread", "relation": "was tied to", "tail": "gate", "quote": "tied it"}]}"#,
+    );
+    [NAMED, RELATED, ASKED, at_gate, tied, ball, held]
+}
+
+fn gift() -> ExtractionTask {
+    let (text, background) = (GIFT.to_owned(), "A tale of Crete.".to_owned());
+    ExtractionTask { text, background, ..ExtractionTask::default() }
+}
+
+/// Entities, and relations as sentences.
+fn told(found: &clew_core::Extraction) -> (Vec<&str>, Vec<String>) {
+    let names: Vec<&str> = found.entities.iter().map(|entity| entity.name.as_str()).collect();
+    let sentence = |relation: &clew_core::Relation| {
+        format!("{} {} {}", names[relation.head], relation.text, names[relation.tail])
+    };
+    let relations = found.relations.iter().map(sentence).collect();
+    (names, relations)
+}
+
+#[tokio::test]
+async fn a_passage_is_read_again_for_questions_about_it() {
+    let model = Scripted::new(8000, &doubts());
+    let prompted = Prompted::new(model.clone()).with_questions(5);
+    let found = prompted.extract(vec![gift()], soon()).await.unwrap();
+    let (names, relations) = told(&found[0]);
+    // Each once, and in the order of the text; the passage does not name Minos.
+    assert_eq!(names, ["Ariadne", "Theseus", "thread", "gate"]);
+    let expected = ["Ariadne gave to Theseus", "Ariadne had thread", "thread was tied to gate"];
+    assert_eq!(relations, expected);
+    // Three questions, of which two are kept: 2 + 1 + 2 * 2 calls.
+    assert_eq!(found[0].cost.model_calls, 7);
+    let asked = model.asked.lock().unwrap();
+    let prompts: Vec<&str> =
+        asked.iter().map(|request| request.messages[1].text.as_str()).collect();
+    assert!(prompts[2].contains("[1] Ariadne gave to Theseus"), "{}", prompts[2]);
+    assert!(prompts[2].contains("A tale of Crete."));
+    for (call, question) in [(3, "tie the thread?"), (4, "tie the thread?"), (5, "a ball?")] {
+        assert!(prompts[call].contains(question), "{}", prompts[call]);
+    }
+    // What was found for one question is there for the next.
+    assert!(prompts[6].contains("gate") && prompts[6].contains("Who had a ball?"));
+}
+
+#[tokio::test]
+async fn passages_are_read_once_by_default_and_for_a_given_question() {
+    let given = ExtractionTask { question: "Who gave it?".to_owned(), ..gift() };
+    for (most, task) in [(0, gift()), (5, given)] {
+        let model = Scripted::new(8000, &doubts());
+        let prompted = Prompted::new(model.clone()).with_questions(most);
+        let found = prompted.extract(vec![task], soon()).await.unwrap();
+        assert_eq!(told(&found[0]).0, ["Ariadne", "Theseus"]);
+        assert_eq!(found[0].cost.model_calls, 2);
+    }
+    let prompted = Prompted::new(Scripted::new(8000, &doubts()));
+    let found = prompted.extract(vec![gift()], soon()).await.unwrap();
+    assert_eq!(found[0].cost.model_calls, 2);
+}
+
+#[tokio::test]
+async fn no_more_questions_are_asked_than_wanted() {
+    let model = Scripted::new(8000, &doubts());
+    let prompted = Prompted::new(model.clone()).with_questions(1);
+    let found = prompted.extract(vec![gift()], soon()).await.unwrap();
+    assert_eq!(found[0].cost.model_calls, 5);
+}
+
+#[tokio::test]
+async fn a_spent_budget_ends_the_questions_and_other_failures_the_task() {
+    for calls in 2..7 {
+        let budget = Budget { calls, ..Budget::default() };
+        let model = Scripted::new(8000, &doubts());
+        let prompted = Prompted::new(model.clone()).with_budget(budget).with_questions(5);
+        let found = prompted.extract(vec![gift()], soon()).await.unwrap();
+        let (names, relations) = told(&found[0]);
+        assert_eq!(names.len(), if calls > 3 { 4 } else { 2 });
+        assert_eq!(relations.len(), if calls > 4 { 2 } else { 1 });
+        assert_eq!(found[0].cost.model_calls, calls);
+    }
+    let budget = Budget { calls: 1, ..Budget::default() };
+    let prompted = Prompted::new(Scripted::new(8000, &doubts())).with_budget(budget);
+    let error = prompted.with_questions(5).extract(vec![gift()], soon()).await.unwrap_err();
+    assert_eq!(error.reason(), "BUDGET_SPENT");
+
+    let prompted = Prompted::new(Scripted::new(8000, &doubts()[..4])).with_questions(5);
+    let error = prompted.extract(vec![gift()], soon()).await.unwrap_err();
+    assert_eq!(error.reason(), "MODEL_GONE");
+}

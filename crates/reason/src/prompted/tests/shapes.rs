@@ -206,11 +206,54 @@ fn acts_refuse_what_the_model_was_not_shown_or_does_not_say() {
     let raise = RaiseConcerns { points, most: 3, ..RaiseConcerns::default() };
     let unsaid = r#"{"judgement": "global", "concerns": []}"#;
     assert_eq!(found(&raise, unsaid), Some(Found::Missing("concerns")));
+    let candidates = vec!["Minos".to_owned(), "Ariadne".to_owned()];
+    let choose = ChooseEntities { candidates, most: 2, ..ChooseEntities::default() };
+    for unseen in
+        ["{entities: [3]}", "{entities: [0]}", "{entities: ['Daedalus']}", "Entities: 1, 3"]
+    {
+        assert_eq!(found(&choose, unseen), Some(Found::OutOfRange("entities")), "{unseen}");
+    }
+    assert_eq!(found(&choose, "{entities: [true]}"), Some(Found::Wrong("entities")));
+    assert_eq!(found(&choose, "{reasoning: 'So.'}"), Some(Found::Missing("entities")));
     let monday = "2024-05-20".parse().unwrap();
     let range = InferTimeRange { question: String::new(), asked_at: monday };
     let backwards = r#"{"start": "2024-05-20", "end": "2024-05-18"}"#;
     assert_eq!(found(&range, backwards), Some(Found::Wrong("end")));
     assert_eq!(found(&range, r#"{"start": "last week"}"#), Some(Found::Wrong("start")));
+}
+
+#[test]
+fn entities_are_chosen_by_number_or_name_each_once() {
+    let candidates = ["Minos", "Ariadne", "1", "Crete, the island", "ariadne"].map(str::to_owned);
+    let chosen = |text, most| {
+        let candidates = candidates.to_vec();
+        let act = ChooseEntities { candidates, most, ..ChooseEntities::default() };
+        act.parse(Reply { text, is_whole: true }).map_err(|refused| refused.found)
+    };
+    for (text, expected) in [
+        ("{entities: [2, 1, 2]}", vec![1, 0]),
+        ("{entities: ['MINOS', 'Ariadne', 'ariadne']}", vec![0, 1, 4]),
+        // A number is a number; a text that is a candidate's name is that candidate.
+        ("{entities: [1]}", vec![0]),
+        ("{entities: ['1']}", vec![2]),
+        ("{entities: 'Entity 2'}", vec![1]),
+        ("Entities: Crete, the island", vec![3]),
+        ("Entities: [2, 4]", vec![1, 3]),
+        ("Entities: none", vec![]),
+        ("{entities: []}", vec![]),
+        ("None.", vec![]),
+    ] {
+        assert_eq!(chosen(text, 5), Ok(expected), "{text}");
+    }
+    assert_eq!(chosen("{entities: [4, 3, 2]}", 2), Ok(vec![3, 2]));
+}
+
+#[test]
+fn queries_come_once_and_no_more_than_asked_for() {
+    let act = ElaborateQuery { most: 2, ..ElaborateQuery::default() };
+    let text = r#"{"queries": ["Who?", "", "None", "Who?", "When?", "Where?"]}"#;
+    let queries = act.parse(Reply { text, is_whole: true }).unwrap();
+    assert_eq!(queries, ["Who?", "When?"]);
 }
 
 #[test]

@@ -1,0 +1,249 @@
+//! Which nodes a tree of summaries has: pure functions of what it stands on.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::{DocumentId, UpperKey};
+
+/// The tree of a document: neighbouring nodes in groups of `max_children`, level by level, up to one root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentShape {
+    levels: Vec<u32>,
+    max_children: u32,
+}
+
+impl DocumentShape {
+    /// The tree over `segments`, at least one, with `max_children`, at least two.
+    pub fn new(segments: u32, max_children: u32) -> Self {
+        let max_children = max_children.max(2);
+        let mut levels = vec![segments.max(1)];
+        while let Some(&count) = levels.last()
+            && count > 1
+        {
+            levels.push(count.div_ceil(max_children));
+        }
+        Self { levels, max_children }
+    }
+
+    /// Nodes on each level, that of the segments first and that of the root last.
+    pub fn levels(&self) -> &[u32] {
+        &self.levels
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> u32 {
+        self.levels.iter().sum()
+    }
+
+    /// Level of the root.
+    pub fn root_level(&self) -> u32 {
+        self.levels.len() as u32 - 1
+    }
+
+    /// The children of a node, as ordinals of the level below; none of a segment.
+    pub fn children(&self, level: u32, ordinal: u32) -> Range<u32> {
+        let below = level.checked_sub(1).and_then(|below| self.levels.get(below as usize));
+        let Some(&below) = below else { return 0..0 };
+        let first = ordinal.saturating_mul(self.max_children).min(below);
+        first..first.saturating_add(self.max_children).min(below)
+    }
+}
+
+/// The tree above the documents of a shard.
+///
+/// It is a function of the documents that there are, in whatever order they came. Neighbours by document
+/// id are grouped; where a group ends is decided by the ids in it, so that a document that is replaced
+/// changes the nodes above it alone, and one that comes or goes few others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpperTree {
+    nodes: HashMap<UpperKey, UpperNode>,
+    root: Option<UpperKey>,
+    depth: u32,
+}
+
+/// A node above documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpperNode {
+    /// Its children by key, in the order of the documents: nodes, or documents.
+    pub children: Vec<UpperKey>,
+    /// The documents that it covers, as indexes of those that the tree was made of.
+    pub documents: Range<usize>,
+    /// Levels between it and the documents, at least 1.
+    pub level: u32,
+}
+
+impl UpperTree {
+    /// The tree above `documents`, by id, each with its key.
+    pub fn new(documents: &[(DocumentId, UpperKey)], max_children: u32) -> Self {
+        let max_children = max_children.max(2) as usize;
+        let mut tree = Self::default();
+        let places = documents.iter().enumerate();
+        let mut level: Vec<Member> =
+            places.map(|(place, (_, key))| (*key, place..place + 1)).collect();
+        while level.len() > 1 {
+            tree.depth += 1;
+            let mut above = Vec::new();
+            let mut rest = level.as_slice();
+            while !rest.is_empty() {
+                let ends =
+                    |member: &Member| ends_group(documents, member, tree.depth, max_children);
+                let (group, others) = rest.split_at(group_length(rest, max_children, ends));
+                above.push(tree.put(group));
+                rest = others;
+            }
+            level = above;
+        }
+        tree.root = level.pop().map(|(key, _)| key);
+        tree
+    }
+
+    /// Adds the node above `group`; one member alone stands for itself.
+    fn put(&mut self, group: &[Member]) -> Member {
+        let (first, last) = match group {
+            [] => return (UpperKey::above(&[]), 0..0),
+            [alone] => return alone.clone(),
+            [first, .., last] => (first, last),
+        };
+        let children: Vec<UpperKey> = group.iter().map(|(key, _)| *key).collect();
+        let key = UpperKey::above(&children);
+        let documents = first.1.start..last.1.end;
+        let node = UpperNode { children, documents: documents.clone(), level: self.depth };
+        self.nodes.insert(key, node);
+        (key, documents)
+    }
+
+    /// The node at the top, or the only document; `None` if there is none.
+    pub fn root(&self) -> Option<UpperKey> {
+        self.root
+    }
+
+    /// The node of that key; `None` for a document, and for what is no node of this tree.
+    pub fn get(&self, key: &UpperKey) -> Option<&UpperNode> {
+        self.nodes.get(key)
+    }
+
+    /// All nodes, in no particular order.
+    pub fn nodes(&self) -> impl Iterator<Item = (&UpperKey, &UpperNode)> {
+        self.nodes.iter()
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
+
+/// What a level is made of: a node or document, and the documents it covers.
+type Member = (UpperKey, Range<usize>);
+
+/// How many of the first of `members` make a group: at least two, where there are two, and on average
+/// somewhat more than half of `max_children`.
+fn group_length(members: &[Member], max_children: usize, ends: impl Fn(&Member) -> bool) -> usize {
+    let most = members.len().min(max_children);
+    (2..most).find(|&length| ends(&members[length - 1])).unwrap_or(most)
+}
+
+/// Whether a group of that level may end with `member`: a coin by the id of its last document.
+fn ends_group(
+    documents: &[(DocumentId, UpperKey)],
+    member: &Member,
+    level: u32,
+    max_children: usize,
+) -> bool {
+    let last = documents.get(member.1.end.saturating_sub(1));
+    let mut hasher = blake3::Hasher::new_derive_key("clew upper group v1");
+    hasher.update(&level.to_le_bytes());
+    hasher.update(last.map_or("", |(id, _)| id.as_str()).as_bytes());
+    usize::from(hasher.finalize().as_bytes()[0]) * max_children < 256 * 2
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Version;
+
+    #[test]
+    fn a_document_of_nine_segments_has_three_levels() {
+        let shape = DocumentShape::new(9, 4);
+        assert_eq!((shape.levels(), shape.nodes(), shape.root_level()), (&[9, 3, 1][..], 13, 2));
+        assert_eq!(shape.children(2, 0), 0..3);
+        assert_eq!(shape.children(1, 2), 8..9);
+        assert!(shape.children(0, 3).is_empty());
+        assert_eq!(DocumentShape::new(1, 8).levels(), [1]);
+    }
+
+    fn documents(names: &BTreeSet<u16>) -> Vec<(DocumentId, UpperKey)> {
+        let document = |name: &u16| {
+            let id: DocumentId = format!("{name:05}").parse().unwrap();
+            let key = UpperKey::of_document(&id, Version(1), 7);
+            (id, key)
+        };
+        names.iter().map(document).collect()
+    }
+
+    fn tree_of(names: &BTreeSet<u16>, max_children: u32) -> UpperTree {
+        UpperTree::new(&documents(names), max_children)
+    }
+
+    proptest! {
+        #[test]
+        fn every_document_is_reached_once(
+            names in prop::collection::btree_set(0_u16..500, 0..60),
+            max_children in 2_u32..10,
+        ) {
+            let tree = tree_of(&names, max_children);
+            let mut reached = 0;
+            let mut todo: Vec<UpperKey> = tree.root().into_iter().collect();
+            let mut visited = 0;
+            while let Some(key) = todo.pop() {
+                match tree.get(&key) {
+                    Some(node) => {
+                        visited += 1;
+                        prop_assert!((2..=max_children as usize).contains(&node.children.len()));
+                        todo.extend(&node.children);
+                    }
+                    None => reached += 1,
+                }
+            }
+            prop_assert_eq!((reached, visited), (names.len(), tree.len()));
+        }
+
+        #[test]
+        fn a_document_more_changes_few_nodes(
+            names in prop::collection::btree_set(0_u16..2000, 200..300),
+            more in 0_u16..2000,
+        ) {
+            let before = tree_of(&names, 8);
+            let mut names = names;
+            names.insert(more);
+            let after = tree_of(&names, 8);
+            let new = after.nodes().filter(|(key, _)| before.get(key).is_none()).count();
+            prop_assert!(new * 3 < after.len(), "{new} of {}", after.len());
+        }
+
+        #[test]
+        fn a_new_version_changes_the_nodes_above_it_alone(
+            names in prop::collection::btree_set(0_u16..2000, 100..200),
+            place in 0_usize..100,
+        ) {
+            let mut documents = documents(&names);
+            let before = UpperTree::new(&documents, 8);
+            let (id, key) = &mut documents[place];
+            *key = UpperKey::of_document(id, Version(2), 7);
+            let after = UpperTree::new(&documents, 8);
+            let new: Vec<_> =
+                after.nodes().filter(|(key, _)| before.get(key).is_none()).collect();
+            prop_assert!(new.iter().all(|(_, node)| node.documents.contains(&place)));
+            prop_assert_eq!(before.len(), after.len());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Graphs as files of other tools.
+//!
+//! Written and read is GraphML with the fields of LightRAG ("LightRAG: Simple and Fast Retrieval-Augmented
+//! Generation"), from which tools such as Gephi draw; read are also the triples that HippoRAG keeps of its
+//! open information extraction; written is JSON for programs.
+
+mod graphml;
+mod json;
+mod openie;
+
+use std::collections::HashMap;
+
+use clew_core::{Entity, EntityKind, Extraction, Relation, Span};
+
+pub use graphml::{from_graphml, to_graphml};
+pub use json::to_json;
+pub use openie::from_openie;
+
+/// What a file tells of a passage, for whoever has its text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ImportedPassage {
+    /// How the file calls it: LightRAG's id of a chunk, HippoRAG's number of a passage.
+    pub name: String,
+    /// Its title; empty if the file tells none.
+    pub title: String,
+    /// What was found in it. Files do not tell where in the passage: there are no mentions, and evidence is
+    /// empty.
+    pub extraction: Extraction,
+}
+
+/// What a file tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Imported {
+    /// In the order in which the file first names them.
+    pub passages: Vec<ImportedPassage>,
+    /// Relations that do not have two ends and words between them, as a model sometimes writes.
+    pub left_out: usize,
+}
+
+/// Passages by name, while a file is read.
+#[derive(Default)]
+struct Passages {
+    imported: Imported,
+    by_name: HashMap<String, usize>,
+    /// Entities of each passage by name.
+    entities: Vec<HashMap<String, usize>>,
+}
+
+impl Passages {
+    /// The passage of that name, which is made if need be.
+    fn passage(&mut self, name: &str) -> usize {
+        if let Some(passage) = self.by_name.get(name) {
+            return *passage;
+        }
+        let passage = self.imported.passages.len();
+        self.imported
+            .passages
+            .push(ImportedPassage { name: name.to_owned(), ..ImportedPassage::default() });
+        self.entities.push(HashMap::new());
+        self.by_name.insert(name.to_owned(), passage);
+        passage
+    }
+
+    /// The entity of that name in a passage, which is made if need be.
+    fn entity(&mut self, passage: usize, name: &str, kind: EntityKind) -> usize {
+        let entities = &mut self.imported.passages[passage].extraction.entities;
+        if let Some(entity) = self.entities[passage].get(name) {
+            return *entity;
+        }
+        self.entities[passage].insert(name.to_owned(), entities.len());
+        entities.push(Entity { name: name.to_owned(), kind, mentions: Vec::new() });
+        entities.len() - 1
+    }
+
+    fn relate(&mut self, passage: usize, head: usize, text: &str, tail: usize) {
+        let (text, evidence) = (text.to_owned(), Span::new(0, 0));
+        let relations = &mut self.imported.passages[passage].extraction.relations;
+        relations.push(Relation { head, text, tail, evidence });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! The graph of a corpus, in memory: what many documents name, and how it is related (QRMeM, section 2.1,
+//! "global graph combination").
+
+mod draft;
+mod query;
+mod store;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use clew_core::{DocumentId, EntityKey, Extraction, SegmentId, Span, Version};
+
+use self::draft::Draft;
+use self::store::{Document, Naming, Node, Slots};
+use crate::key::entity_key;
+use crate::near::NameIndex;
+
+/// A segment of a document with what was found in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphSegment {
+    /// Position among the document's segments, from 0; no other segment of the document has it.
+    pub ordinal: u32,
+    /// Byte range of the document's text.
+    pub span: Span,
+    /// What was found; its spans are relative to the segment's text.
+    pub extraction: Extraction,
+}
+
+/// A document version with what was found in its segments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GraphDocument {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Its version.
+    pub version: Version,
+    /// Its title: an entity that each of its segments mentions. May be empty.
+    pub title: String,
+    /// Its segments.
+    pub segments: Vec<GraphSegment>,
+}
+
+/// The graph of many documents, which serves any question.
+///
+/// # What is one entity
+///
+/// Names of the same key ([`crate::entity_key`]) are one, in all documents. Within a document, a person's
+/// surname that stands alone is the one person of the document whose full name ends with it. In different
+/// documents it may be someone else, so it is left apart there and only *near* ([`Graph::near`]): names that
+/// begin or end with it, acronyms, and spellings that share most of their letters. Near names are looked up
+/// when asked for and nothing is stored for pairs of them.
+///
+/// # What it costs
+///
+/// An edit touches what its document names and nothing else; the graph after any sequence of edits is the one
+/// built from the documents that are left. Names are stored once; a relation takes 44 bytes and its words.
+#[derive(Debug, Default)]
+pub struct Graph {
+    documents: Slots<Document>,
+    by_id: BTreeMap<DocumentId, u32>,
+    entities: Slots<Node>,
+    names: NameIndex,
+    /// Keys of other names of entities, such as a surname alone.
+    aliases: HashMap<Box<str>, Vec<u32>>,
+    segments: u64,
+}
+
+impl Graph {
+    /// Adds a document, in place of any version of it that is there.
+    pub fn insert(&mut self, document: GraphDocument) {
+        self.remove(&document.document_id);
+        let draft = Draft::of(document);
+        let ids: Vec<u32> = draft.keys.iter().map(|key| self.entity(key)).collect();
+        let namings: Vec<Naming> =
+            draft.namings.iter().map(|naming| self.name(&ids, naming)).collect();
+        let document = draft.into_document(&ids, namings);
+        let id = document.id.clone();
+        let handle = self.documents.add(document);
+        self.link(handle, &ids);
+        self.segments +=
+            self.documents.get(handle).map_or(0, |document| document.segments.len() as u64);
+        self.by_id.insert(id, handle);
+    }
+
+    /// Removes a document with all that only it told; whether it was there.
+    pub fn remove(&mut self, id: &DocumentId) -> bool {
+        let Some(handle) = self.by_id.remove(id) else { return false };
+        let documents = &self.documents;
+        let Some(document) = documents.get(handle) else { return false };
+        for (entity, segments) in document.entities() {
+            let Some(node) = self.entities.get_mut(entity) else { continue };
+            node.segments -= segments;
+            if let Ok(at) = position(documents, &node.documents, id) {
+                node.documents.remove(at);
+            }
+        }
+        let Some(document) = self.documents.take(handle) else { return false };
+        self.segments -= document.segments.len() as u64;
+        for naming in &document.namings {
+            self.unname(naming);
+        }
+        for (entity, _) in document.entities() {
+            self.drop_if_unnamed(entity);
+        }
+        true
+    }
+
+    /// How many documents it holds.
+    pub fn documents(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// How many entities it holds.
+    pub fn entities(&self) -> usize {
+        self.entities.len()
+    }
+
+    /// How many relations it holds.
+    pub fn relations(&self) -> usize {
+        self.documents.iter().map(|(_, document)| document.relations.len()).sum()
+    }
+
+    /// The version of a document that it holds.
+    pub fn version(&self, id: &DocumentId) -> Option<Version> {
+        let handle = self.by_id.get(id)?;
+        self.documents.get(*handle).map(|document| document.version)
+    }
+
+    /// Documents whose title is the entity, in order.
+    pub fn titled(&self, key: &EntityKey) -> Vec<DocumentId> {
+        let Some(entity) = self.names.get(&key.0) else { return Vec::new() };
+        let node = self.entities.get(entity);
+        let documents = node.into_iter().flat_map(|node| &node.documents);
+        documents
+            .filter_map(|&handle| self.documents.get(handle))
+            .filter(|document| document.title == Some(entity))
+            .map(|document| document.id.clone())
+            .collect()
+    }
+
+    /// Entities whose names are near to `key`, nearest first, with how near they are: above 0, at most 1.
+    /// These are HippoRAG's synonymy edges.
+    pub fn near(&self, key: &EntityKey) -> Vec<(EntityKey, f32)> {
+        let near = self.near_ids(&key.0).into_iter();
+        near.map(|(entity, nearness)| (EntityKey(self.key(entity).to_owned()), nearness)).collect()
+    }
+
+    fn near_ids(&self, key: &str) -> Vec<(u32, f32)> {
+        self.names.near(key, |entity| self.key(entity))
+    }
+
+    fn key(&self, entity: u32) -> &str {
+        self.entities.get(entity).map_or("", |node| &node.key)
+    }
+
+    /// The entity of that key, which is made if need be.
+    fn entity(&mut self, key: &EntityKey) -> u32 {
+        if let Some(entity) = self.names.get(&key.0) {
+            return entity;
+        }
+        let entity = self.entities.add(Node::new(&key.0));
+        self.names.insert(entity, &key.0);
+        entity
+    }
+
+    /// Counts a name of an entity.
+    fn name(&mut self, ids: &[u32], naming: &draft::Naming) -> Naming {
+        let entity = ids[naming.key];
+        let (kind, count) = (naming.kind, naming.count);
+        let mut spelling: Arc<str> = Arc::from(naming.spelling.as_str());
+        if let Some(node) = self.entities.get_mut(entity) {
+            let (known, is_first) = node.count(spelling, kind, count);
+            spelling = known;
+            let other = entity_key(&spelling).filter(|key| key.0 != *node.key);
+            if let Some(other) = other.filter(|_| is_first) {
+                let entities = self.aliases.entry(other.0.into()).or_default();
+                entities.push(entity);
+            }
+        }
+        Naming { entity, kind, count, spelling }
+    }
+
+    /// Undoes [`Self::name`].
+    fn unname(&mut self, naming: &Naming) {
+        let Some(node) = self.entities.get_mut(naming.entity) else { return };
+        if !node.uncount(naming) {
+            return;
+        }
+        let other = entity_key(&naming.spelling).filter(|key| key.0 != *node.key);
+        let Some(other) = other else { return };
+        let Some(entities) = self.aliases.get_mut(other.0.as_str()) else { return };
+        // Once for each spelling of it.
+        if let Some(at) = entities.iter().position(|entity| *entity == naming.entity) {
+            entities.swap_remove(at);
+        }
+        if entities.is_empty() {
+            self.aliases.remove(other.0.as_str());
+        }
+    }
+
+    fn drop_if_unnamed(&mut self, entity: u32) {
+        let is_unnamed = self.entities.get(entity).is_some_and(|node| node.documents.is_empty());
+        if is_unnamed && let Some(node) = self.entities.take(entity) {
+            self.names.remove(entity, &node.key);
+        }
+    }
+
+    /// Tells the entities of a document that it mentions them.
+    fn link(&mut self, handle: u32, ids: &[u32]) {
+        let documents = &self.documents;
+        let Some(document) = documents.get(handle) else { return };
+        debug_assert_eq!(document.entities().count(), ids.len(), "each key is mentioned");
+        for (entity, segments) in document.entities() {
+            let Some(node) = self.entities.get_mut(entity) else { continue };
+            node.segments += segments;
+            if let Err(at) = position(documents, &node.documents, &document.id) {
+                node.documents.insert(at, handle);
+            }
+        }
+    }
+
+    /// Which segments mention an entity, in order.
+    fn segments_of<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = SegmentId> + 'a {
+        let documents = node.documents.iter().filter_map(|handle| self.documents.get(*handle));
+        let entity = self.names.get(&node.key).unwrap_or(u32::MAX);
+        documents.flat_map(move |document| {
+            document.mentions_of(entity).iter().map(|mention| document.segment_id(mention.segment))
+        })
+    }
+}
+
+/// Where a document stands among others, which are in the order of their ids.
+fn position(documents: &Slots<Document>, among: &[u32], id: &DocumentId) -> Result<usize, usize> {
+    among.binary_search_by(|handle| {
+        documents.get(*handle).map(|document| &document.id).cmp(&Some(id))
+    })
+}
+
+#[cfg(test)]
+mod tests;

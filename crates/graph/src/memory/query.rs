@@ -1,0 +1,303 @@
+//! What a graph tells of itself: which entities a text names, and what is around them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_core::{EntityKey, EntityNode, GraphQuery, Subgraph};
+use clew_text::{is_common_verb, is_grammar_word};
+
+use super::Graph;
+use super::store::{Document, Node};
+use crate::key::{Token, key_of, tokens};
+
+/// Most words of a name that is looked for in a text.
+const MAX_NAME_WORDS: usize = 8;
+/// Most entities that another name, such as a surname, may mean.
+const MOST_MEANT: usize = 8;
+/// Most segments that are told of an entity.
+const MOST_SEGMENTS: usize = 256;
+/// Most relations that are read for one query, so that entities which everything is related to, as the "I"
+/// of a diary, cannot hold up others.
+const MOST_READ: usize = 100_000;
+
+/// A relation: its document, and its index there.
+type Place = (u32, u32);
+
+/// A subgraph in the making.
+struct Part {
+    seeds: BTreeSet<u32>,
+    entities: BTreeSet<u32>,
+    most_entities: usize,
+    /// How many relations may still be read.
+    budget: usize,
+    is_cut: bool,
+}
+
+impl Part {
+    /// Adds of `candidates` those there is room for; what is new.
+    fn add(&mut self, candidates: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let mut added = Vec::new();
+        for entity in candidates {
+            if self.entities.contains(&entity) {
+                continue;
+            }
+            if self.entities.len() == self.most_entities {
+                self.is_cut = true;
+                break;
+            }
+            self.entities.insert(entity);
+            added.push(entity);
+        }
+        added
+    }
+}
+
+impl Graph {
+    /// The entities that a text, such as a question, names, in its order.
+    ///
+    /// Names are runs of up to eight words, longer ones first. A name of one word must be written like one,
+    /// with a capital or a digit, unless the text has no capitals at all; one of several words may be
+    /// written in any way. A name that is no entity's own may be another name of several: a surname.
+    pub fn find(&self, text: &str) -> Vec<EntityKey> {
+        self.named(text).into_iter().map(|entity| self.entity_key(entity)).collect()
+    }
+
+    /// The part of the graph around what `query` names.
+    ///
+    /// It grows from the seeds by one relation at a time. The first time, names near to the seeds count as
+    /// related to them too, since in another document a seed may go by another name. Where not all fits,
+    /// what has most relations to the entities it is reached from goes before what has few, and what few
+    /// segments mention before what many do; one relation of each two entities goes before the others, and
+    /// those of seeds first.
+    pub fn subgraph(&self, query: &GraphQuery) -> Subgraph {
+        let mut part = Part {
+            seeds: BTreeSet::new(),
+            entities: BTreeSet::new(),
+            most_entities: query.most_entities,
+            budget: MOST_READ,
+            is_cut: false,
+        };
+        let mut frontier = part.add(self.seeds(query));
+        part.seeds = frontier.iter().copied().collect();
+        for hop in 0..query.hops {
+            if frontier.is_empty() {
+                break;
+            }
+            let reached = self.reached(&frontier, hop == 0, &mut part);
+            frontier = part.add(reached);
+        }
+        let relations = self.relations_within(&mut part, query.most_relations);
+        self.told(&part, &relations)
+    }
+
+    /// All of it, for a figure, a file or [`crate::pagerank()`]; an entity's segments are not cut.
+    pub fn whole(&self) -> Subgraph {
+        let mut entities: Vec<EntityNode> =
+            self.entities.iter().map(|(_, node)| self.node(node, usize::MAX)).collect();
+        entities.sort_by(|a, b| a.key.cmp(&b.key));
+        let documents = self.by_id.values().filter_map(|handle| self.documents.get(*handle));
+        let relations = documents.flat_map(|document| {
+            let all = (0..).zip(&document.relations);
+            all.filter_map(|(at, _)| document.edge(at, |entity| self.key(entity)))
+        });
+        Subgraph { seeds: Vec::new(), entities, relations: relations.collect(), is_cut: false }
+    }
+
+    fn entity_key(&self, entity: u32) -> EntityKey {
+        EntityKey(self.key(entity).to_owned())
+    }
+
+    fn named(&self, text: &str) -> Vec<u32> {
+        let tokens = tokens(text);
+        let is_capital =
+            |token: &Token| token.is_name_like && token.text.starts_with(char::is_alphabetic);
+        // The first word of a sentence has a capital in any case.
+        let has_capitals = tokens.iter().skip(1).any(is_capital);
+        let mut named: Vec<u32> = Vec::new();
+        let mut at = 0;
+        while at < tokens.len() {
+            let most = MAX_NAME_WORDS.min(tokens.len() - at);
+            let longest = (1..=most).rev().find_map(|words| {
+                let meant = self.meant(&tokens[at..at + words], has_capitals);
+                (!meant.is_empty()).then_some((words, meant))
+            });
+            let Some((words, meant)) = longest else {
+                at += 1;
+                continue;
+            };
+            at += words;
+            for entity in meant {
+                if !named.contains(&entity) {
+                    named.push(entity);
+                }
+            }
+        }
+        named
+    }
+
+    /// What the words mean, if they are a name.
+    fn meant(&self, words: &[Token], has_capitals: bool) -> Vec<u32> {
+        let Some(key) = key_of(words) else { return Vec::new() };
+        let is_name_like = words.last().is_some_and(|word| word.is_name_like);
+        let is_common = |word: &str| is_grammar_word(word) || is_common_verb(word);
+        let is_name = match key.0.contains(' ') {
+            true => !key.0.split(' ').all(is_grammar_word) || words.iter().all(|w| w.is_name_like),
+            false if is_grammar_word(&key.0) => false,
+            false => is_name_like || (!has_capitals && !is_common(&key.0)),
+        };
+        if is_name { self.known_as(&key) } else { Vec::new() }
+    }
+
+    /// The entity of that key, else those with a name of that key.
+    fn known_as(&self, key: &EntityKey) -> Vec<u32> {
+        if let Some(entity) = self.names.get(&key.0) {
+            return vec![entity];
+        }
+        let mut meant = self.aliases.get(key.0.as_str()).cloned().unwrap_or_default();
+        meant.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        meant.dedup();
+        meant.truncate(MOST_MEANT);
+        meant
+    }
+
+    /// What a query names, the surest first: texts and entities, then what most places mention, and of that
+    /// what is rarest.
+    fn seeds(&self, query: &GraphQuery) -> Vec<u32> {
+        let named = query.texts.iter().flat_map(|text| self.named(text));
+        let given = query.entities.iter().flat_map(|key| self.known_as(key));
+        let mut seeds: Vec<u32> = given.chain(named).collect();
+        let mut there: BTreeMap<u32, f64> = BTreeMap::new();
+        for clew_core::Place { document_id, version, span } in &query.places {
+            let document =
+                self.by_id.get(document_id).and_then(|handle| self.documents.get(*handle));
+            let document = document.filter(|document| document.version == *version);
+            for entity in document.into_iter().flat_map(|document| document.entities_at(*span)) {
+                *there.entry(entity).or_default() += 1.0;
+            }
+        }
+        seeds.extend(self.best_first(there));
+        seeds
+    }
+
+    /// Neighbours of `frontier`, best first.
+    fn reached(&self, frontier: &[u32], is_first: bool, part: &mut Part) -> Vec<u32> {
+        let mut links: BTreeMap<u32, f64> = BTreeMap::new();
+        for &entity in frontier {
+            for (handle, index) in self.relations_of(entity, part) {
+                let Some(document) = self.documents.get(handle) else { continue };
+                let relation = document.relations[index as usize];
+                let other = if relation.head == entity { relation.tail } else { relation.head };
+                *links.entry(other).or_default() += 1.0;
+            }
+            let near = if is_first { self.near_ids(self.key(entity)) } else { Vec::new() };
+            for (other, nearness) in near {
+                *links.entry(other).or_default() += f64::from(nearness);
+            }
+        }
+        self.best_first(links)
+    }
+
+    /// Relations of an entity, as far as the budget goes.
+    fn relations_of(&self, entity: u32, part: &mut Part) -> Vec<Place> {
+        let handles = self.entities.get(entity).into_iter().flat_map(|node| &node.documents);
+        let mut places = handles
+            .filter_map(|&handle| Some((handle, self.documents.get(handle)?)))
+            .flat_map(|(handle, document)| {
+                document.relations_of(entity).map(move |index| (handle, index))
+            });
+        let read: Vec<Place> = places.by_ref().take(part.budget).collect();
+        part.budget -= read.len();
+        part.is_cut |= places.next().is_some();
+        read
+    }
+
+    /// By weight times rarity, as terms in a text index are; equals by key.
+    fn best_first(&self, weights: BTreeMap<u32, f64>) -> Vec<u32> {
+        let score = |entity: u32, weight: f64| {
+            let segments = self.entities.get(entity).map_or(1, |node| node.segments.max(1));
+            weight * (1.0 + quotient(self.segments, segments)).ln()
+        };
+        let mut scored: Vec<(f64, u32)> =
+            weights.into_iter().map(|(entity, weight)| (score(entity, weight), entity)).collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| self.key(a.1).cmp(self.key(b.1))));
+        scored.into_iter().map(|(_, entity)| entity).collect()
+    }
+
+    /// Relations between entities of the part: at most `most`, those of seeds first; in order.
+    fn relations_within(&self, part: &mut Part, most: usize) -> Vec<Place> {
+        let mut within: Vec<(usize, Place)> = Vec::new();
+        part.budget = MOST_READ;
+        // Those of seeds are read first.
+        let (seeds, others): (Vec<u32>, Vec<u32>) =
+            part.entities.iter().partition(|entity| part.seeds.contains(entity));
+        for entity in seeds.into_iter().chain(others) {
+            for (handle, index) in self.relations_of(entity, part) {
+                let Some(document) = self.documents.get(handle) else { continue };
+                let relation = document.relations[index as usize];
+                let ends = [relation.head, relation.tail];
+                if relation.head == entity && ends.iter().all(|end| part.entities.contains(end)) {
+                    let seeds = ends.iter().filter(|end| part.seeds.contains(end)).count();
+                    within.push((seeds, (handle, index)));
+                }
+            }
+        }
+        let document = |place: &Place| self.documents.get(place.0).map(|document| &document.id);
+        let in_order = |a: &Place, b: &Place| document(a).cmp(&document(b)).then(a.1.cmp(&b.1));
+        within.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| in_order(x, y)));
+        if within.len() > most {
+            self.spread(&mut within);
+        }
+        part.is_cut |= within.len() > most;
+        within.truncate(most);
+        let mut places: Vec<Place> = within.into_iter().map(|(_, place)| place).collect();
+        places.sort_by(in_order);
+        places
+    }
+
+    /// Puts one relation of each two entities before a second one, and so on, so that a cut disconnects no
+    /// two while others are told of at length.
+    fn spread(&self, relations: &mut [(usize, Place)]) {
+        let mut told: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        relations.sort_by_cached_key(|(_, (handle, index))| {
+            let document = self.documents.get(*handle);
+            let relation = document.map(|document| document.relations[*index as usize]);
+            let ends = relation.map_or((0, 0), |relation| (relation.head, relation.tail));
+            let count = told.entry((ends.0.min(ends.1), ends.0.max(ends.1))).or_default();
+            *count += 1;
+            *count
+        });
+    }
+
+    fn told(&self, part: &Part, relations: &[Place]) -> Subgraph {
+        let mut seeds: Vec<EntityKey> =
+            part.seeds.iter().map(|entity| self.entity_key(*entity)).collect();
+        seeds.sort_unstable();
+        let nodes = part.entities.iter().filter_map(|entity| self.entities.get(*entity));
+        let mut entities: Vec<EntityNode> =
+            nodes.map(|node| self.node(node, MOST_SEGMENTS)).collect();
+        entities.sort_by(|a, b| a.key.cmp(&b.key));
+        let edge = |document: &Document, index| document.edge(index, |entity| self.key(entity));
+        let relations = relations.iter();
+        let relations = relations.filter_map(|(handle, index)| {
+            self.documents.get(*handle).and_then(|document| edge(document, *index))
+        });
+        Subgraph { seeds, entities, relations: relations.collect(), is_cut: part.is_cut }
+    }
+
+    fn node(&self, node: &Node, most_segments: usize) -> EntityNode {
+        let mut names = node.names().into_iter();
+        EntityNode {
+            key: EntityKey(node.key.to_string()),
+            name: names.next().unwrap_or_default(),
+            kind: node.kind(),
+            aliases: names.collect(),
+            segments: self.segments_of(node).take(most_segments).collect(),
+            mentioned_in: node.segments,
+            titled: self.titled(&EntityKey(node.key.to_string())),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of segments are far below 2^52")]
+fn quotient(a: u64, b: u64) -> f64 {
+    a as f64 / b as f64
+}

@@ -1,0 +1,647 @@
+//! Trees of summaries and what was extracted of their segments: writing and reading them.
+//!
+//! A document's rows may come in several commits, so that what was made of a long document is not made
+//! again after a crash. They are shown once they are all there, and only while they are of the version that
+//! searches find. Nodes above documents are rows without a document; they are shown while they are part of
+//! the tree that the documents with trees call for ([`clew_core::UpperTree`]).
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use clew_core::{
+    DocumentId, DocumentShape, Extraction, NodeId, Recipe, SegmentId, ShardIndex, Span,
+    StoredDocument, TreeNode, UpperKey, UpperTree, Version,
+};
+use lancedb::query::{QueryBase, Select};
+
+use crate::error::{Error, Result};
+use crate::filter;
+use crate::reader::{ShardReader, read_sources};
+use crate::record::{DocumentRecord, NodeFacts};
+use crate::rows::{self, Rows, StoredNode};
+use crate::schema::{TableKind, column};
+use crate::shard::Shard;
+use crate::snapshot::Snapshot;
+use crate::table::scan;
+use crate::write::refuse_duplicates;
+
+/// A node of a document's tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeRow {
+    /// 0 for a segment.
+    pub level: u32,
+    /// Position among the nodes of that level, from 0.
+    pub ordinal: u32,
+    /// Whether it is the root.
+    pub is_root: bool,
+    /// What it covers of the document's text.
+    pub span: Span,
+    /// That told in short.
+    pub summary: String,
+    /// Names what the node was made of: a node of the same key need not be made again.
+    pub key: String,
+    /// Of a segment, what was extracted, as [`encode`](SegmentNode::encode) writes it; else empty.
+    pub extraction: String,
+}
+
+/// Nodes of a document's tree, all or some.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentNodes {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Its version.
+    pub version: Version,
+    /// What the tree is made by.
+    pub recipe: Recipe,
+    /// Title of the document.
+    pub title: String,
+    /// Nodes that were there when these were made: if they are not as many any more, these are dropped.
+    pub known: u64,
+    /// Nodes of the whole tree.
+    pub nodes: u64,
+    /// Nodes that are not there yet.
+    pub rows: Vec<NodeRow>,
+}
+
+/// A node above documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpperRow {
+    /// What it stands above.
+    pub key: UpperKey,
+    /// Levels between it and the documents, at least 1.
+    pub level: u32,
+    /// What it covers, told in short.
+    pub summary: String,
+}
+
+/// A node above documents that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpperGap {
+    /// Its key.
+    pub key: UpperKey,
+    /// Its level.
+    pub level: u32,
+    /// The summaries of its children, in order.
+    pub parts: Vec<String>,
+}
+
+/// A segment with what was extracted of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SegmentNode {
+    /// Position among the document's segments, from 0.
+    pub ordinal: u32,
+    /// Where it lies in the document's text.
+    pub span: Span,
+    /// Its entities and relations.
+    pub extraction: Extraction,
+}
+
+/// The segments of a document that are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentSegments {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Its version.
+    pub version: Version,
+    /// What they were made by.
+    pub recipe: Recipe,
+    /// Title of the document.
+    pub title: String,
+    /// The segments, in order.
+    pub segments: Vec<SegmentNode>,
+}
+
+impl SegmentNode {
+    /// What is stored of an extraction.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it cannot be written.
+    pub fn encode(extraction: &Extraction) -> Result<String> {
+        serde_json::to_string(extraction)
+            .map_err(|error| Error::invalid("extraction", error.to_string()))
+    }
+
+    fn decode(text: &str) -> Result<Extraction> {
+        serde_json::from_str(text).map_err(|error| Error::Corrupt {
+            what: format!("table `{}`", TableKind::Nodes),
+            source: error.into(),
+        })
+    }
+}
+
+impl Shard {
+    /// Commits nodes of documents' trees, in one commit. Documents that were forgotten, replaced, or
+    /// written to by another call since are dropped; returns those.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an id that comes twice; then nothing was written. Otherwise those of the
+    /// storage.
+    pub async fn commit_nodes(&mut self, documents: Vec<DocumentNodes>) -> Result<Vec<DocumentId>> {
+        refuse_duplicates(documents.iter().map(|of| &of.document_id))?;
+        self.begin_write().await?;
+        let (fresh, stale): (Vec<_>, Vec<_>) =
+            documents.into_iter().partition(|of| self.continues(of));
+        if !fresh.is_empty() {
+            self.nodes.append(vec![rows::nodes(&fresh)?]).await?;
+            for of in &fresh {
+                let added = of.rows.len() as u64;
+                let (version, recipe, nodes) = (of.version, of.recipe, of.nodes);
+                self.catalogue.change(&of.document_id, |known| {
+                    let mut made = known.nodes.iter_mut();
+                    match made.find(|made| (made.version, made.recipe) == (version, recipe)) {
+                        Some(made) => made.rows += added,
+                        None => known.nodes.push(NodeFacts { version, recipe, rows: added, nodes }),
+                    }
+                });
+            }
+            let ids: Vec<DocumentId> = fresh.iter().map(|of| of.document_id.clone()).collect();
+            self.sweep_documents(&ids).await?;
+            self.nodes.sync().await?;
+            self.publish().await?;
+        }
+        self.end_write();
+        Ok(stale.into_iter().map(|of| of.document_id).collect())
+    }
+
+    /// Whether these nodes are to be made, and what was there before them is still what is there.
+    fn continues(&self, of: &DocumentNodes) -> bool {
+        let wanted = self.settings.wanted();
+        let record = self.catalogue.get(&of.document_id);
+        record.is_some_and(|record| {
+            record.structure_due().is_some_and(|due| due.version == of.version)
+                && wanted.structure == Some(of.recipe)
+                && record.nodes_made(of.version, wanted) == of.known
+                && !of.rows.is_empty()
+        })
+    }
+
+    /// Commits nodes above documents, in one commit; those that are there or not wanted are left out.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn commit_upper(&mut self, rows: Vec<UpperRow>) -> Result<()> {
+        self.begin_write().await?;
+        let wanted = self.catalogue.upper_tree(self.settings.max_children());
+        let mut seen = HashSet::new();
+        let is_missing = |row: &UpperRow| {
+            wanted.get(&row.key).is_some() && !self.catalogue.upper().contains(&row.key)
+        };
+        let fresh: Vec<UpperRow> =
+            rows.into_iter().filter(|row| is_missing(row) && seen.insert(row.key)).collect();
+        if !fresh.is_empty() {
+            self.nodes.append(vec![rows::upper_nodes(&fresh)?]).await?;
+            self.catalogue.add_upper(fresh.iter().map(|row| row.key));
+            self.sweep_upper().await?;
+            self.nodes.sync().await?;
+            self.publish().await?;
+        }
+        self.end_write();
+        Ok(())
+    }
+}
+
+/// The tree above the documents of a snapshot.
+#[derive(Debug)]
+pub(crate) struct UpperView {
+    tree: UpperTree,
+    /// The documents by id, with the bytes of their texts summed up before each.
+    documents: Vec<(DocumentId, u64)>,
+    of_key: HashMap<UpperKey, usize>,
+    bytes: u64,
+}
+
+impl UpperView {
+    fn of(snapshot: &Snapshot) -> &Self {
+        let upper: &OnceLock<Self> = &snapshot.upper;
+        upper.get_or_init(|| {
+            let mut view = Self {
+                tree: UpperTree::default(),
+                documents: Vec::new(),
+                of_key: HashMap::new(),
+                bytes: 0,
+            };
+            let mut keys = Vec::new();
+            for (record, key) in snapshot.catalogue.structured() {
+                view.of_key.insert(key, view.documents.len());
+                view.documents.push((record.id.clone(), view.bytes));
+                view.bytes += bytes_of(record);
+                keys.push((record.id.clone(), key));
+            }
+            view.tree = UpperTree::new(&keys, snapshot.max_children);
+            view
+        })
+    }
+
+    fn bytes_of(&self, documents: &Range<usize>) -> u64 {
+        let before = |place: usize| self.documents.get(place).map_or(self.bytes, |(_, sum)| *sum);
+        before(documents.end) - before(documents.start)
+    }
+}
+
+fn bytes_of(record: &DocumentRecord) -> u64 {
+    let live = record.live().map(|live| live.version);
+    let source = record.facts.sources.iter().find(|source| Some(source.version) == live);
+    source.map_or(0, |source| source.bytes)
+}
+
+impl ShardReader {
+    /// Documents whose tree and graph are to be made now, as [`ShardReader::due`] tells of chunks.
+    pub fn structure_due(
+        &self,
+        now: clew_core::Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<crate::DueDocument> {
+        self.snapshot().catalogue.structure_due(now, limit, busy)
+    }
+
+    /// How many nodes of the trees that are to be made of these versions are there already.
+    pub fn nodes_made(&self, wanted: &[(DocumentId, Version)]) -> Vec<u64> {
+        let snapshot = self.snapshot();
+        let of = |(id, version): &(DocumentId, Version)| {
+            let record = snapshot.catalogue.get(id);
+            record.map_or(0, |record| record.nodes_made(*version, snapshot.catalogue.wanted()))
+        };
+        wanted.iter().map(of).collect()
+    }
+
+    /// All nodes by the wanted recipe of these documents, of whatever version: what need not be made again.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn made_nodes(
+        &self,
+        ids: &[DocumentId],
+    ) -> Result<HashMap<(DocumentId, Version), Vec<NodeRow>>> {
+        let snapshot = self.snapshot();
+        let wanted = snapshot.catalogue.wanted().structure;
+        let mut made: HashMap<(DocumentId, Version), Vec<NodeRow>> = HashMap::new();
+        let has_nodes = |id: &&DocumentId| {
+            snapshot.catalogue.get(id).is_some_and(|record| !record.facts.nodes.is_empty())
+        };
+        let ids: Vec<&DocumentId> = ids.iter().filter(has_nodes).collect();
+        for node in nodes(&snapshot, ids, None).await? {
+            if Some(node.recipe) == wanted {
+                made.entry((node.document_id, node.version)).or_default().push(node.row);
+            }
+        }
+        Ok(made)
+    }
+
+    /// Up to `limit` nodes above documents that are to be made and whose children are all there.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn upper_gaps(&self, limit: usize) -> Result<Vec<UpperGap>> {
+        let snapshot = self.snapshot();
+        let view = UpperView::of(&snapshot);
+        let there = snapshot.catalogue.upper();
+        let is_there = |key: &UpperKey| view.tree.get(key).is_none() || there.contains(key);
+        let mut gaps: Vec<(&UpperKey, &clew_core::UpperNode)> = view
+            .tree
+            .nodes()
+            .filter(|(key, node)| !there.contains(key) && node.children.iter().all(is_there))
+            .collect();
+        gaps.sort_by_key(|(_, node)| (node.level, node.documents.start));
+        gaps.truncate(limit);
+        let children: Vec<UpperKey> =
+            gaps.iter().flat_map(|(_, node)| node.children.iter().copied()).collect();
+        let shown = shown(&snapshot, ShardIndex(0), &children).await?;
+        let gap = |(key, node): (&UpperKey, &clew_core::UpperNode)| {
+            let parts: Option<Vec<String>> = node
+                .children
+                .iter()
+                .map(|child| shown.get(child).map(|node| node.summary.clone()))
+                .collect();
+            parts.map(|parts| UpperGap { key: *key, level: node.level, parts })
+        };
+        Ok(gaps.into_iter().filter_map(gap).collect())
+    }
+
+    /// The nodes through which all documents with trees can be reached: the root, or what is there below
+    /// it. Of more than `limit` those that cover one of the documents `first` come first.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_tops(
+        &self,
+        shard: ShardIndex,
+        first: &[DocumentId],
+        limit: usize,
+    ) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        let view = UpperView::of(&snapshot);
+        let mut tops = Vec::new();
+        let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
+        while let Some(key) = todo.pop() {
+            match view.tree.get(&key) {
+                Some(node) if !snapshot.catalogue.upper().contains(&key) => {
+                    todo.extend(node.children.iter().rev());
+                }
+                _ => tops.push(key),
+            }
+        }
+        if tops.len() > limit {
+            let firsts: HashSet<usize> = first
+                .iter()
+                .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
+                .collect();
+            let covers = |key: &UpperKey| match view.tree.get(key) {
+                Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
+                None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
+            };
+            // Stable: else they stay in the order of documents.
+            tops.sort_by_key(|key| !covers(key));
+            tops.truncate(limit);
+        }
+        let mut shown = shown(&snapshot, shard, &tops).await?;
+        Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
+    }
+
+    /// The roots of these documents' trees, of those that have one.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        roots(&snapshot, ids.iter()).await.map(|roots| roots.into_values().collect())
+    }
+
+    /// The children of a node, in order; none of a segment and of what is not shown any more.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        match node {
+            NodeId::Upper { key, .. } => {
+                let view = UpperView::of(&snapshot);
+                let children = view.tree.get(key).map(|node| node.children.clone());
+                let children = children.unwrap_or_default();
+                let mut shown = shown(&snapshot, shard, &children).await?;
+                Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
+            }
+            NodeId::Document { document_id, version, level, ordinal } => {
+                let record = snapshot.catalogue.get(document_id);
+                let Some(structure) = record.and_then(|record| record.structure()) else {
+                    return Ok(Vec::new());
+                };
+                if structure.version != *version || *level == 0 {
+                    return Ok(Vec::new());
+                }
+                let first = ordinal.saturating_mul(snapshot.max_children);
+                let below = first..first.saturating_add(snapshot.max_children);
+                let place = Some((level - 1, below));
+                let mut children = nodes(&snapshot, vec![document_id], place).await?;
+                children.sort_by_key(|child| child.row.ordinal);
+                Ok(live(&snapshot, children).map(|child| tree_node(&snapshot, child)).collect())
+            }
+        }
+    }
+
+    /// The segments of these ids that are shown, each with its range of its document.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn segment_texts(
+        &self,
+        ids: &[SegmentId],
+    ) -> Result<Vec<(SegmentId, Span, Arc<StoredDocument>)>> {
+        let snapshot = self.snapshot();
+        let wanted: HashSet<&SegmentId> = ids.iter().collect();
+        let documents: HashSet<&DocumentId> = ids.iter().map(|id| &id.document_id).collect();
+        let most = ids.iter().map(|id| id.ordinal).max().unwrap_or(0);
+        let least = ids.iter().map(|id| id.ordinal).min().unwrap_or(0);
+        let place = Some((0, least..most.saturating_add(1)));
+        let mut found = Vec::new();
+        let rows = nodes(&snapshot, documents.into_iter().collect(), place).await?;
+        for node in live(&snapshot, rows) {
+            let StoredNode { document_id, version, row, .. } = node;
+            let id = SegmentId { document_id, version, ordinal: row.ordinal };
+            if wanted.contains(&id) {
+                found.push((id, row.span));
+            }
+        }
+        let versions: HashSet<(DocumentId, Version)> =
+            found.iter().map(|(id, _)| (id.document_id.clone(), id.version)).collect();
+        let versions: Vec<_> = versions.into_iter().collect();
+        let texts: HashMap<DocumentId, Arc<StoredDocument>> = read_sources(&snapshot, &versions)
+            .await?
+            .into_iter()
+            .map(|stored| (stored.document.id.clone(), Arc::new(stored)))
+            .collect();
+        let with_text = |(id, span): (SegmentId, Span)| {
+            let stored = texts.get(&id.document_id)?;
+            Some((id, span, Arc::clone(stored)))
+        };
+        Ok(found.into_iter().filter_map(with_text).collect())
+    }
+
+    /// Counts the changes of what is known of documents.
+    pub fn revision(&self) -> u64 {
+        self.snapshot().catalogue.revision()
+    }
+
+    /// The documents whose tree and graph are shown, with the number of the state that was looked at.
+    pub fn structured(&self) -> (u64, Vec<(DocumentId, Version, Recipe)>) {
+        let snapshot = self.snapshot();
+        let documents = snapshot.catalogue.structured().filter_map(|(record, _)| {
+            let structure = record.structure()?;
+            Some((record.id.clone(), structure.version, structure.recipe))
+        });
+        (snapshot.catalogue.revision(), documents.collect())
+    }
+
+    /// The segments of these documents that are shown, with titles and what was extracted of them.
+    ///
+    /// # Errors
+    /// Those of the storage; [`Error::Corrupt`] if an extraction cannot be read.
+    pub async fn read_segments(&self, ids: &[DocumentId]) -> Result<Vec<DocumentSegments>> {
+        let snapshot = self.snapshot();
+        let place = Some((0, 0..u32::MAX));
+        let rows = nodes(&snapshot, ids.iter().collect(), place).await?;
+        let mut documents: HashMap<DocumentId, DocumentSegments> = HashMap::new();
+        for StoredNode { document_id, version, recipe, title, row } in live(&snapshot, rows) {
+            let NodeRow { ordinal, span, .. } = row;
+            let extraction = SegmentNode::decode(&row.extraction)?;
+            let empty = || {
+                let segments = Vec::new();
+                DocumentSegments {
+                    document_id: document_id.clone(),
+                    version,
+                    recipe,
+                    title,
+                    segments,
+                }
+            };
+            let of = documents.entry(document_id.clone()).or_insert_with(empty);
+            of.segments.push(SegmentNode { ordinal, span, extraction });
+        }
+        let mut documents: Vec<DocumentSegments> = documents.into_values().collect();
+        for document in &mut documents {
+            document.segments.sort_by_key(|segment| segment.ordinal);
+        }
+        Ok(documents)
+    }
+}
+
+/// Rows of nodes of documents, of every version, where `place` names a level and a range of ordinals only
+/// those.
+async fn nodes(
+    snapshot: &Snapshot,
+    ids: Vec<&DocumentId>,
+    place: Option<(u32, Range<u32>)>,
+) -> Result<Vec<StoredNode>> {
+    let mut found = Vec::new();
+    if ids.is_empty() {
+        return Ok(found);
+    }
+    let of_documents = filter::documents(ids);
+    let predicate = match place {
+        Some((level, ordinals)) => of_documents.and(filter::nodes(level, ordinals)),
+        None => of_documents,
+    };
+    scan(TableKind::Nodes, snapshot.nodes.query().only_if_expr(predicate), |batch| {
+        found.extend(Rows::new(TableKind::Nodes, batch).nodes()?);
+        Ok(())
+    })
+    .await?;
+    Ok(found)
+}
+
+/// The rows that are shown.
+fn live(snapshot: &Snapshot, rows: Vec<StoredNode>) -> impl Iterator<Item = StoredNode> {
+    rows.into_iter().filter(|node| {
+        let record = snapshot.catalogue.get(&node.document_id);
+        record.and_then(|record| record.structure()).is_some_and(|structure| {
+            (structure.version, structure.recipe) == (node.version, node.recipe)
+        })
+    })
+}
+
+fn tree_node(snapshot: &Snapshot, node: StoredNode) -> TreeNode {
+    let StoredNode { document_id, version, title, row, .. } = node;
+    let below = match row.level {
+        0 => 0,
+        _ => children_of(snapshot, &document_id, row.level, row.ordinal),
+    };
+    TreeNode {
+        id: NodeId::Document {
+            document_id: document_id.clone(),
+            version,
+            level: row.level,
+            ordinal: row.ordinal,
+        },
+        title,
+        summary: row.summary,
+        bytes: row.span.len() as u64,
+        span: Some(row.span),
+        documents: (document_id.clone(), document_id),
+        children: below,
+    }
+}
+
+fn children_of(snapshot: &Snapshot, id: &DocumentId, level: u32, ordinal: u32) -> u32 {
+    let structure = snapshot.catalogue.get(id).and_then(|record| record.structure());
+    let nodes = structure.map_or(0, |structure| structure.nodes);
+    let Some(segments) = segments_of(nodes, snapshot.max_children) else { return 0 };
+    let children = DocumentShape::new(segments, snapshot.max_children).children(level, ordinal);
+    children.end - children.start
+}
+
+/// How many segments a tree of so many nodes has: the number of nodes grows with that of segments.
+fn segments_of(nodes: u64, max_children: u32) -> Option<u32> {
+    let (mut low, mut high) = (1_u64, nodes.max(1));
+    while low < high {
+        let middle = low.midpoint(high);
+        let of_middle = DocumentShape::new(u32::try_from(middle).ok()?, max_children).nodes();
+        match u64::from(of_middle) < nodes {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    u32::try_from(low).ok()
+}
+
+async fn roots<'a>(
+    snapshot: &Snapshot,
+    ids: impl Iterator<Item = &'a DocumentId>,
+) -> Result<HashMap<DocumentId, TreeNode>> {
+    let ids: Vec<&DocumentId> = ids.collect();
+    let mut found = Vec::new();
+    if !ids.is_empty() {
+        let query = snapshot.nodes.query().only_if_expr(filter::roots(ids));
+        scan(TableKind::Nodes, query, |batch| {
+            found.extend(Rows::new(TableKind::Nodes, batch).nodes()?);
+            Ok(())
+        })
+        .await?;
+    }
+    let shown = live(snapshot, found).map(|root| {
+        let id = root.document_id.clone();
+        (id, tree_node(snapshot, root))
+    });
+    Ok(shown.collect())
+}
+
+/// The nodes of these keys, documents or nodes above them, that are there.
+async fn shown(
+    snapshot: &Snapshot,
+    shard: ShardIndex,
+    keys: &[UpperKey],
+) -> Result<HashMap<UpperKey, TreeNode>> {
+    let view = UpperView::of(snapshot);
+    let (upper, documents): (Vec<UpperKey>, Vec<UpperKey>) =
+        keys.iter().copied().partition(|key| view.tree.get(key).is_some());
+    let mut shown = HashMap::new();
+    let places = documents.iter().filter_map(|key| Some((*key, *view.of_key.get(key)?)));
+    let ids: Vec<(UpperKey, &DocumentId)> =
+        places.map(|(key, place)| (key, &view.documents[place].0)).collect();
+    let mut of_documents = roots(snapshot, ids.iter().map(|(_, id)| *id)).await?;
+    shown.extend(ids.iter().filter_map(|(key, id)| Some((*key, of_documents.remove(*id)?))));
+    if upper.is_empty() {
+        return Ok(shown);
+    }
+    let columns = [column::DOCUMENT_ID, column::VERSION, column::RECIPE, column::LEVEL];
+    let columns: Vec<&str> = columns.into_iter().chain([column::KEY, column::SUMMARY]).collect();
+    let query = snapshot.nodes.query().only_if_expr(filter::upper(&upper));
+    let mut rows = Vec::new();
+    scan(TableKind::Nodes, query.select(Select::columns(&columns)), |batch| {
+        rows.extend(Rows::new(TableKind::Nodes, batch).upper_nodes()?);
+        Ok(())
+    })
+    .await?;
+    for UpperRow { key, summary, .. } in rows {
+        let Some(node) = view.tree.get(&key) else { continue };
+        let document = |place: usize| view.documents.get(place).map(|(id, _)| id.clone());
+        let last = node.documents.end.saturating_sub(1);
+        let Some(documents) = document(node.documents.start).zip(document(last)) else { continue };
+        let node = TreeNode {
+            id: NodeId::Upper { shard, key },
+            title: String::new(),
+            summary,
+            span: None,
+            documents,
+            bytes: view.bytes_of(&node.documents),
+            children: node.children.len() as u32,
+        };
+        shown.insert(key, node);
+    }
+    Ok(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_number_of_nodes_tells_that_of_segments(segments in 1_u32..5000, max in 2_u32..20) {
+            let nodes = DocumentShape::new(segments, max).nodes();
+            prop_assert_eq!(segments_of(u64::from(nodes), max), Some(segments));
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! `clew.memory.v1` and domain values.
+
+use clew_core::{
+    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Limits, NodeId, RelationEdge,
+    SegmentId, ShardIndex, Subgraph, TreeNode, UpperKey, Version, Violations,
+};
+
+use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
+use crate::convert::query::{
+    evidence_from_wire, evidence_to_wire, place_from_wire, place_to_wire, required_span,
+    span_from_wire, span_to_wire,
+};
+use crate::convert::{corpus_name, document_id};
+use crate::memory::v1 as wire;
+
+/// Entities and relations of a part of a graph, where a request does not say.
+const DEFAULT_MOST: usize = 100;
+/// Most entities, and most relations, of a part of a graph.
+const MOST: u32 = 10_000;
+/// Most edges that a part of a graph reaches beyond its seeds.
+const MOST_HOPS: u32 = 8;
+
+/// A node's id for the wire.
+pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {
+    use wire::node_id::Node;
+    let node = match id {
+        NodeId::Document { document_id, version, level, ordinal } => {
+            Node::Document(wire::DocumentNode {
+                document_id: document_id.to_string(),
+                version: version.0,
+                level: *level,
+                ordinal: *ordinal,
+            })
+        }
+        NodeId::Upper { shard, key } => {
+            Node::Upper(wire::UpperNode { shard: shard.0, key: key.to_string() })
+        }
+    };
+    wire::NodeId { node: Some(node) }
+}
+
+/// A node's id from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn node_id_from_wire(field: &str, id: wire::NodeId) -> Result<NodeId, Error> {
+    use wire::node_id::Node;
+    match id.node {
+        Some(Node::Document(node)) => Ok(NodeId::Document {
+            document_id: document_id(&format!("{field}.document_id"), &node.document_id)?,
+            version: Version(node.version),
+            level: node.level,
+            ordinal: node.ordinal,
+        }),
+        Some(Node::Upper(node)) => {
+            let expected = "expected 32 hexadecimal digits";
+            let key = UpperKey::from_hex(&node.key)
+                .ok_or_else(|| Error::invalid(format!("{field}.key"), expected))?;
+            Ok(NodeId::Upper { shard: ShardIndex(node.shard), key })
+        }
+        None => Err(Error::invalid(field, "expected `document` or `upper`")),
+    }
+}
+
+/// A node for the wire.
+pub fn tree_node_to_wire(node: TreeNode) -> wire::TreeNode {
+    let (first, last) = node.documents;
+    wire::TreeNode {
+        id: Some(node_id_to_wire(&node.id)),
+        title: node.title,
+        summary: node.summary,
+        span: node.span.map(span_to_wire),
+        first_document: first.into(),
+        last_document: last.into(),
+        bytes: node.bytes,
+        children: node.children,
+    }
+}
+
+/// A node from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn tree_node_from_wire(node: wire::TreeNode) -> Result<TreeNode, Error> {
+    let first = document_id("first_document", &node.first_document)?;
+    let last = document_id("last_document", &node.last_document)?;
+    Ok(TreeNode {
+        id: node_id_from_wire("id", node.id.unwrap_or_default())?,
+        title: node.title,
+        summary: node.summary,
+        span: node.span.and_then(span_from_wire),
+        documents: (first, last),
+        bytes: node.bytes,
+        children: node.children,
+    })
+}
+
+/// A segment's id for the wire.
+pub fn segment_id_to_wire(id: &SegmentId) -> wire::SegmentId {
+    wire::SegmentId {
+        document_id: id.document_id.to_string(),
+        version: id.version.0,
+        ordinal: id.ordinal,
+    }
+}
+
+/// A segment's id from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn segment_id_from_wire(id: wire::SegmentId) -> Result<SegmentId, Error> {
+    Ok(SegmentId {
+        document_id: document_id("segment.document_id", &id.document_id)?,
+        version: Version(id.version),
+        ordinal: id.ordinal,
+    })
+}
+
+/// A segment with its text for the wire.
+pub fn segment_to_wire((id, evidence): (SegmentId, Evidence)) -> wire::Segment {
+    wire::Segment { id: Some(segment_id_to_wire(&id)), evidence: Some(evidence_to_wire(evidence)) }
+}
+
+/// A segment with its text from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn segment_from_wire(segment: wire::Segment) -> Result<(SegmentId, Evidence), Error> {
+    let id = segment_id_from_wire(segment.id.unwrap_or_default())?;
+    Ok((id, evidence_from_wire(segment.evidence.unwrap_or_default())?))
+}
+
+/// What part of a graph is wanted, for the wire.
+pub fn graph_query_to_wire(query: &GraphQuery) -> wire::GraphQuery {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    wire::GraphQuery {
+        texts: query.texts.clone(),
+        entities: query.entities.iter().map(ToString::to_string).collect(),
+        places: query.places.iter().map(place_to_wire).collect(),
+        hops: query.hops,
+        most_entities: count(query.most_entities),
+        most_relations: count(query.most_relations),
+    }
+}
+
+/// What part of a graph is wanted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn graph_query_from_wire(
+    query: wire::GraphQuery,
+    limits: &Limits,
+) -> Result<GraphQuery, Error> {
+    let mut violations = Violations::default();
+    let bytes: usize = query.texts.iter().map(String::len).sum();
+    if bytes > limits.query_bytes {
+        let problem = format!("expected at most {} bytes in all, got {bytes}", limits.query_bytes);
+        violations.push("query.texts", problem);
+    }
+    for (field, count) in
+        [("query.entities", query.entities.len()), ("query.places", query.places.len())]
+    {
+        if count > limits.results {
+            violations.push(field, format!("expected at most {}, got {count}", limits.results));
+        }
+    }
+    for (field, value, most) in [
+        ("query.hops", query.hops, MOST_HOPS),
+        ("query.most_entities", query.most_entities, MOST),
+        ("query.most_relations", query.most_relations, MOST),
+    ] {
+        if value > most {
+            violations.push(field, format!("expected at most {most}, got {value}"));
+        }
+    }
+    let places = query
+        .places
+        .into_iter()
+        .filter_map(|place| violations.take(place_from_wire("query.places", place)));
+    let places = places.collect();
+    violations.into_result()?;
+    let or_default = |most: u32| if most == 0 { DEFAULT_MOST } else { most as usize };
+    Ok(GraphQuery {
+        texts: query.texts,
+        entities: query.entities.into_iter().map(EntityKey).collect(),
+        places,
+        hops: query.hops,
+        most_entities: or_default(query.most_entities),
+        most_relations: or_default(query.most_relations),
+    })
+}
+
+/// An entity for the wire.
+pub fn entity_to_wire(entity: EntityNode) -> wire::Entity {
+    wire::Entity {
+        key: entity.key.0,
+        name: entity.name,
+        kind: kind_to_wire(entity.kind).into(),
+        aliases: entity.aliases,
+        segments: entity.segments.iter().map(segment_id_to_wire).collect(),
+        mentioned_in: entity.mentioned_in,
+        titled: entity.titled.into_iter().map(Into::into).collect(),
+    }
+}
+
+/// A relation for the wire.
+pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
+    wire::Relation {
+        head: relation.head.0,
+        text: relation.text,
+        tail: relation.tail.0,
+        segment: Some(segment_id_to_wire(&relation.segment)),
+        evidence: Some(span_to_wire(relation.evidence)),
+    }
+}
+
+/// A part of a graph for the wire.
+pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
+    wire::Subgraph {
+        seeds: graph.seeds.into_iter().map(|key| key.0).collect(),
+        entities: graph.entities.into_iter().map(entity_to_wire).collect(),
+        relations: graph.relations.into_iter().map(relation_to_wire).collect(),
+        is_cut: graph.is_cut,
+    }
+}
+
+/// A part of a graph from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
+    let segments = |ids: Vec<wire::SegmentId>| {
+        ids.into_iter().map(segment_id_from_wire).collect::<Result<Vec<_>, Error>>()
+    };
+    let entity = |entity: wire::Entity| {
+        let kind = kind_from_wire(entity.kind())?;
+        Ok(EntityNode {
+            key: EntityKey(entity.key),
+            name: entity.name,
+            kind,
+            aliases: entity.aliases,
+            segments: segments(entity.segments)?,
+            mentioned_in: entity.mentioned_in,
+            titled: entity
+                .titled
+                .iter()
+                .map(|id| document_id("entity.titled", id))
+                .collect::<Result<_, Error>>()?,
+        })
+    };
+    let relation = |relation: wire::Relation| {
+        Ok(RelationEdge {
+            head: EntityKey(relation.head),
+            text: relation.text,
+            tail: EntityKey(relation.tail),
+            segment: segment_id_from_wire(relation.segment.unwrap_or_default())?,
+            evidence: required_span("relation.evidence", relation.evidence)?,
+        })
+    };
+    Ok(Subgraph {
+        seeds: graph.seeds.into_iter().map(EntityKey).collect(),
+        entities: graph.entities.into_iter().map(entity).collect::<Result<_, Error>>()?,
+        relations: graph.relations.into_iter().map(relation).collect::<Result<_, Error>>()?,
+        is_cut: graph.is_cut,
+    })
+}
+
+/// Which nodes of a corpus' tree a request asks for: the children of one, or those at the top.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn read_tree_from_wire(
+    request: wire::ReadTreeRequest,
+) -> Result<(CorpusName, Option<NodeId>), Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(corpus_name(&request.corpus));
+    let parent = request.parent.map(|parent| node_id_from_wire("parent", parent));
+    let parent = parent.and_then(|parent| violations.take(parent));
+    violations.into_result()?;
+    let corpus = corpus.ok_or_else(|| Error::internal("a field was neither taken nor refused"))?;
+    Ok((corpus, parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{DocumentId, EntityKind, Place, Span};
+
+    use super::*;
+
+    fn id(name: &str) -> DocumentId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn nodes_survive_the_wire() {
+        let over_text =
+            NodeId::Document { document_id: id("a"), version: Version(4), level: 1, ordinal: 3 };
+        let above = NodeId::Upper { shard: ShardIndex(2), key: UpperKey([7; 16]) };
+        for (id_of, span) in [(over_text, Some(Span::new(3, 9))), (above, None)] {
+            let node = TreeNode {
+                id: id_of,
+                title: "t".to_owned(),
+                summary: "s".to_owned(),
+                span,
+                documents: (id("a"), id("b")),
+                bytes: 6,
+                children: 2,
+            };
+            let back = tree_node_from_wire(tree_node_to_wire(node.clone())).unwrap();
+            assert_eq!(back, node);
+        }
+        let bad = wire::NodeId {
+            node: Some(wire::node_id::Node::Upper(wire::UpperNode {
+                shard: 0,
+                key: "é".repeat(16),
+            })),
+        };
+        assert_eq!(node_id_from_wire("id", bad).unwrap_err().violations()[0].field, "id.key");
+        assert!(node_id_from_wire("id", wire::NodeId::default()).is_err());
+    }
+
+    #[test]
+    fn graphs_survive_the_wire() {
+        let segment = SegmentId { document_id: id("a"), version: Version(1), ordinal: 2 };
+        let entity = EntityNode {
+            key: EntityKey("ada".to_owned()),
+            name: "Ada".to_owned(),
+            kind: EntityKind::Person,
+            aliases: vec!["ADA".to_owned()],
+            segments: vec![segment.clone()],
+            mentioned_in: 1,
+            titled: vec![id("b")],
+        };
+        let relation = RelationEdge {
+            head: EntityKey("ada".to_owned()),
+            text: "met".to_owned(),
+            tail: EntityKey("bob".to_owned()),
+            segment,
+            evidence: Span::new(1, 4),
+        };
+        let graph = Subgraph {
+            seeds: vec![EntityKey("ada".to_owned())],
+            entities: vec![entity],
+            relations: vec![relation],
+            is_cut: true,
+        };
+        assert_eq!(subgraph_from_wire(subgraph_to_wire(graph.clone())).unwrap(), graph);
+    }
+
+    #[test]
+    fn graph_queries_survive_the_wire_and_are_held_to_the_limits() {
+        let query = GraphQuery {
+            texts: vec!["Who met Ada?".to_owned()],
+            entities: vec![EntityKey("bob".to_owned())],
+            places: vec![Place {
+                document_id: id("a"),
+                version: Version(1),
+                span: Span::new(0, 3),
+            }],
+            hops: 2,
+            most_entities: 10,
+            most_relations: 20,
+        };
+        let limits = Limits::default();
+        let back = graph_query_from_wire(graph_query_to_wire(&query), &limits).unwrap();
+        assert_eq!(back, query);
+        let too_much = wire::GraphQuery {
+            texts: vec!["x".repeat(limits.query_bytes + 1)],
+            entities: vec![String::new(); limits.results + 1],
+            places: vec![crate::query::v1::Place::default(); limits.results + 1],
+            hops: 99,
+            most_entities: u32::MAX,
+            most_relations: u32::MAX,
+        };
+        let error = graph_query_from_wire(too_much, &limits).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let expected = ["texts", "entities", "places", "hops", "most_entities", "most_relations"];
+        assert!(expected.iter().all(|field| fields.contains(&format!("query.{field}").as_str())));
+    }
+}

@@ -1,0 +1,72 @@
+//! Which documents a question's filter admits, where what is walked is not filtered itself: the
+//! nodes of a tree, and the segments of a graph.
+
+use std::collections::BTreeSet;
+
+use clew_core::{DocumentId, EntityNode, Error, Filter, Grouping, NodeId, TreeNode};
+
+use crate::work::Work;
+
+/// Most documents that a filter by attributes or time admits.
+const MOST_DOCUMENTS: usize = 200;
+
+/// The documents that may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Admitted {
+    /// All of them.
+    All,
+    /// Only these.
+    Only(BTreeSet<DocumentId>),
+}
+
+impl Admitted {
+    /// What the question's filter admits.
+    ///
+    /// A filter that only names documents is known by itself. Attributes and event times are known
+    /// to the retriever alone; there, what is admitted are the 200 documents that a search with the
+    /// filter finds best. A document beyond them is left out, and one that the filter excludes
+    /// never gets in.
+    pub(crate) async fn find(work: &mut Work<'_>) -> Result<Self, Error> {
+        let filter = &work.question.filter;
+        if filter.is_empty() {
+            return Ok(Self::All);
+        }
+        if names_documents_only(filter) {
+            return Ok(Self::Only(filter.documents.iter().cloned().collect()));
+        }
+        let mut query = work.query(work.question.text.clone(), MOST_DOCUMENTS);
+        query.grouping = Grouping::Documents;
+        let found = work.search(query).await?;
+        Ok(Self::Only(found.into_iter().map(|item| item.document_id).collect()))
+    }
+
+    pub(crate) fn has(&self, document: &DocumentId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(documents) => documents.contains(document),
+        }
+    }
+
+    /// Whether a document that is admitted mentions `entity`, as far as its segments are known.
+    pub(crate) fn knows(&self, entity: &EntityNode) -> bool {
+        let are_all_known = entity.mentioned_in <= entity.segments.len() as u64;
+        !are_all_known || entity.segments.iter().any(|id| self.has(&id.document_id))
+    }
+
+    /// Whether a node may cover a document that is admitted; of a node above documents its range
+    /// tells.
+    pub(crate) fn may_be_under(&self, node: &TreeNode) -> bool {
+        let Self::Only(documents) = self else { return true };
+        match &node.id {
+            NodeId::Document { document_id, .. } => documents.contains(document_id),
+            NodeId::Upper { .. } => {
+                let (first, last) = &node.documents;
+                first <= last && documents.range(first..=last).next().is_some()
+            }
+        }
+    }
+}
+
+fn names_documents_only(filter: &Filter) -> bool {
+    filter.attributes.is_empty() && filter.event_time.is_open()
+}

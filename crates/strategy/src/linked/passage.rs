@@ -1,0 +1,124 @@
+//! The passages among which is chosen, with what they are worth by themselves and by links.
+
+use std::cmp::Ordering;
+
+use clew_core::{DocumentId, Evidence};
+
+use super::{COSINE_SHARE, LINK_WEIGHT};
+use crate::work::overlap;
+
+/// That a passage names something that leads to another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Link {
+    /// The passage that names it, among [`Passages::all`].
+    pub(super) source: usize,
+    /// What it names.
+    pub(super) name: String,
+    /// The link's weight times the source's S0.
+    pub(super) worth: f32,
+    /// What is at the other end, for a person.
+    pub(super) reason: String,
+}
+
+/// A passage that may be read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Passage {
+    pub(super) evidence: Evidence,
+    /// S0.
+    pub(super) own: f32,
+    /// The best link to it.
+    pub(super) link: Option<Link>,
+}
+
+impl Passage {
+    pub(super) fn score(&self) -> f32 {
+        self.own + LINK_WEIGHT * self.link.as_ref().map_or(0.0, |link| link.worth)
+    }
+
+    /// Keeps `link` if it is the best one so far; of equal ones, the first. What is worth nothing
+    /// is no link.
+    pub(super) fn link_from(&mut self, link: &Link) {
+        if link.worth > self.link.as_ref().map_or(0.0, |best| best.worth) {
+            self.link = Some(link.clone());
+        }
+    }
+
+    /// Its document's title, or else its id.
+    pub(super) fn title(&self) -> String {
+        match self.evidence.title.trim() {
+            "" => self.evidence.document_id.to_string(),
+            title => title.to_owned(),
+        }
+    }
+
+    /// By a score, the highest first; of equal ones by place.
+    fn better(&self, other: &Self, score: impl Fn(&Self) -> f32) -> Ordering {
+        let (a, b) = (&self.evidence, &other.evidence);
+        score(other)
+            .total_cmp(&score(self))
+            .then_with(|| a.document_id.cmp(&b.document_id))
+            .then_with(|| (a.version, a.span).cmp(&(b.version, b.span)))
+    }
+}
+
+/// All passages; what is in them stays at its index.
+#[derive(Debug)]
+pub(super) struct Passages {
+    pub(super) all: Vec<Passage>,
+    /// H of what the search did not find.
+    unfound: f32,
+}
+
+impl Passages {
+    /// What a search found.
+    pub(super) fn of(hits: Vec<Evidence>) -> Self {
+        let lowest = hits.iter().filter_map(|hit| hit.dense_score).min_by(f32::total_cmp);
+        let lowest = lowest.unwrap_or(0.0);
+        let highest = hits.iter().filter_map(|hit| hit.sparse_score).fold(0.0, f32::max);
+        let hybrid = |hit: &Evidence| {
+            let cosine = hit.dense_score.unwrap_or(lowest);
+            let words = hit.sparse_score.filter(|_| highest > 0.0);
+            let share = words.map_or(0.0, |bm25| bm25 / highest);
+            COSINE_SHARE * cosine + (1.0 - COSINE_SHARE) * share
+        };
+        let passage = |hit: Evidence| Passage { own: hybrid(&hit), evidence: hit, link: None };
+        Self { all: hits.into_iter().map(passage).collect(), unfound: COSINE_SHARE * lowest }
+    }
+
+    /// The best passage of a document by itself.
+    pub(super) fn of_document(&self, id: &DocumentId) -> Option<usize> {
+        self.best_where(|passage| passage.evidence.document_id == *id)
+    }
+
+    /// What stands for a segment: the best passage by itself that overlaps it, else the segment.
+    pub(super) fn find_or_add(&mut self, segment: Evidence) -> usize {
+        if let Some(known) = self.best_where(|passage| overlap(&passage.evidence, &segment)) {
+            return known;
+        }
+        self.all.push(Passage { evidence: segment, own: self.unfound, link: None });
+        self.all.len() - 1
+    }
+
+    /// The best passages by themselves.
+    pub(super) fn sources(&self, most: usize) -> Vec<usize> {
+        let mut order = self.ranked_by(|passage| passage.own);
+        order.truncate(most);
+        order
+    }
+
+    /// All of them, best first; of equal ones by place.
+    pub(super) fn ranking(&self) -> Vec<usize> {
+        self.ranked_by(Passage::score)
+    }
+
+    fn best_where(&self, holds: impl Fn(&Passage) -> bool) -> Option<usize> {
+        let among = (0..self.all.len()).filter(|index| holds(&self.all[*index]));
+        among.min_by(|a, b| self.all[*a].better(&self.all[*b], |passage| passage.own))
+    }
+
+    fn ranked_by(&self, score: impl Fn(&Passage) -> f32) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.all.len()).collect();
+        order.sort_by(|a, b| self.all[*a].better(&self.all[*b], &score));
+        order
+    }
+}

@@ -1,0 +1,131 @@
+//! The edges that lead out of a set of entities, and how similar they are to a text.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_core::{
+    EntityKey, EntityNode, Error, RelationEdge, SegmentId, Subgraph, TextKind, TraceEvent,
+};
+
+use crate::admitted::Admitted;
+use crate::work::{Work, cosine};
+
+/// Most edges that are embedded at once; of more, those that share most words with what is looked
+/// for.
+const MAX_EMBEDDED: usize = 128;
+
+/// An edge from a known entity to another.
+#[derive(Clone, Debug)]
+pub(super) struct Edge {
+    /// The names of its head and tail, and its relation.
+    head: String,
+    tail: String,
+    relation: String,
+    /// Where it is stated.
+    pub(super) segment: SegmentId,
+    /// The entity that is not known yet.
+    pub(super) to: EntityNode,
+}
+
+impl Edge {
+    /// Its parts as one text.
+    pub(super) fn text(&self) -> String {
+        format!("{} {} {}", self.head, self.relation, self.tail)
+    }
+
+    pub(super) fn followed(&self, score: f32, reason: &str) -> TraceEvent {
+        TraceEvent::EdgeFollowed {
+            head: self.head.clone(),
+            relation: self.relation.clone(),
+            tail: self.tail.clone(),
+            to: self.to.name.clone(),
+            score,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// The edges of `around` between an entity in `known` and one that is not, as far as documents that
+/// are admitted state them.
+pub(super) fn leading_out(
+    around: &Subgraph,
+    known: &BTreeSet<EntityKey>,
+    admitted: &Admitted,
+) -> Vec<Edge> {
+    let entities: BTreeMap<&EntityKey, &EntityNode> =
+        around.entities.iter().map(|entity| (&entity.key, entity)).collect();
+    let edge = |relation: &RelationEdge| {
+        let (head, tail) = (entities.get(&relation.head)?, entities.get(&relation.tail)?);
+        let to = match (known.contains(&relation.head), known.contains(&relation.tail)) {
+            (true, false) => tail,
+            (false, true) => head,
+            (true, true) | (false, false) => return None,
+        };
+        Some(Edge {
+            head: head.name.clone(),
+            tail: tail.name.clone(),
+            relation: relation.text.clone(),
+            segment: relation.segment.clone(),
+            to: (*to).clone(),
+        })
+    };
+    let is_stated = |relation: &&RelationEdge| admitted.has(&relation.segment.document_id);
+    around.relations.iter().filter(is_stated).filter_map(edge).collect()
+}
+
+/// The vectors of the edges seen so far: from one trial to the next most edges stay.
+#[derive(Debug, Default)]
+pub(super) struct EdgeVectors(BTreeMap<String, Vec<f32>>);
+
+impl EdgeVectors {
+    /// The edges with their similarity to `text`, best first; of equal ones in their order.
+    pub(super) async fn by_similarity(
+        &mut self,
+        work: &mut Work<'_>,
+        text: String,
+        edges: Vec<Edge>,
+    ) -> Result<Vec<(Edge, f32)>, Error> {
+        if edges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let edges = sharing_most_words(&text, edges);
+        let vector = work.embed(vec![text], TextKind::Query).await?.pop().unwrap_or_default();
+        self.embed(work, &edges).await?;
+        let similarity =
+            |edge: &Edge| self.0.get(&edge.text()).map_or(0.0, |edge| cosine(&vector, edge));
+        let similarities: Vec<f32> = edges.iter().map(similarity).collect();
+        let mut scored: Vec<(Edge, f32)> = edges.into_iter().zip(similarities).collect();
+        scored.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+        Ok(scored)
+    }
+
+    async fn embed(&mut self, work: &mut Work<'_>, edges: &[Edge]) -> Result<(), Error> {
+        let mut texts: Vec<String> = Vec::new();
+        for text in edges.iter().map(Edge::text) {
+            if !self.0.contains_key(&text) && !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let vectors = work.embed(texts.clone(), TextKind::Passage).await?;
+        self.0.extend(texts.into_iter().zip(vectors));
+        Ok(())
+    }
+}
+
+/// Up to [`MAX_EMBEDDED`] edges.
+fn sharing_most_words(text: &str, mut edges: Vec<Edge>) -> Vec<Edge> {
+    if edges.len() <= MAX_EMBEDDED {
+        return edges;
+    }
+    let wanted = words(text);
+    edges.sort_by_cached_key(|edge| {
+        let shared = words(&edge.text()).intersection(&wanted).count();
+        std::cmp::Reverse(shared)
+    });
+    edges.truncate(MAX_EMBEDDED);
+    edges
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    let is_between = |c: char| !c.is_alphanumeric();
+    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}

@@ -1,0 +1,685 @@
+//! A small world to ask questions in: fakes of the seams that say what they are told to, and write
+//! down what they were asked.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    Answer, ChildChoice, ChunkId, CorpusName, Cost, DocumentId, Embedding, Encoder,
+    EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error, ErrorKind,
+    Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
+    LeafReading, Named, Navigator, NodeId, Place, Priority, Query, Reading, Reasoner, Reflection,
+    Relation, RelationEdge, Retrieved, Retriever, SegmentId, ShardIndex, Span, Subgraph, Summary,
+    SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep, UpperKey, Version,
+};
+
+use crate::{Progress, Question, Seams, Strategy};
+
+/// Bytes of a segment's text where a test does not say.
+pub(crate) const SEGMENT_BYTES: usize = 100;
+
+/// Everything a strategy sees.
+pub(crate) struct World {
+    pub(crate) question: Question,
+    pub(crate) retriever: FakeRetriever,
+    pub(crate) reasoner: FakeReasoner,
+    pub(crate) tree: FakeTree,
+    pub(crate) graph: FakeGraph,
+    pub(crate) navigator: ScriptedNavigator,
+    pub(crate) encoder: FakeEncoder,
+    pub(crate) graph_builder: FakeGraphBuilder,
+    seen: Seen,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let question = Question {
+            text: "what?".to_owned(),
+            k: None,
+            filter: Filter::default(),
+            deadline: Instant::now() + Duration::from_secs(60),
+        };
+        Self {
+            question,
+            retriever: FakeRetriever::default(),
+            reasoner: FakeReasoner::default(),
+            tree: FakeTree::default(),
+            graph: FakeGraph::default(),
+            navigator: ScriptedNavigator::default(),
+            encoder: FakeEncoder::default(),
+            graph_builder: FakeGraphBuilder::default(),
+            seen: Seen::default(),
+        }
+    }
+}
+
+impl World {
+    pub(crate) async fn ask(&self, strategy: &dyn Strategy) -> Result<Answer, Error> {
+        let seams = Seams {
+            retriever: &self.retriever,
+            reasoner: &self.reasoner,
+            tree: &self.tree,
+            graph: &self.graph,
+            navigator: &self.navigator,
+            encoder: &self.encoder,
+            graph_builder: &self.graph_builder,
+        };
+        strategy.answer(&self.question, seams, &self.seen).await
+    }
+
+    /// What was shown, each step in a few words.
+    pub(crate) fn steps(&self) -> Vec<String> {
+        self.seen.0.lock().unwrap().iter().map(Shown::in_words).collect()
+    }
+
+    /// The steps whose words begin so.
+    pub(crate) fn steps_of(&self, kind: &str) -> Vec<String> {
+        let mut steps = self.steps();
+        steps.retain(|step| step.starts_with(kind));
+        steps
+    }
+
+    /// The trace.
+    pub(crate) fn trace(&self) -> Vec<TraceEvent> {
+        let shown = self.seen.0.lock().unwrap();
+        let event = |shown: &Shown| match shown {
+            Shown::Event(event) => Some(event.clone()),
+            Shown::Text(_) => None,
+        };
+        shown.iter().filter_map(event).collect()
+    }
+}
+
+enum Shown {
+    Event(TraceEvent),
+    Text(String),
+}
+
+impl Shown {
+    fn in_words(&self) -> String {
+        let event = match self {
+            Self::Text(text) => return format!("text {text}"),
+            Self::Event(event) => event,
+        };
+        match event {
+            TraceEvent::Searched { query, hits, .. } => format!("searched {query} {hits}"),
+            TraceEvent::Judged { confidence, .. } => format!("judged {confidence}"),
+            TraceEvent::Entered { node, parent, .. } => format!("entered {node} from {parent}"),
+            TraceEvent::TurnedBack { node, reason } => format!("back from {node}: {reason}"),
+            TraceEvent::LeafRead { node, answers, .. } => format!("leaf {node} {answers}"),
+            TraceEvent::Walked { ended, .. } => format!("walked: {ended}"),
+            TraceEvent::EntitiesChosen { entities, .. } => format!("chose {}", entities.join(",")),
+            TraceEvent::EdgeFollowed { head, relation, tail, to, score, .. } => {
+                format!("edge {head} {relation} {tail} to {to} {score:.2}")
+            }
+            TraceEvent::Gathered { segments, dropped, bytes } => {
+                format!("gathered {segments} dropped {dropped} bytes {bytes}")
+            }
+            TraceEvent::Reflected { suffices, .. } => format!("reflected {suffices}"),
+            TraceEvent::Read { passages, .. } => format!("read {}", passages.len()),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seen(Mutex<Vec<Shown>>);
+
+impl Progress for Seen {
+    fn trace(&self, event: TraceEvent) {
+        self.0.lock().unwrap().push(Shown::Event(event));
+    }
+
+    fn text(&self, delta: &str) {
+        self.0.lock().unwrap().push(Shown::Text(delta.to_owned()));
+    }
+}
+
+/// A cost that is told apart by its number of calls.
+pub(crate) fn calls(model_calls: u64) -> Cost {
+    Cost { model_calls, ..Cost::default() }
+}
+
+pub(crate) fn document(id: &str) -> DocumentId {
+    id.parse().unwrap()
+}
+
+/// The passage `start..end` of a document.
+pub(crate) fn evidence(id: &str, start: usize, end: usize, score: f32) -> Evidence {
+    let corpus: CorpusName = "test".parse().unwrap();
+    Evidence {
+        chunk_id: ChunkId::derive(&corpus, &document(id), Version(1), start as u32),
+        document_id: document(id),
+        version: Version(1),
+        title: String::new(),
+        span: Span::new(start, end),
+        text: format!("{id}:{start}")
+            .chars()
+            .chain("..".chars().cycle())
+            .take(end - start)
+            .collect(),
+        event_time: None,
+        score,
+        dense_score: None,
+        sparse_score: None,
+    }
+}
+
+/// Finds for each query what it is told; nothing otherwise.
+#[derive(Default)]
+pub(crate) struct FakeRetriever {
+    pub(crate) found: BTreeMap<String, Vec<Evidence>>,
+    pub(crate) documents_found: Vec<Evidence>,
+    pub(crate) shards_missing: Vec<ShardIndex>,
+    pub(crate) cost: Cost,
+    queries: Mutex<Vec<Query>>,
+}
+
+impl FakeRetriever {
+    pub(crate) fn queries(&self) -> Vec<Query> {
+        self.queries.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Retriever for FakeRetriever {
+    async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
+        self.queries.lock().unwrap().push(query.clone());
+        let evidence = match query.grouping {
+            clew_core::Grouping::Chunks => self.found.get(&query.text).cloned().unwrap_or_default(),
+            clew_core::Grouping::Documents => self.documents_found.clone(),
+        };
+        let shards_missing = self.shards_missing.clone();
+        Ok(Retrieved { evidence, shards_missing, cost: self.cost })
+    }
+}
+
+/// Reads an answer out of whatever it is given.
+pub(crate) struct FakeReasoner {
+    pub(crate) confidence: f32,
+    pub(crate) cost: Cost,
+    read: Mutex<Vec<Evidence>>,
+}
+
+impl Default for FakeReasoner {
+    fn default() -> Self {
+        Self { confidence: 0.9, cost: calls(1000), read: Mutex::default() }
+    }
+}
+
+impl FakeReasoner {
+    /// What was read last, as it was given.
+    pub(crate) fn evidence(&self) -> Vec<Evidence> {
+        self.read.lock().unwrap().clone()
+    }
+
+    /// What was read last, in the order of scores.
+    pub(crate) fn read_last(&self) -> Vec<String> {
+        let mut read = self.read.lock().unwrap().clone();
+        read.sort_by(|a, b| b.score.total_cmp(&a.score));
+        read.iter().map(|item| format!("{}:{}", item.document_id, item.span.start)).collect()
+    }
+}
+
+#[async_trait]
+impl Reasoner for FakeReasoner {
+    async fn read(&self, _: &str, evidence: &[Evidence], _: Instant) -> Result<Reading, Error> {
+        *self.read.lock().unwrap() = evidence.to_vec();
+        Ok(reading(self.confidence, self.cost))
+    }
+}
+
+pub(crate) fn reading(confidence: f32, cost: Cost) -> Reading {
+    Reading {
+        confidence,
+        threshold: 0.5,
+        rationale: String::new(),
+        text: "a clew".to_owned(),
+        citations: Vec::new(),
+        sentences: 4,
+        cost,
+    }
+}
+
+/// Embeds in the plane: a text that is looked for lies along the first axis, and a passage at the
+/// cosine that it is told, 0 otherwise.
+#[derive(Default)]
+pub(crate) struct FakeEncoder {
+    cosines: BTreeMap<String, f32>,
+    embedded: Mutex<Vec<(Vec<String>, TextKind)>>,
+}
+
+impl FakeEncoder {
+    pub(crate) fn tell(&mut self, text: &str, cosine: f32) {
+        self.cosines.insert(text.to_owned(), cosine);
+    }
+
+    pub(crate) fn calls(&self) -> Vec<(Vec<String>, TextKind)> {
+        self.embedded.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Encoder for FakeEncoder {
+    fn identity(&self) -> &EncoderIdentity {
+        unreachable!("no strategy asks which encoder it is")
+    }
+
+    fn token_spans(&self, _: &str) -> Vec<Span> {
+        Vec::new()
+    }
+
+    async fn embed(
+        &self,
+        texts: Vec<String>,
+        kind: TextKind,
+        _: Priority,
+        _: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
+        self.embedded.lock().unwrap().push((texts.clone(), kind));
+        let embedding = |text: &String| {
+            let cosine = match kind {
+                TextKind::Query => 1.0,
+                TextKind::Passage => self.cosines.get(text).copied().unwrap_or(0.0),
+            };
+            let vector = vec![cosine, (1.0 - cosine * cosine).sqrt()];
+            Embedding { vector, tokens: 1, truncated: false }
+        };
+        Ok(texts.iter().map(embedding).collect())
+    }
+}
+
+/// A tree drawn by hand.
+#[derive(Default)]
+pub(crate) struct FakeTree {
+    pub(crate) tops: Vec<TreeNode>,
+    pub(crate) children: Vec<(NodeId, Vec<TreeNode>)>,
+    pub(crate) gone: Vec<NodeId>,
+}
+
+/// A node above documents, over those from `first` to `last`.
+pub(crate) fn upper(number: u8, first: &str, last: &str, children: u32) -> TreeNode {
+    TreeNode {
+        id: NodeId::Upper { shard: ShardIndex(0), key: UpperKey([number; 16]) },
+        title: String::new(),
+        summary: format!("upper {number}"),
+        span: None,
+        documents: (document(first), document(last)),
+        bytes: 1000,
+        children,
+    }
+}
+
+/// A node of a document; its summary is its name, `document#level.ordinal`.
+pub(crate) fn node(id: &str, level: u32, ordinal: u32, children: u32) -> TreeNode {
+    let width = SEGMENT_BYTES * 10usize.pow(level);
+    let start = width * ordinal as usize;
+    let node_id =
+        NodeId::Document { document_id: document(id), version: Version(1), level, ordinal };
+    TreeNode {
+        title: id.to_owned(),
+        summary: node_id.to_string(),
+        id: node_id,
+        span: Some(Span::new(start, start + width)),
+        documents: (document(id), document(id)),
+        bytes: width as u64,
+        children,
+    }
+}
+
+impl FakeTree {
+    pub(crate) fn put(&mut self, parent: &TreeNode, children: Vec<TreeNode>) {
+        self.children.push((parent.id.clone(), children));
+    }
+}
+
+#[async_trait]
+impl Tree for FakeTree {
+    async fn tops(&self, _: &str, _: &Filter, _: Instant) -> Result<Vec<TreeNode>, Error> {
+        Ok(self.tops.clone())
+    }
+
+    async fn children(&self, node: &NodeId, _: Instant) -> Result<Vec<TreeNode>, Error> {
+        let is_here = |(parent, _): &&(NodeId, _)| parent == node && !self.gone.contains(parent);
+        Ok(self.children.iter().find(is_here).map(|(_, list)| list.clone()).unwrap_or_default())
+    }
+
+    async fn segment(&self, node: &NodeId, _: Instant) -> Result<Option<Evidence>, Error> {
+        let NodeId::Document { document_id, ordinal, .. } = node else { return Ok(None) };
+        let start = SEGMENT_BYTES * *ordinal as usize;
+        let text = evidence(document_id.as_str(), start, start + SEGMENT_BYTES, 0.0);
+        Ok((!self.gone.contains(node)).then_some(text))
+    }
+
+    fn covers(&self, node: &TreeNode, found: &Evidence) -> bool {
+        let (first, last) = &node.documents;
+        let is_among = (first..=last).contains(&&found.document_id);
+        let overlaps = |span: Span| span.start < found.span.end && found.span.start < span.end;
+        is_among && node.span.is_none_or(overlaps)
+    }
+}
+
+/// A graph drawn by hand over segments of [`SEGMENT_BYTES`] each; an entity is named in a text that
+/// has its key as a word.
+#[derive(Default)]
+pub(crate) struct FakeGraph {
+    pub(crate) entities: Vec<EntityNode>,
+    pub(crate) relations: Vec<RelationEdge>,
+    pub(crate) gone: Vec<SegmentId>,
+    /// Bytes of each segment's text, where it is not as long as its span.
+    pub(crate) text_bytes: Option<usize>,
+    queries: Mutex<Vec<GraphQuery>>,
+    asked_for: Mutex<Vec<SegmentId>>,
+}
+
+pub(crate) fn segment(id: &str, ordinal: u32) -> SegmentId {
+    SegmentId { document_id: document(id), version: Version(1), ordinal }
+}
+
+impl FakeGraph {
+    pub(crate) fn entity(&mut self, key: &str, segments: &[(&str, u32)]) {
+        self.entities.push(EntityNode {
+            key: EntityKey(key.to_owned()),
+            name: key.to_uppercase(),
+            kind: EntityKind::Person,
+            aliases: Vec::new(),
+            segments: segments.iter().map(|(id, ordinal)| segment(id, *ordinal)).collect(),
+            mentioned_in: segments.len() as u64,
+            titled: Vec::new(),
+        });
+        self.entities.sort_by(|a, b| a.key.cmp(&b.key));
+    }
+
+    /// Makes an entity that is there the title of documents.
+    pub(crate) fn title(&mut self, key: &str, documents: &[&str]) {
+        let entity = self.entities.iter_mut().find(|entity| entity.key.0 == key).unwrap();
+        entity.titled = documents.iter().map(|id| document(id)).collect();
+    }
+
+    pub(crate) fn relation(&mut self, head: &str, text: &str, tail: &str, at: (&str, u32)) {
+        self.relations.push(RelationEdge {
+            head: EntityKey(head.to_owned()),
+            text: text.to_owned(),
+            tail: EntityKey(tail.to_owned()),
+            segment: segment(at.0, at.1),
+            evidence: Span::new(0, 1),
+        });
+    }
+
+    pub(crate) fn queries(&self) -> Vec<GraphQuery> {
+        self.queries.lock().unwrap().clone()
+    }
+
+    /// The segments whose texts were asked for, in order.
+    pub(crate) fn asked_for(&self) -> Vec<SegmentId> {
+        self.asked_for.lock().unwrap().clone()
+    }
+
+    fn is_seed(&self, entity: &EntityNode, query: &GraphQuery) -> bool {
+        let is_word = |text: &String| text.split_whitespace().any(|word| word == entity.key.0);
+        let is_at = |Place { document_id, version, span }: &Place| {
+            entity.segments.iter().any(|segment| {
+                let start = SEGMENT_BYTES * segment.ordinal as usize;
+                let is_text = segment.document_id == *document_id && segment.version == *version;
+                is_text && start < span.end && span.start < start + SEGMENT_BYTES
+            })
+        };
+        query.entities.contains(&entity.key)
+            || query.texts.iter().any(is_word)
+            || query.places.iter().any(is_at)
+    }
+}
+
+#[async_trait]
+impl GraphMemory for FakeGraph {
+    async fn subgraph(&self, query: &GraphQuery, _: Instant) -> Result<Subgraph, Error> {
+        self.queries.lock().unwrap().push(query.clone());
+        let seeds: Vec<EntityKey> = self
+            .entities
+            .iter()
+            .filter(|entity| self.is_seed(entity, query))
+            .map(|entity| entity.key.clone())
+            .collect();
+        let mut keys = seeds.clone();
+        for _ in 0..query.hops {
+            let before = keys.clone();
+            let touching = self
+                .relations
+                .iter()
+                .filter(|r| before.contains(&r.head) || before.contains(&r.tail));
+            keys.extend(
+                touching.flat_map(|relation| [relation.head.clone(), relation.tail.clone()]),
+            );
+        }
+        let entities = self.entities.iter().filter(|e| keys.contains(&e.key)).cloned();
+        let relations =
+            self.relations.iter().filter(|r| keys.contains(&r.head) && keys.contains(&r.tail));
+        Ok(Subgraph {
+            seeds,
+            entities: entities.take(query.most_entities).collect(),
+            relations: relations.take(query.most_relations).cloned().collect(),
+            is_cut: false,
+        })
+    }
+
+    async fn segments(
+        &self,
+        ids: &[SegmentId],
+        _: Instant,
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        self.asked_for.lock().unwrap().extend_from_slice(ids);
+        let text = |id: &SegmentId| {
+            let start = SEGMENT_BYTES * id.ordinal as usize;
+            let mut text = evidence(id.document_id.as_str(), start, start + SEGMENT_BYTES, 0.0);
+            text.text = self.text_bytes.map_or(text.text, |bytes| "x".repeat(bytes));
+            (id.clone(), text)
+        };
+        Ok(ids.iter().filter(|id| !self.gone.contains(id)).map(text).collect())
+    }
+}
+
+/// Reads out of a passage what it is told to, by where the passage begins; nothing otherwise.
+#[derive(Default)]
+pub(crate) struct FakeGraphBuilder {
+    found: BTreeMap<String, Extraction>,
+    /// How it fails, if it does.
+    pub(crate) failure: Option<ErrorKind>,
+    /// What reading one passage costs.
+    pub(crate) cost: Cost,
+    calls: Mutex<Vec<Vec<ExtractionTask>>>,
+}
+
+impl FakeGraphBuilder {
+    /// Adds what the passage at `place`, as in `d:100`, tells.
+    pub(crate) fn tell(&mut self, place: &str, head: &str, text: &str, tail: &str) {
+        let found = self.found.entry(place.to_owned()).or_default();
+        let mut index = |name: &str| {
+            let known = found.entities.iter().position(|entity| entity.name == name);
+            known.unwrap_or_else(|| {
+                let (name, kind) = (name.to_owned(), EntityKind::Person);
+                found.entities.push(Entity { name, kind, mentions: Vec::new() });
+                found.entities.len() - 1
+            })
+        };
+        let (head, tail) = (index(head), index(tail));
+        let (text, evidence) = (text.to_owned(), Span::new(0, 1));
+        found.relations.push(Relation { head, text, tail, evidence });
+    }
+
+    pub(crate) fn calls(&self) -> Vec<Vec<ExtractionTask>> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// Where the passages begin that were read, by call.
+    pub(crate) fn read(&self) -> Vec<Vec<String>> {
+        let places = |tasks: Vec<ExtractionTask>| {
+            tasks.iter().map(|task| Self::place(task).to_owned()).collect()
+        };
+        self.calls().into_iter().map(places).collect()
+    }
+
+    fn place(task: &ExtractionTask) -> &str {
+        task.text.trim_end_matches('.')
+    }
+}
+
+#[async_trait]
+impl GraphBuilder for FakeGraphBuilder {
+    async fn summarise(&self, _: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
+        unreachable!("no strategy has texts summarised")
+    }
+
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        _: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        self.calls.lock().unwrap().push(tasks.clone());
+        if let Some(kind) = self.failure {
+            return Err(Error::new(kind, "NO_READING", "the passages cannot be read"));
+        }
+        let found = tasks.iter().map(|task| {
+            let found = self.found.get(Self::place(task)).cloned().unwrap_or_default();
+            Extraction { cost: self.cost, ..found }
+        });
+        Ok(found.collect())
+    }
+}
+
+/// A step at a node or a segment that is played back.
+pub(crate) enum Play {
+    Enter(usize),
+    Back,
+    Answer,
+    Weak,
+    Nothing,
+    Unreadable,
+    Late,
+}
+
+/// Does what it is told, step by step; each step costs one call of a model.
+#[derive(Default)]
+pub(crate) struct ScriptedNavigator {
+    walk: Mutex<VecDeque<Play>>,
+    pub(crate) named: Vec<String>,
+    /// What each reflection misses; `None`: what there is suffices. After the last nothing
+    /// suffices.
+    pub(crate) missing: Vec<Option<String>>,
+    /// The names chosen each time.
+    pub(crate) chosen: Vec<Vec<String>>,
+    pub(crate) elaborated: Vec<String>,
+    choices: Mutex<Vec<ChildChoice>>,
+    leaves: Mutex<Vec<(String, Vec<String>)>>,
+    judged: Mutex<Vec<Vec<String>>>,
+    entity_choices: Mutex<Vec<EntityChoice>>,
+    relations: Mutex<Vec<String>>,
+}
+
+impl ScriptedNavigator {
+    pub(crate) fn play(&self, plays: impl IntoIterator<Item = Play>) {
+        self.walk.lock().unwrap().extend(plays);
+    }
+
+    fn next(&self) -> Result<Play, Error> {
+        let play =
+            self.walk.lock().unwrap().pop_front().expect("a step that was not in the script");
+        match play {
+            Play::Unreadable => {
+                let kind = ErrorKind::Unavailable;
+                Err(Error::new(kind, "UNREADABLE_REPLY", "three replies could not be read"))
+            }
+            Play::Late => Err(Error::deadline("waiting for a model")),
+            play => Ok(play),
+        }
+    }
+
+    pub(crate) fn choices(&self) -> Vec<ChildChoice> {
+        self.choices.lock().unwrap().clone()
+    }
+
+    /// The segments read, each with the memory then.
+    pub(crate) fn leaves(&self) -> Vec<(String, Vec<String>)> {
+        self.leaves.lock().unwrap().clone()
+    }
+
+    /// What was judged each time, in order.
+    pub(crate) fn judged(&self) -> Vec<Vec<String>> {
+        self.judged.lock().unwrap().clone()
+    }
+
+    pub(crate) fn entity_choices(&self) -> Vec<EntityChoice> {
+        self.entity_choices.lock().unwrap().clone()
+    }
+
+    pub(crate) fn relations(&self) -> Vec<String> {
+        self.relations.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Navigator for ScriptedNavigator {
+    async fn choose_child(&self, choice: &ChildChoice, _: Instant) -> Result<Triage, Error> {
+        self.choices.lock().unwrap().push(choice.clone());
+        let step = match self.next()? {
+            Play::Enter(child) => TriageStep::Enter(child),
+            Play::Back => TriageStep::TurnBack,
+            _ => panic!("a step for a segment was played at a node"),
+        };
+        Ok(Triage { reasoning: "it may".to_owned(), step, cost: calls(1) })
+    }
+
+    async fn read_leaf(
+        &self,
+        _: &str,
+        memory: &[String],
+        leaf: &Evidence,
+        _: Instant,
+    ) -> Result<LeafReading, Error> {
+        self.leaves.lock().unwrap().push((short(leaf), memory.to_vec()));
+        let answer = match self.next()? {
+            Play::Answer => Some(reading(0.9, calls(1000))),
+            Play::Weak => Some(reading(0.1, calls(1000))),
+            Play::Nothing => None,
+            _ => panic!("a step for a node was played at a segment"),
+        };
+        Ok(LeafReading { reasoning: "it says".to_owned(), answer, cost: calls(1) })
+    }
+
+    async fn judge(&self, _: &str, evidence: &[Evidence], _: Instant) -> Result<Reflection, Error> {
+        let mut judged = self.judged.lock().unwrap();
+        let missing = self.missing.get(judged.len()).cloned().unwrap_or(Some(String::new()));
+        judged.push(evidence.iter().map(short).collect());
+        Ok(Reflection {
+            reasoning: "so it is".to_owned(),
+            suffices: missing.is_none(),
+            missing: missing.unwrap_or_default(),
+            cost: calls(1),
+        })
+    }
+
+    async fn name_entities(&self, _: &str, _: Instant) -> Result<Named, Error> {
+        Ok(Named { texts: self.named.clone(), cost: calls(1) })
+    }
+
+    async fn choose_entities(
+        &self,
+        choice: &EntityChoice,
+        _: Instant,
+    ) -> Result<(Vec<usize>, Cost), Error> {
+        let mut choices = self.entity_choices.lock().unwrap();
+        let names = self.chosen.get(choices.len()).cloned().unwrap_or_default();
+        choices.push(choice.clone());
+        let index = |name: &String| choice.candidates.iter().position(|c| c == name).unwrap();
+        Ok((names.iter().map(index).collect(), calls(1)))
+    }
+
+    async fn elaborate(&self, _: &str, relations: &[String], _: Instant) -> Result<Named, Error> {
+        *self.relations.lock().unwrap() = relations.to_vec();
+        Ok(Named { texts: self.elaborated.clone(), cost: calls(1) })
+    }
+}
+
+fn short(evidence: &Evidence) -> String {
+    format!("{}:{}", evidence.document_id, evidence.span.start)
+}

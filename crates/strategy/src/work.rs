@@ -1,0 +1,163 @@
+//! An answer in the making: the steps that strategies share, each shown as it is taken and added to
+//! the cost.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use clew_core::{
+    Answer, Cost, Error, ErrorKind, Evidence, Extraction, ExtractionTask, Outcome, Priority, Query,
+    Reading, ShardIndex, TextKind, TraceEvent,
+};
+
+use crate::{Progress, Question, Seams};
+
+/// A question with what it is answered from, and what that cost so far.
+pub(crate) struct Work<'a> {
+    pub(crate) question: &'a Question,
+    pub(crate) seams: Seams<'a>,
+    progress: &'a dyn Progress,
+    cost: Cost,
+    shards_missing: BTreeSet<ShardIndex>,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(
+        question: &'a Question,
+        seams: Seams<'a>,
+        progress: &'a dyn Progress,
+    ) -> Self {
+        let (cost, shards_missing) = (Cost::default(), BTreeSet::new());
+        Self { question, seams, progress, cost, shards_missing }
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        self.question.deadline
+    }
+
+    pub(crate) fn trace(&self, event: TraceEvent) {
+        self.progress.trace(event);
+    }
+
+    pub(crate) fn spend(&mut self, cost: Cost) {
+        self.cost += cost;
+    }
+
+    /// Ends a loop of many steps in time, even where each of them is quick.
+    pub(crate) fn check_time(&self, doing: &str) -> Result<(), Error> {
+        if Instant::now() < self.deadline() { Ok(()) } else { Err(Error::deadline(doing)) }
+    }
+
+    /// A hybrid search for `text` among what the question admits.
+    pub(crate) fn query(&self, text: impl Into<String>, k: usize) -> Query {
+        let mut query = Query::new(text, k);
+        query.filter = self.question.filter.clone();
+        query
+    }
+
+    pub(crate) async fn search(&mut self, query: Query) -> Result<Vec<Evidence>, Error> {
+        let started = Instant::now();
+        let found = self.seams.retriever.retrieve(&query, self.deadline()).await?;
+        self.cost += found.cost;
+        self.shards_missing.extend(found.shards_missing);
+        let best_dense_score =
+            found.evidence.iter().filter_map(|item| item.dense_score).max_by(f32::total_cmp);
+        self.trace(TraceEvent::Searched {
+            query: query.text,
+            mode: query.mode,
+            hits: found.evidence.len(),
+            best_dense_score,
+            took: started.elapsed(),
+        });
+        Ok(found.evidence)
+    }
+
+    /// The vectors of `texts`, in order.
+    pub(crate) async fn embed(
+        &mut self,
+        texts: Vec<String>,
+        kind: TextKind,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        if texts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let encoder = self.seams.encoder;
+        let embeddings = encoder.embed(texts, kind, Priority::Interactive, self.deadline()).await?;
+        let tokens = embeddings.iter().map(|embedding| u64::from(embedding.tokens)).sum();
+        self.cost += Cost { embedded_tokens: tokens, ..Cost::default() };
+        Ok(embeddings.into_iter().map(|embedding| embedding.vector).collect())
+    }
+
+    /// The entities and relations of the tasks' passages, in order; nothing where they cannot be
+    /// read, for then a question is answered from what is stored. That the time is over is an error.
+    pub(crate) async fn extract(
+        &mut self,
+        tasks: Vec<ExtractionTask>,
+    ) -> Result<Vec<Extraction>, Error> {
+        let count = tasks.len();
+        let found = match self.seams.graph_builder.extract(tasks, self.deadline()).await {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::DeadlineExceeded => return Err(error),
+            Err(_) => return Ok(Vec::new()),
+        };
+        for extraction in &found {
+            self.cost += extraction.cost;
+        }
+        // Of another number nobody could tell which passage is which.
+        Ok(if found.len() == count { found } else { Vec::new() })
+    }
+
+    pub(crate) async fn read(&mut self, evidence: &[Evidence]) -> Result<Reading, Error> {
+        let started = Instant::now();
+        let reasoner = self.seams.reasoner;
+        let reading = reasoner.read(&self.question.text, evidence, self.deadline()).await?;
+        self.cost += reading.cost;
+        self.trace(TraceEvent::Read {
+            passages: evidence.iter().map(Evidence::place).collect(),
+            sentences: reading.sentences,
+            took: started.elapsed(),
+        });
+        Ok(reading)
+    }
+
+    /// The answer that `reading` supports, if it supports one.
+    pub(crate) fn conclude(self, reading: Reading) -> Answer {
+        let is_supported = supports_an_answer(&reading);
+        self.trace(TraceEvent::Judged {
+            confidence: reading.confidence,
+            threshold: reading.threshold,
+            rationale: reading.rationale,
+        });
+        if !is_supported {
+            return self.give_up();
+        }
+        let outcome = if self.shards_missing.is_empty() {
+            Outcome::Answered
+        } else {
+            Outcome::AnsweredWithShardsMissing(self.shards_missing.into_iter().collect())
+        };
+        self.progress.text(&reading.text);
+        Answer { outcome, text: reading.text, citations: reading.citations, cost: self.cost }
+    }
+
+    /// That nothing supports an answer.
+    pub(crate) fn give_up(self) -> Answer {
+        let outcome = Outcome::NotInMemory;
+        Answer { outcome, text: String::new(), citations: Vec::new(), cost: self.cost }
+    }
+}
+
+/// Whether a reading has an answer and enough support for it.
+pub(crate) fn supports_an_answer(reading: &Reading) -> bool {
+    reading.confidence >= reading.threshold && !reading.text.is_empty()
+}
+
+/// The cosine of unit vectors `[dimension]`.
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Whether two passages share text.
+pub(crate) fn overlap(a: &Evidence, b: &Evidence) -> bool {
+    let is_one_text = a.document_id == b.document_id && a.version == b.version;
+    is_one_text && a.span.start < b.span.end && b.span.start < a.span.end
+}

@@ -1,0 +1,78 @@
+//! A step as a card.
+
+use super::pen::{Face, Panel, accent};
+use crate::step::Step;
+use crate::words::{count, millis, score, share};
+
+const BAR: (f64, f64) = (300.0, 10.0);
+
+/// A step that is part neither of a walk nor of a navigation.
+pub(super) fn card(step: &Step, width: f64) -> Panel {
+    let (title, details) = words(step);
+    let mut inner = Panel::default();
+    inner.text(16.0, 22.0, Face::plain().bold().coloured(accent::INK), title);
+    let mut y = 40.0;
+    for (text, lines) in details {
+        y = inner.wrapped((16.0, y), Face::plain(), &text, (width - 32.0, lines));
+    }
+    if let Step::Judged { confidence, threshold, .. } = step {
+        y = bar(&mut inner, y, *confidence, *threshold);
+    }
+    let mut panel = Panel::default();
+    let frame = (0.0, 0.0, width, y - 4.0);
+    panel.rounded(frame, accent::WHITE, accent::LINE, "stroke-width=\"1\"");
+    panel.put(&inner, 0.0, 0.0);
+    panel.covers(width, y - 4.0);
+    panel
+}
+
+/// A title, and texts with how many lines each may take.
+fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
+    match step {
+        Step::Searched { query, mode, hits, best_dense_score, took_ms } => {
+            let found = count(*hits, "passage", "passages");
+            let best = best_dense_score.map(|best| format!(", best similarity {}", score(best)));
+            let found = format!("{found} in {}{}", millis(*took_ms), best.unwrap_or_default());
+            ("Searched", vec![(format!("{mode}: “{query}”"), 2), (found, 1)])
+        }
+        Step::Read { passages, sentences, took_ms, places } => {
+            let passages = count(*passages, "passage", "passages");
+            let sentences = count(*sentences, "sentence", "sentences");
+            let read = format!("{passages}, {sentences} in {}", millis(*took_ms));
+            let place = |place: &crate::Place| {
+                format!("{} {}..{}", place.document_id, place.start, place.end)
+            };
+            let places: Vec<String> = places.iter().take(8).map(place).collect();
+            ("Read", vec![(read, 1), (places.join(", "), 2)])
+        }
+        Step::Judged { confidence, threshold, rationale } => {
+            let is_enough = confidence >= threshold;
+            let verdict = if is_enough { "Judged: supported" } else { "Judged: not supported" };
+            (verdict, vec![(rationale.clone(), 3)])
+        }
+        Step::Walked { nodes, turns, bytes_read, bytes_total, ended } => {
+            let nodes = count(*nodes, "node", "nodes");
+            let turns = count(*turns, "turn back", "turns back");
+            let read = share(*bytes_read, *bytes_total);
+            ("Walk ended", vec![(ended.clone(), 2), (format!("{nodes}, {turns}, {read}"), 1)])
+        }
+        other => ("Step", vec![(other.line(), 2)]),
+    }
+}
+
+/// The confidence as a bar with a mark at the threshold; answers the base line below it.
+fn bar(panel: &mut Panel, y: f64, confidence: f32, threshold: f32) -> f64 {
+    let share = |number: f32| if number > 0.0 { f64::from(number.min(1.0)) } else { 0.0 };
+    let (wide, high) = BAR;
+    let (x, top) = (16.0, y - 3.0);
+    let colour = if confidence >= threshold { accent::ANSWER } else { accent::MISSING };
+    panel.rounded((x, top, wide, high), accent::GREY_FILL, accent::LINE, "stroke-width=\"0.5\"");
+    if share(confidence) > 0.0 {
+        panel.rounded((x, top, wide * share(confidence), high), colour, colour, "");
+    }
+    let mark = x + wide * share(threshold);
+    panel.line(&format!("M{mark:.1} {:.1}v{:.1}", top - 4.0, high + 8.0), accent::INK, 2.0, "");
+    let text = format!("confidence {}, needed {}", score(confidence), score(threshold));
+    panel.text(x + wide + 16.0, y + 6.0, Face::plain(), &text);
+    y + 26.0
+}

@@ -1,0 +1,270 @@
+//! One step of answering.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::{bytes, cell, count, one_line, share, shortened};
+
+/// Most columns of a reason on a step's line.
+const MOST_REASON: f64 = 160.0;
+
+/// A range of a stored document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Id of the document.
+    pub document_id: String,
+    /// Its version.
+    #[serde(default)]
+    pub version: u64,
+    /// Where it begins, in bytes of the document's text.
+    pub start: u64,
+    /// Where it ends.
+    pub end: u64,
+}
+
+/// One step of answering. In JSON, `step` tells its kind in snake case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// Shards were searched.
+    Searched {
+        /// The words searched for.
+        query: String,
+        /// How: `dense`, `sparse` or `hybrid`.
+        mode: String,
+        /// Items found.
+        hits: u64,
+        /// The best item's cosine similarity, where embeddings were compared.
+        best_dense_score: Option<f32>,
+        /// How long it took.
+        took_ms: f64,
+    },
+    /// It was judged whether what was found supports an answer.
+    Judged {
+        /// Support, 0 to 1.
+        confidence: f32,
+        /// Least support at which a question counts as answered.
+        threshold: f32,
+        /// What the judgement rests on.
+        rationale: String,
+    },
+    /// The answer was composed from passages.
+    Read {
+        /// How many passages were looked at.
+        passages: u64,
+        /// Sentences compared with the question.
+        sentences: u64,
+        /// How long it took.
+        took_ms: f64,
+        /// The passages, best first.
+        #[serde(default)]
+        places: Vec<Place>,
+    },
+    /// A node of the tree was entered.
+    Entered {
+        /// Which, for people.
+        node: String,
+        /// The node that it was entered from; empty at the top.
+        parent: String,
+        /// Its summary.
+        summary: String,
+        /// Why.
+        reason: String,
+        /// What its score was, where nodes were scored.
+        score: Option<f32>,
+    },
+    /// It went back from a node, whose text or children did not answer.
+    TurnedBack {
+        /// From which.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+    /// The text of a segment was read at a leaf of the tree.
+    LeafRead {
+        /// Which.
+        node: String,
+        /// Whether it answers.
+        answers: bool,
+        /// Why.
+        reason: String,
+    },
+    /// A tree was walked to an end.
+    Walked {
+        /// Nodes entered, segments included.
+        nodes: u64,
+        /// How often it went back.
+        turns: u64,
+        /// Bytes of segments and summaries that were read.
+        bytes_read: u64,
+        /// Bytes of all text that could have been read.
+        bytes_total: u64,
+        /// Why it ended.
+        ended: String,
+    },
+    /// Entities were taken up, whose segments are looked at from now on.
+    EntitiesChosen {
+        /// Their names.
+        entities: Vec<String>,
+        /// Why.
+        reason: String,
+    },
+    /// An edge of the graph was followed to an entity.
+    EdgeFollowed {
+        /// Name of the entity it starts from.
+        head: String,
+        /// The relation.
+        relation: String,
+        /// Name of the entity it leads to.
+        tail: String,
+        /// Which of both is new.
+        to: String,
+        /// How similar it is to what was looked for.
+        score: f32,
+        /// What was looked for.
+        reason: String,
+    },
+    /// Segments were gathered as evidence.
+    Gathered {
+        /// Their number.
+        segments: u64,
+        /// Those left out because the window was full.
+        dropped: u64,
+        /// Bytes of their texts.
+        bytes: u64,
+    },
+    /// It was judged whether what was gathered suffices to answer.
+    Reflected {
+        /// Whether it does.
+        suffices: bool,
+        /// Why.
+        reason: String,
+        /// What is missing.
+        missing: String,
+    },
+}
+
+impl Step {
+    /// The step on one line, for a person.
+    pub fn line(&self) -> String {
+        match self {
+            Self::Searched { hits, took_ms, .. } => {
+                format!("searched: {hits} passages in {took_ms:.0} ms")
+            }
+            Self::Judged { confidence, threshold, rationale } => format!(
+                "judged: confidence {confidence:.2}, threshold {threshold:.2} ({})",
+                one_line(rationale)
+            ),
+            Self::Read { passages, sentences, took_ms, .. } => {
+                format!("read: {passages} passages, {sentences} sentences in {took_ms:.0} ms")
+            }
+            Self::Entered { node, reason, score, .. } => {
+                let score = score.map(|score| format!(" ({score:.2})")).unwrap_or_default();
+                format!("entered {}{score}{}", one_line(node), because(reason))
+            }
+            Self::TurnedBack { node, reason } => {
+                format!("turned back from {}{}", one_line(node), because(reason))
+            }
+            Self::LeafRead { node, answers, reason } => {
+                let answers = if *answers { "it answers" } else { "it does not answer" };
+                format!("read leaf {}, {answers}{}", one_line(node), because(reason))
+            }
+            Self::Walked { nodes, turns, bytes_read, bytes_total, ended } => format!(
+                "walked: {}, {}, {}{}",
+                count(*nodes, "node", "nodes"),
+                count(*turns, "turn back", "turns back"),
+                share(*bytes_read, *bytes_total),
+                because(ended)
+            ),
+            Self::EntitiesChosen { entities, reason } => {
+                let names = shortened(&entities.join(", "), MOST_REASON, cell);
+                format!("took up {names}{}", because(reason))
+            }
+            Self::EdgeFollowed { head, relation, tail, score, .. } => {
+                format!("followed {} ({score:.2})", edge(head, relation, tail))
+            }
+            Self::Gathered { segments, dropped, bytes: size } => {
+                let dropped = if *dropped > 0 {
+                    format!(", {dropped} dropped for want of room")
+                } else {
+                    String::new()
+                };
+                let segments = count(*segments, "segment", "segments");
+                format!("gathered: {segments}, {}{dropped}", bytes(*size))
+            }
+            Self::Reflected { suffices: true, reason, .. } => {
+                format!("reflected: it suffices{}", because(reason))
+            }
+            Self::Reflected { reason, missing, .. } => {
+                let why = if missing.trim().is_empty() { reason } else { missing };
+                format!("reflected: it does not suffice{}", because(why))
+            }
+        }
+    }
+}
+
+/// An edge with an arrow.
+pub(crate) fn edge(head: &str, relation: &str, tail: &str) -> String {
+    format!("{} -- {} --> {}", one_line(head), one_line(relation), one_line(tail))
+}
+
+fn because(reason: &str) -> String {
+    let reason = shortened(reason, MOST_REASON, cell);
+    if reason.is_empty() { reason } else { format!(": {reason}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_was_done() {
+        let check = |json: &str, expected: &str| {
+            let step: Step = serde_json::from_str(json).unwrap();
+            assert_eq!(step.line(), expected);
+        };
+        check(
+            r#"{"step":"searched","query":"q","mode":"hybrid","hits":3,"took_ms":12.4}"#,
+            "searched: 3 passages in 12 ms",
+        );
+        check(
+            r#"{"step":"judged","confidence":0.9,"threshold":0.5,"rationale":"it\nsays"}"#,
+            "judged: confidence 0.90, threshold 0.50 (it says)",
+        );
+        check(
+            r#"{"step":"read","passages":3,"sentences":20,"took_ms":7.5}"#,
+            "read: 3 passages, 20 sentences in 8 ms",
+        );
+        check(
+            r#"{"step":"entered","node":"d#1.0","parent":"","summary":"s","reason":"","score":0.5}"#,
+            "entered d#1.0 (0.50)",
+        );
+        check(
+            r#"{"step":"turned_back","node":"d#1.0","reason":"nothing"}"#,
+            "turned back from d#1.0: nothing",
+        );
+        check(
+            r#"{"step":"leaf_read","node":"d#0.0","answers":true,"reason":"it says"}"#,
+            "read leaf d#0.0, it answers: it says",
+        );
+        check(
+            r#"{"step":"walked","nodes":1,"turns":2,"bytes_read":50,"bytes_total":2000,"ended":"x"}"#,
+            "walked: 1 node, 2 turns back, 50 bytes of 2.0 kB read (2.5 %): x",
+        );
+        check(
+            r#"{"step":"entities_chosen","entities":["A","B"],"reason":"named"}"#,
+            "took up A, B: named",
+        );
+        check(
+            r#"{"step":"edge_followed","head":"A","relation":"r","tail":"B","to":"B","score":0.53,"reason":""}"#,
+            "followed A -- r --> B (0.53)",
+        );
+        check(
+            r#"{"step":"gathered","segments":1,"dropped":2,"bytes":1200}"#,
+            "gathered: 1 segment, 1.2 kB, 2 dropped for want of room",
+        );
+        check(
+            r#"{"step":"reflected","suffices":false,"reason":"r","missing":"the builder"}"#,
+            "reflected: it does not suffice: the builder",
+        );
+    }
+}

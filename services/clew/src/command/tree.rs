@@ -1,0 +1,99 @@
+//! `clew tree`.
+
+use clew_core::{CorpusName, NodeId, TreeNode};
+use serde_json::{Value, json};
+
+use crate::cli::{Shared, Tree};
+use crate::connection::Connection;
+use crate::output::{Output, one_line};
+
+/// Columns of a summary.
+const SUMMARY: usize = 100;
+
+/// Shows the tree of summaries of a corpus, from the top.
+pub async fn run(shared: &Shared, arguments: Tree, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(shared).await?;
+    let shown = show(&connection, &arguments, output).await;
+    connection.close().await?;
+    shown
+}
+
+/// A node with how deep it stands below the top.
+struct Shown {
+    depth: u32,
+    node: TreeNode,
+}
+
+async fn show(connection: &Connection, arguments: &Tree, output: &Output) -> anyhow::Result<()> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut todo = children(connection, &arguments.corpus, None, 0).await?;
+    while let Some(next) = todo.pop() {
+        if shown.len() == arguments.most {
+            break;
+        }
+        if next.node.children > 0 && next.depth + 1 < arguments.depth {
+            let id = Some(&next.node.id);
+            todo.extend(children(connection, &arguments.corpus, id, next.depth + 1).await?);
+        }
+        shown.push(next);
+    }
+    let left_out = !todo.is_empty();
+    let document = json!({
+        "nodes": shown.iter().map(as_json).collect::<Vec<_>>(),
+        "is_cut": left_out,
+    });
+    output.print(&document, |_| {
+        let mut text: String = shown.iter().map(line).collect();
+        match (shown.is_empty(), left_out) {
+            (true, _) => text.push_str("no document has a tree yet; see `clew status`\n"),
+            (false, true) => text.push_str("(there are more; raise --most)\n"),
+            (false, false) => {}
+        }
+        text
+    })
+}
+
+/// The children of a node, or the nodes at the top, the first one last.
+async fn children(
+    connection: &Connection,
+    corpus: &CorpusName,
+    parent: Option<&NodeId>,
+    depth: u32,
+) -> anyhow::Result<Vec<Shown>> {
+    let nodes = connection.client.read_tree(corpus, parent).await?;
+    Ok(nodes.into_iter().rev().map(|node| Shown { depth, node }).collect())
+}
+
+fn covered(node: &TreeNode) -> String {
+    let (first, last) = &node.documents;
+    if first == last { first.to_string() } else { format!("{first} … {last}") }
+}
+
+fn line(shown: &Shown) -> String {
+    let Shown { depth, node } = shown;
+    let indent = "  ".repeat(*depth as usize);
+    let name = match &node.id {
+        NodeId::Upper { .. } => covered(node),
+        NodeId::Document { .. } => node.id.to_string(),
+    };
+    let title =
+        if node.title.is_empty() { String::new() } else { format!(" “{}”", node.title) };
+    let summary = one_line(&node.summary, SUMMARY);
+    format!("{indent}{name}{title} ({} bytes)\n{indent}  {summary}\n", node.bytes)
+}
+
+fn as_json(shown: &Shown) -> Value {
+    let Shown { depth, node } = shown;
+    let span = node.span.map(|span| json!({ "start": span.start, "end": span.end }));
+    json!({
+        "depth": depth,
+        "node": node.id.to_string(),
+        "title": node.title,
+        "summary": node.summary,
+        "span": span,
+        "first_document": node.documents.0.as_str(),
+        "last_document": node.documents.1.as_str(),
+        "bytes": node.bytes,
+        "children": node.children,
+    })
+}

@@ -1,0 +1,113 @@
+//! The graph of a shard, in memory: what was extracted of the segments that are shown, united.
+//!
+//! It mirrors the tables: before each question what changed since the last one is read and what is gone is
+//! taken out, so that it never tells of a document that was forgotten, nor of a version that was replaced.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use clew_core::{DocumentId, Error, GraphQuery, Recipe, Subgraph, Version};
+use clew_graph::{Graph, GraphDocument, GraphSegment};
+use clew_index::{DocumentSegments, SegmentNode, ShardReader};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+/// Documents that are read at once.
+const PAGE: usize = 256;
+
+/// The graph of a shard.
+#[derive(Clone, Default)]
+pub(crate) struct ShardGraph {
+    mirror: Arc<Mutex<Mirror>>,
+}
+
+#[derive(Default)]
+struct Mirror {
+    graph: Graph,
+    documents: HashMap<DocumentId, (Version, Recipe)>,
+    /// State of the shard that it mirrors.
+    revision: Option<u64>,
+}
+
+impl ShardGraph {
+    /// The part of the graph around what `query` names. Questions wait for each other: most take
+    /// microseconds, and the first after documents came as long as reading what was extracted of them.
+    pub(crate) async fn subgraph(
+        &self,
+        reader: &ShardReader,
+        query: &GraphQuery,
+    ) -> Result<Subgraph, Error> {
+        let mut mirror = Arc::clone(&self.mirror).lock_owned().await;
+        let (revision, shown) = reader.structured();
+        if mirror.revision != Some(revision) {
+            let due = mirror.due(&shown);
+            for page in due.chunks(PAGE) {
+                let read = reader.read_segments(page).await?;
+                mirror = blocking(mirror, move |mirror| mirror.insert(read)).await?.0;
+            }
+            mirror.revision = Some(revision);
+        }
+        let query = query.clone();
+        let (_, found) = blocking(mirror, move |mirror| mirror.graph.subgraph(&query)).await?;
+        Ok(found)
+    }
+
+    /// Takes documents out, without waiting for the next question.
+    pub(crate) async fn remove(&self, ids: &[DocumentId]) {
+        let mut mirror = self.mirror.lock().await;
+        for id in ids {
+            mirror.graph.remove(id);
+            mirror.documents.remove(id);
+        }
+        mirror.revision = None;
+    }
+}
+
+/// Works on the graph where blocking is allowed.
+async fn blocking<R: Send + 'static>(
+    mut mirror: OwnedMutexGuard<Mirror>,
+    work: impl FnOnce(&mut Mirror) -> R + Send + 'static,
+) -> Result<(OwnedMutexGuard<Mirror>, R), Error> {
+    let work = move || {
+        let result = work(&mut mirror);
+        (mirror, result)
+    };
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|panic| Error::internal("reading the graph panicked").with_source(panic))
+}
+
+impl Mirror {
+    /// Takes out what is shown no more; returns what has to be read.
+    fn due(&mut self, shown: &[(DocumentId, Version, Recipe)]) -> Vec<DocumentId> {
+        let shown: HashMap<&DocumentId, (Version, Recipe)> =
+            shown.iter().map(|(id, version, recipe)| (id, (*version, *recipe))).collect();
+        let gone: Vec<DocumentId> = self
+            .documents
+            .iter()
+            .filter(|(id, known)| shown.get(id) != Some(known))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in &gone {
+            self.graph.remove(id);
+            self.documents.remove(id);
+        }
+        let is_new = |id: &&&DocumentId| !self.documents.contains_key(**id);
+        let mut due: Vec<DocumentId> =
+            shown.keys().filter(is_new).map(|id| (*id).clone()).collect();
+        due.sort_unstable();
+        due
+    }
+
+    fn insert(&mut self, read: Vec<DocumentSegments>) {
+        for DocumentSegments { document_id, version, recipe, title, segments } in read {
+            let segment = |segment: SegmentNode| GraphSegment {
+                ordinal: segment.ordinal,
+                span: segment.span,
+                extraction: segment.extraction,
+            };
+            let segments = segments.into_iter().map(segment).collect();
+            self.documents.insert(document_id.clone(), (version, recipe));
+            self.graph.insert(GraphDocument { document_id, version, title, segments });
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Makes the tree of summaries and the graph of documents that can be found already.
+//!
+//! A document is cut into segments; each is summarised and its entities and relations are extracted; then
+//! groups of summaries are summarised, level by level, up to the root. What was made of the same text
+//! before, of this version or an earlier one, is taken from there, so that a crash costs at most what was
+//! made since the last commit, and a document that grows costs only what is new and the nodes above it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{
+    Chunking, CorpusSettings, DocumentId, DocumentShape, Encoder, Error, ExtractionTask,
+    GraphBuilder, Recipe, Span, StoredDocument, StructureSettings, Summary, SummaryLevel,
+    SummaryTask, Version,
+};
+use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
+use clew_runtime::deadline::ask;
+use ractor::ActorRef;
+
+use crate::writer;
+
+/// Segments that are made before what was made is committed.
+const SEGMENTS_AT_ONCE: usize = 64;
+/// Nodes above documents that are made before they are committed.
+const UPPER_AT_ONCE: usize = 256;
+/// A bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
+const READ_PATIENCE: Duration = Duration::from_secs(3600);
+const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
+
+/// What trees and graphs are made with.
+pub(crate) struct Structurer {
+    pub corpus: Arc<CorpusSettings>,
+    pub reader: ShardReader,
+    pub encoder: Arc<dyn Encoder>,
+    pub builder: Arc<dyn GraphBuilder>,
+    pub writer: ActorRef<writer::Message>,
+}
+
+/// A document whose tree is being made.
+struct Growing {
+    stored: StoredDocument,
+    settings: StructureSettings,
+    recipe: Recipe,
+    segments: Vec<Span>,
+    shape: DocumentShape,
+    /// Nodes that are there, committed or not, `[level][ordinal]`.
+    nodes: Vec<Vec<Option<NodeRow>>>,
+    /// Nodes that are committed.
+    known: u64,
+    /// Nodes that are made but not committed.
+    fresh: Vec<(u32, u32)>,
+}
+
+/// A node that has to be made, with its key.
+struct Missing {
+    document: usize,
+    level: u32,
+    ordinal: u32,
+    span: Span,
+    key: String,
+}
+
+impl Structurer {
+    /// Makes and commits the trees of documents.
+    pub(crate) async fn make(&self, documents: Vec<StoredDocument>) -> Result<(), Error> {
+        let Some((settings, recipe)) = self.corpus.structure.zip(self.corpus.structure_recipe())
+        else {
+            return Ok(());
+        };
+        let mut growing = self.begin(documents, settings, recipe).await?;
+        self.make_segments(&mut growing).await?;
+        let most = growing.iter().map(|document| document.shape.root_level()).max().unwrap_or(0);
+        for level in 1..=most {
+            self.make_level(&mut growing, level).await?;
+        }
+        self.commit(&mut growing).await
+    }
+
+    /// Cuts documents, and takes over what was made of them before.
+    async fn begin(
+        &self,
+        documents: Vec<StoredDocument>,
+        settings: StructureSettings,
+        recipe: Recipe,
+    ) -> Result<Vec<Growing>, Error> {
+        let ids: Vec<DocumentId> =
+            documents.iter().map(|stored| stored.document.id.clone()).collect();
+        let versions: Vec<(DocumentId, Version)> =
+            documents.iter().map(|stored| (stored.document.id.clone(), stored.version)).collect();
+        let known = self.reader.nodes_made(&versions);
+        let mut made = self.reader.made_nodes(&ids).await?;
+        let encoder = Arc::clone(&self.encoder);
+        let cut = move || {
+            let cut = |stored: StoredDocument| {
+                let segments = segments(&stored, &settings, encoder.as_ref());
+                Growing::new(stored, settings, recipe, segments)
+            };
+            documents.into_iter().map(cut).collect::<Vec<Growing>>()
+        };
+        let mut growing = tokio::task::spawn_blocking(cut)
+            .await
+            .map_err(|panic| Error::internal("cutting segments panicked").with_source(panic))?;
+        for (document, known) in growing.iter_mut().zip(known) {
+            let id = &document.stored.document.id;
+            let own = made.remove(&(id.clone(), document.stored.version)).unwrap_or_default();
+            let id = id.clone();
+            let others = made.iter().filter(|((of, _), _)| *of == id);
+            let others: Vec<NodeRow> = others.flat_map(|(_, rows)| rows.iter().cloned()).collect();
+            document.take_over(own, others, known);
+        }
+        Ok(growing)
+    }
+
+    /// Summarises and extracts the segments that are missing, some at a time.
+    async fn make_segments(&self, growing: &mut [Growing]) -> Result<(), Error> {
+        let missing = missing(growing, 0);
+        for some in missing.chunks(SEGMENTS_AT_ONCE) {
+            let texts: Vec<&str> =
+                some.iter().map(|node| growing[node.document].text(node)).collect();
+            let summaries = self.summarise_segments(growing, some, &texts).await?;
+            let task = |(node, text): (&Missing, &&str)| ExtractionTask {
+                text: (*text).to_owned(),
+                // The title stands for the document: with its summary as background, a sentence more
+                // would make every segment anew.
+                background: growing[node.document].stored.document.title.clone(),
+                ..ExtractionTask::default()
+            };
+            let tasks = some.iter().zip(&texts).map(task).collect();
+            let deadline = Instant::now() + READ_PATIENCE;
+            let extractions = self.builder.extract(tasks, deadline).await?;
+            expect(some.len(), extractions.len())?;
+            let extractions: Vec<String> = extractions
+                .iter()
+                .map(|extraction| Ok(SegmentNode::encode(extraction)?))
+                .collect::<Result<_, Error>>()?;
+            for ((node, summary), extraction) in some.iter().zip(summaries).zip(extractions) {
+                growing[node.document].put(node, summary, extraction);
+            }
+            // What fits into one round is committed with the levels above it.
+            if missing.len() > SEGMENTS_AT_ONCE {
+                self.commit(growing).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A segment that is no longer than a summary may be is its own.
+    async fn summarise_segments(
+        &self,
+        growing: &[Growing],
+        segments: &[Missing],
+        texts: &[&str],
+    ) -> Result<Vec<String>, Error> {
+        let mut summaries: Vec<Option<String>> = Vec::with_capacity(segments.len());
+        let mut tasks = Vec::new();
+        for (node, text) in segments.iter().zip(texts) {
+            let max_bytes = growing[node.document].settings.summary_bytes as usize;
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            summaries.push((line.len() <= max_bytes).then_some(line));
+            if summaries.last().is_some_and(Option::is_none) {
+                let parts = vec![(*text).to_owned()];
+                tasks.push(SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes });
+            }
+        }
+        let mut made = self.summarise(tasks).await?.into_iter();
+        let text = |summary: Option<String>| {
+            summary.unwrap_or_else(|| made.next().map(|made| made.text).unwrap_or_default())
+        };
+        Ok(summaries.into_iter().map(text).collect())
+    }
+
+    async fn summarise(&self, tasks: Vec<SummaryTask>) -> Result<Vec<Summary>, Error> {
+        let expected = tasks.len();
+        if expected == 0 {
+            return Ok(Vec::new());
+        }
+        let made = self.builder.summarise(tasks, Instant::now() + READ_PATIENCE).await?;
+        expect(expected, made.len())?;
+        Ok(made)
+    }
+
+    /// Summarises the nodes of a level that are missing; those below are there.
+    async fn make_level(&self, growing: &mut [Growing], level: u32) -> Result<(), Error> {
+        for some in missing(growing, level).chunks(SEGMENTS_AT_ONCE) {
+            let tasks = some.iter().map(|node| SummaryTask {
+                level: SummaryLevel::Inner,
+                parts: growing[node.document].parts(node),
+                max_bytes: growing[node.document].settings.summary_bytes as usize,
+            });
+            let summaries = self.summarise(tasks.collect()).await?;
+            for (node, summary) in some.iter().zip(summaries) {
+                growing[node.document].put(node, summary.text, String::new());
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(&self, growing: &mut [Growing]) -> Result<(), Error> {
+        let documents: Vec<DocumentNodes> = growing.iter_mut().filter_map(Growing::fresh).collect();
+        if documents.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + COMMIT_PATIENCE;
+        let dropped: Vec<DocumentId> = ask(&self.writer, deadline, "committing nodes", |reply| {
+            writer::Message::CommitNodes { documents, reply }
+        })
+        .await?;
+        // Whoever is replaced or forgotten meanwhile is due again as what it is then.
+        tracing::debug!(dropped = dropped.len(), "committed nodes");
+        Ok(())
+    }
+
+    /// Makes and commits nodes above documents that are missing and whose children are there.
+    pub(crate) async fn make_upper(&self) -> Result<(), Error> {
+        let Some(settings) = self.corpus.structure else { return Ok(()) };
+        let gaps = self.reader.upper_gaps(UPPER_AT_ONCE).await?;
+        if gaps.is_empty() {
+            return Ok(());
+        }
+        let tasks = gaps.iter().map(|gap| SummaryTask {
+            level: SummaryLevel::Inner,
+            parts: gap.parts.clone(),
+            max_bytes: settings.summary_bytes as usize,
+        });
+        let summaries = self.summarise(tasks.collect()).await?;
+        let rows = gaps.into_iter().zip(summaries).map(|(gap, summary)| UpperRow {
+            key: gap.key,
+            level: gap.level,
+            summary: summary.text,
+        });
+        let rows = rows.collect();
+        let deadline = Instant::now() + COMMIT_PATIENCE;
+        ask(&self.writer, deadline, "committing nodes above documents", |reply| {
+            writer::Message::CommitUpper { rows, reply }
+        })
+        .await
+    }
+}
+
+fn expect(expected: usize, got: usize) -> Result<(), Error> {
+    match expected == got {
+        true => Ok(()),
+        false => Err(Error::internal(format!(
+            "expected {expected} results from the graph builder, got {got}"
+        ))),
+    }
+}
+
+/// Where the segments of a document lie; at least one.
+fn segments(
+    stored: &StoredDocument,
+    settings: &StructureSettings,
+    encoder: &dyn Encoder,
+) -> Vec<Span> {
+    let token_spans = |text: &str| encoder.token_spans(text);
+    let chunking = Chunking::Sentences { max_tokens: settings.segment_tokens };
+    let cut = clew_text::chunk(&stored.document, &chunking, &token_spans, usize::MAX);
+    match cut.is_empty() {
+        true => vec![Span::new(0, stored.document.text.len())],
+        false => cut.into_iter().map(|chunk| chunk.span).collect(),
+    }
+}
+
+/// The nodes of a level that are missing, document by document.
+fn missing(growing: &[Growing], level: u32) -> Vec<Missing> {
+    let of = |(document, growing): (usize, &Growing)| {
+        let count = growing.shape.levels().get(level as usize).copied().unwrap_or(0);
+        let missing = |ordinal| {
+            if growing.node(level, ordinal).is_some() {
+                return None;
+            }
+            let (key, span) = (growing.key(level, ordinal), growing.span(level, ordinal));
+            Some(Missing { document, level, ordinal, span, key })
+        };
+        (0..count).filter_map(missing).collect::<Vec<Missing>>()
+    };
+    growing.iter().enumerate().flat_map(of).collect()
+}
+
+impl Growing {
+    fn new(
+        stored: StoredDocument,
+        settings: StructureSettings,
+        recipe: Recipe,
+        segments: Vec<Span>,
+    ) -> Self {
+        let count = u32::try_from(segments.len()).unwrap_or(u32::MAX);
+        let shape = DocumentShape::new(count, settings.max_children);
+        let nodes = shape.levels().iter().map(|count| vec![None; *count as usize]).collect();
+        Self { stored, settings, recipe, segments, shape, nodes, known: 0, fresh: Vec::new() }
+    }
+
+    fn node(&self, level: u32, ordinal: u32) -> Option<&NodeRow> {
+        self.nodes.get(level as usize)?.get(ordinal as usize)?.as_ref()
+    }
+
+    fn text(&self, node: &Missing) -> &str {
+        node.span.of(&self.stored.document.text).unwrap_or_default()
+    }
+
+    /// The summaries of a node's children.
+    fn parts(&self, node: &Missing) -> Vec<String> {
+        let children = self.shape.children(node.level, node.ordinal);
+        let child = |ordinal| self.node(node.level - 1, ordinal).map(|child| child.summary.clone());
+        children.filter_map(child).collect()
+    }
+
+    /// Names what a node is made of: a segment's title and text, or the nodes below.
+    fn key(&self, level: u32, ordinal: u32) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("clew tree node v1");
+        let mut part = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        };
+        part(&level.min(1).to_le_bytes());
+        if level == 0 {
+            part(self.stored.document.title.as_bytes());
+            let span = self.span(level, ordinal);
+            part(span.of(&self.stored.document.text).unwrap_or_default().as_bytes());
+        } else {
+            for child in self.shape.children(level, ordinal) {
+                // A child that is not there yet has the key that it will have.
+                match self.node(level - 1, child) {
+                    Some(node) => part(node.key.as_bytes()),
+                    None => part(self.key(level - 1, child).as_bytes()),
+                }
+            }
+        }
+        hasher.finalize().to_hex()[..32].to_owned()
+    }
+
+    fn span(&self, level: u32, ordinal: u32) -> Span {
+        if level == 0 {
+            return self.segments.get(ordinal as usize).copied().unwrap_or(Span::new(0, 0));
+        }
+        let children = self.shape.children(level, ordinal);
+        let first = self.span(level - 1, children.start);
+        let last = self.span(level - 1, children.end.saturating_sub(1));
+        Span::new(first.start, last.end)
+    }
+
+    /// Takes nodes of this version as they are, and of earlier ones those that were made of the same.
+    fn take_over(&mut self, own: Vec<NodeRow>, others: Vec<NodeRow>, known: u64) {
+        // Rows that came since the count are another's: the commit will be refused, and all begins anew.
+        self.known = known;
+        let mut of_key: HashMap<String, NodeRow> = HashMap::new();
+        let mut taken = HashSet::new();
+        for row in own {
+            let slot = self.nodes.get_mut(row.level as usize);
+            let slot = slot.and_then(|level| level.get_mut(row.ordinal as usize));
+            if let Some(slot) = slot {
+                taken.insert((row.level, row.ordinal));
+                *slot = Some(row);
+            }
+        }
+        of_key.extend(others.into_iter().map(|row| (row.key.clone(), row)));
+        if of_key.is_empty() {
+            return;
+        }
+        let levels = self.shape.levels().to_vec();
+        for (level, count) in (0..).zip(levels) {
+            for ordinal in 0..count {
+                if taken.contains(&(level, ordinal)) {
+                    continue;
+                }
+                let Some(row) = of_key.get(&self.key(level, ordinal)) else { continue };
+                let (summary, extraction) = (row.summary.clone(), row.extraction.clone());
+                let (key, span) = (row.key.clone(), self.span(level, ordinal));
+                self.put(&Missing { document: 0, level, ordinal, span, key }, summary, extraction);
+            }
+        }
+    }
+
+    fn put(&mut self, node: &Missing, summary: String, extraction: String) {
+        let row = NodeRow {
+            level: node.level,
+            ordinal: node.ordinal,
+            is_root: node.level == self.shape.root_level(),
+            span: node.span,
+            summary,
+            key: node.key.clone(),
+            extraction,
+        };
+        self.nodes[node.level as usize][node.ordinal as usize] = Some(row);
+        self.fresh.push((node.level, node.ordinal));
+    }
+
+    /// What is to be committed.
+    fn fresh(&mut self) -> Option<DocumentNodes> {
+        let fresh = std::mem::take(&mut self.fresh);
+        let rows: Vec<NodeRow> = fresh
+            .into_iter()
+            .filter_map(|(level, ordinal)| self.node(level, ordinal).cloned())
+            .collect();
+        let known = self.known;
+        self.known += rows.len() as u64;
+        (!rows.is_empty()).then(|| DocumentNodes {
+            document_id: self.stored.document.id.clone(),
+            version: self.stored.version,
+            recipe: self.recipe,
+            title: self.stored.document.title.clone(),
+            known,
+            nodes: self.shape.nodes().into(),
+            rows,
+        })
+    }
+}

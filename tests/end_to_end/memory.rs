@@ -1,0 +1,240 @@
+//! The tree and the graph of a corpus: made behind the documents, walked for questions, shown to people.
+
+use std::time::Duration;
+
+use clew_client::Client;
+use clew_core::CorpusName;
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
+use serde_json::{Value, json};
+
+use crate::client::{accept, counts, create, create_in_shards, document, idle, remember};
+use crate::cluster::processes::Cluster;
+use crate::harness::{Home, Server, eventually};
+
+const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
+                     Minos ruled Crete. Theseus left Ariadne on Naxos.";
+/// All ways of answering that walk a tree or a graph.
+const STRATEGIES: [&str; 8] = [
+    "linked",
+    "memwalker",
+    "memwalker-best",
+    "memwalker-beam",
+    "qrmem-entity",
+    "qrmem-expand",
+    "qrmem-reflect",
+    "qrmem-reflect-offline",
+];
+
+/// Waits until the trees and the graph are made.
+async fn structured(client: &Client, corpus: &CorpusName) {
+    eventually("every document has its tree", async || {
+        let counts = counts(client, corpus).await;
+        let is_done = counts.unstructured_documents == 0 && counts.indexed_documents > 0;
+        (is_done && counts.structured_documents == counts.indexed_documents).then_some(())
+    })
+    .await;
+}
+
+/// The tale of Crete among others.
+fn tales() -> Vec<clew_core::Document> {
+    let other = |i: u32| {
+        let text =
+            format!("Tale {i} is of a ship that sailed to port {i}. Its captain was Orso {i}.");
+        document(&format!("tale-{i:02}"), text)
+    };
+    let mut tales: Vec<_> = (0..12).map(other).collect();
+    tales.push(document("crete", CRETE));
+    tales
+}
+
+/// Walks to the Minotaur, as the prompts ask for it.
+fn walks(request: &ModelRequest) -> ModelReply {
+    let format = request.body["response_format"].to_string();
+    let asks = |key: &str| format.contains(&format!("\"{key}\""));
+    let shown = request.last();
+    let quote = "Theseus killed the Minotaur.";
+    let numbered = |word: &str| -> Option<u32> {
+        shown.split('[').skip(1).find_map(|part| {
+            let (number, text) = part.split_once(']')?;
+            text.contains(word).then(|| number.parse().ok())?
+        })
+    };
+    let reply = if asks("notes") {
+        match numbered("Minotaur") {
+            Some(number) => json!({
+                "notes": [], "suffices": true, "answer": "Theseus did.",
+                "citations": [{ "passage": number, "quote": quote }],
+            }),
+            None => json!({ "notes": [], "suffices": false, "answer": "", "citations": [] }),
+        }
+    } else if asks("action") && asks("answer") {
+        match shown.contains(quote) {
+            true => json!({
+                "reasoning": "it says so", "action": "answer", "answer": "Theseus did.",
+                "quote": quote,
+            }),
+            false => json!({ "reasoning": "no", "action": "back", "answer": "", "quote": "" }),
+        }
+    } else if asks("action") {
+        let number = numbered("Minotaur").unwrap_or(1);
+        json!({ "reasoning": "it names him", "action": number.to_string() })
+    } else if asks("suffices") {
+        let suffices = shown.contains(quote);
+        json!({ "reasoning": "so", "suffices": suffices, "missing": "who killed him" })
+    } else if asks("kind") {
+        json!({ "entities": [{ "name": "Ariadne", "kind": "person" }] })
+    } else if asks("entities") {
+        json!({ "reasoning": "next", "entities": [1] })
+    } else {
+        json!({ "queries": ["Theseus killed the Minotaur"] })
+    };
+    ModelReply::Text(reply.to_string())
+}
+
+fn steps(asked: &Value) -> Vec<&str> {
+    asked["trace"].as_array().unwrap().iter().map(|step| step["step"].as_str().unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
+    let endpoint = ModelEndpoint::start().unwrap();
+    endpoint.reply_by(walks);
+    let settings = vec![
+        ("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url()),
+        ("CLEW_GENERATOR__ENDPOINT__MODEL", "test".to_owned()),
+    ];
+    let cluster = Cluster::start_with(2, settings).await;
+    let client = cluster.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    remember(&client, &notes, tales()).await;
+    structured(&client, &notes).await;
+    for strategy in STRATEGIES {
+        let file = cluster.write(&format!("{strategy}.json"), "");
+        // Replies are kept, so that each asks in its own words.
+        let question = format!("Who killed the Minotaur, by way of {strategy}?");
+        let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--trace", &file, "--json"];
+        let asked = cluster.run(&[&ask[..], &[&question]].concat()).done();
+        assert_eq!(asked["answer"], "Theseus did.", "{strategy}: {asked}");
+        assert_eq!(asked["citations"][0]["quote"], "Theseus killed the Minotaur.", "{strategy}");
+        assert!(asked["cost"]["model_calls"].as_u64().unwrap() > 0, "{strategy}: {asked}");
+        let walks_tree = strategy.starts_with("memwalker");
+        let expected = if walks_tree { ["entered", "walked"] } else { ["gathered", "read"] };
+        for step in expected {
+            assert!(steps(&asked).contains(&step), "{strategy}: {asked}");
+        }
+        let shown = cluster.run(&["trace", "show", &file]);
+        assert!(shown.stdout.contains("Theseus did."), "{strategy}: {shown:?}");
+        let drawn = cluster.run(&["trace", "show", &file, "--svg", "-"]);
+        assert!(drawn.stdout.starts_with("<svg"), "{strategy}: {drawn:?}");
+    }
+    // The tree and the graph of both shards as one.
+    let tree = cluster.run(&["tree", "--corpus", "notes", "--depth", "9", "--json"]).done();
+    let nodes = tree["nodes"].as_array().unwrap();
+    let names = |node: &Value| node["node"].as_str().unwrap().to_owned();
+    assert!(nodes.iter().any(|node| names(node) == "crete#0.0"), "{tree}");
+    assert_eq!(nodes.iter().filter(|node| names(node).contains("#0.0")).count(), 13);
+    let around = cluster.run(&["graph", "around", "--corpus", "notes", "Ariadne", "--json"]).done();
+    assert!(around.to_string().contains("gave"), "{around}");
+    let paths = ["graph", "paths", "--corpus", "notes", "Ariadne", "Minotaur", "--json"];
+    let paths = cluster.run(&paths).done();
+    assert_eq!(paths["paths"][0].as_array().unwrap().len(), 2, "{paths}");
+    let ranked = cluster.run(&["graph", "rank", "--corpus", "notes", "Minotaur", "--json"]).done();
+    assert_eq!(ranked["segments"][0]["item"], "crete#0", "{ranked}");
+    let refused = ["graph", "paths", "--corpus", "notes", "Nobody", "Minotaur", "--json"];
+    let refused = cluster.run(&refused).error();
+    assert_eq!(refused["violations"][0]["field"], "from", "{refused}");
+    cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_strategy_walks_without_a_model_and_forgets_with_its_documents() {
+    let home = Home::new();
+    let file = home.write("crete.txt", CRETE);
+    let file = file.to_str().unwrap();
+    let taken = home.run_embedded(&["ingest", "--corpus", "notes", file, "--json"]).done();
+    assert_eq!(taken["accepted"], 1, "{taken}");
+    let described = home.run_embedded(&["status", "--corpus", "notes", "--json"]).done();
+    assert_eq!(described["structured_documents"], 1, "{described}");
+    for strategy in STRATEGIES {
+        let question = "Who killed the Minotaur?";
+        let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--json", question];
+        let asked = home.run_embedded(&ask).done();
+        assert!(!steps(&asked).is_empty(), "{strategy}: {asked}");
+        assert_eq!(asked["cost"]["model_calls"], 0, "{strategy}");
+    }
+    let found = home.run_embedded(&["search", "--corpus", "notes", "Minotaur", "--json"]).done();
+    let id = found["evidence"][0]["document_id"].as_str().unwrap();
+    let forget = ["forget", "--corpus", "notes", "--document", id, "--json"];
+    let receipt = home.run_embedded(&forget).done();
+    assert_eq!(receipt["documents"][0]["nodes"], 1, "{receipt}");
+    let around = ["graph", "around", "--corpus", "notes", "Ariadne", "--json"];
+    let around = home.run_embedded(&around).done();
+    assert!(!around.to_string().contains("ariadne"), "{around}");
+    // A corpus that was made without says so.
+    let create = ["corpus", "create", "plain", "--no-structure", "--json"];
+    home.run_embedded(&create).done();
+    let ask = ["ask", "--corpus", "plain", "--strategy", "memwalker", "--json", "Who?"];
+    assert_eq!(home.run_embedded(&ask).error()["reason"], "NO_STRUCTURE");
+}
+
+/// Parts of the long text, each told by its number; a segment holds one or several.
+const SEGMENTS: usize = 500;
+
+fn segment(number: usize) -> String {
+    // Longer than a summary may be, so that it is summarised.
+    let filler =
+        format!("The keeper of gate {number} counted his keys again and again. ").repeat(20);
+    format!("Here begins part {number} of the chronicle. {filler}\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_of_a_long_text_is_not_made_again_after_a_kill() {
+    let home = Home::new();
+    let endpoint = ModelEndpoint::start().unwrap();
+    endpoint.reply_by(|request| {
+        // So that there is time to kill it in between.
+        std::thread::sleep(Duration::from_millis(10));
+        let format = request.body["response_format"].to_string();
+        ModelReply::Text(match format.contains("entities") {
+            true => json!({ "entities": [{ "name": "Keeper", "kind": "person" }] }).to_string(),
+            false if format.contains("relations") => json!({ "relations": [] }).to_string(),
+            false => "Keys were counted.".to_owned(),
+        })
+    });
+    let serve = || {
+        let mut command = home.serve_command();
+        command.env("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url());
+        command.env("CLEW_GENERATOR__ENDPOINT__MODEL", "test");
+        command.env("CLEW_GRAPH_BUILDER__READER", "model");
+        Server::start(command)
+    };
+    let mut server = serve();
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    let text: String = (0..SEGMENTS).map(segment).collect();
+    accept(&client, &notes, vec![document("chronicle", text)]).await;
+    idle(&client, &notes).await;
+    // Some of it is committed.
+    let asked = || {
+        let requests = endpoint.requests();
+        let is_leaf = |request: &&ModelRequest| {
+            request.body["response_format"].is_null() && request.last().contains("Here begins part")
+        };
+        requests.iter().filter(is_leaf).map(|request| request.last().to_owned()).collect::<Vec<_>>()
+    };
+    // The second group of 64 is asked for once the first one is committed, of which most are too long to be
+    // their own summaries.
+    eventually("a group is committed", async || (asked().len() > 80).then_some(())).await;
+    server.kill();
+    let before = asked();
+    let server = serve();
+    let client = server.client().await;
+    structured(&client, &notes).await;
+    let all = asked();
+    let again = &all[before.len()..];
+    let repeated = |some: &[String]| again.iter().filter(|text| some.contains(text)).count();
+    assert_eq!(repeated(&before[..40]), 0, "of {} before and {} after", before.len(), again.len());
+    assert!(repeated(&before) < 64, "of {} before and {} after", before.len(), again.len());
+    assert!(counts(&client, &notes).await.nodes > 100);
+    assert!(server.terminate().success());
+}
