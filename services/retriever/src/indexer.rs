@@ -73,6 +73,8 @@ pub(crate) struct State {
     structure_after: Option<Instant>,
     /// The state of the shard in which no node above documents was missing.
     upper_whole_at: Option<u64>,
+    /// The state of the shard that was seen last, and since when it is so.
+    quiet: (u64, Instant),
     /// The batches under way and the waker; all are aborted when the actor ends.
     tasks: JoinSet<()>,
     storing: Backoff,
@@ -88,6 +90,9 @@ const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 /// How long an idle indexer waits at most before it looks again, should a wake-up be missed.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
+/// How long nothing must have changed before nodes above documents are made: each document that comes or
+/// changes would change some on every level, at a commit for each.
+const UPPER_QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause of a document that failed.
 const RETRY_DOCUMENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// First and longest pause after a commit failed.
@@ -138,6 +143,7 @@ impl Actor for Indexer {
             structuring: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             structure_after: None,
             upper_whole_at: None,
+            quiet: (0, Instant::now()),
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
@@ -247,6 +253,9 @@ impl State {
         if is_upper && (self.batches > 0 || self.upper_whole_at == Some(revision)) {
             return;
         }
+        if is_upper && !self.is_quiet(myself, revision) {
+            return;
+        }
         if is_upper {
             // Should some be missing after this, their commit changes the revision.
             self.upper_whole_at = Some(revision);
@@ -260,6 +269,15 @@ impl State {
                 false => deriver.try_structure(batch).await,
             }
         });
+    }
+
+    /// Whether nothing has changed for a while; if not, the indexer looks again then.
+    fn is_quiet(&mut self, myself: &ActorRef<Message>, revision: u64) -> bool {
+        if self.quiet.0 != revision {
+            self.quiet = (revision, Instant::now());
+            myself.send_after(UPPER_QUIET, || Message::Look);
+        }
+        self.quiet.1.elapsed() >= UPPER_QUIET
     }
 
     fn start<R>(

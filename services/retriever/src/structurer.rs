@@ -211,30 +211,32 @@ impl Structurer {
         Ok(())
     }
 
-    /// Makes and commits nodes above documents that are missing and whose children are there.
+    /// Makes and commits the nodes above documents that are missing, level by level.
     pub(crate) async fn make_upper(&self) -> Result<(), Error> {
         let Some(settings) = self.corpus.structure else { return Ok(()) };
-        let gaps = self.reader.upper_gaps(UPPER_AT_ONCE).await?;
-        if gaps.is_empty() {
-            return Ok(());
+        loop {
+            let gaps = self.reader.upper_gaps(UPPER_AT_ONCE).await?;
+            if gaps.is_empty() {
+                return Ok(());
+            }
+            let tasks = gaps.iter().map(|gap| SummaryTask {
+                level: SummaryLevel::Inner,
+                parts: gap.parts.clone(),
+                max_bytes: settings.summary_bytes as usize,
+            });
+            let summaries = self.summarise(tasks.collect()).await?;
+            let rows = gaps.into_iter().zip(summaries).map(|(gap, summary)| UpperRow {
+                key: gap.key,
+                level: gap.level,
+                summary: summary.text,
+            });
+            let rows = rows.collect();
+            let deadline = Instant::now() + COMMIT_PATIENCE;
+            ask(&self.writer, deadline, "committing nodes above documents", |reply| {
+                writer::Message::CommitUpper { rows, reply }
+            })
+            .await?;
         }
-        let tasks = gaps.iter().map(|gap| SummaryTask {
-            level: SummaryLevel::Inner,
-            parts: gap.parts.clone(),
-            max_bytes: settings.summary_bytes as usize,
-        });
-        let summaries = self.summarise(tasks.collect()).await?;
-        let rows = gaps.into_iter().zip(summaries).map(|(gap, summary)| UpperRow {
-            key: gap.key,
-            level: gap.level,
-            summary: summary.text,
-        });
-        let rows = rows.collect();
-        let deadline = Instant::now() + COMMIT_PATIENCE;
-        ask(&self.writer, deadline, "committing nodes above documents", |reply| {
-            writer::Message::CommitUpper { rows, reply }
-        })
-        .await
     }
 }
 
