@@ -90,6 +90,9 @@ const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 /// How long an idle indexer waits at most before it looks again, should a wake-up be missed.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
+/// How long trees wait for more documents after some were committed: a commit costs the same for one as for
+/// many, and on a bucket it takes the time of several that somebody waits for.
+const STRUCTURE_PAUSE: Duration = Duration::from_secs(1);
 /// How long nothing must have changed before nodes above documents are made: each document that comes or
 /// changes would change some on every level, at a commit for each.
 const UPPER_QUIET: Duration = Duration::from_secs(2);
@@ -171,15 +174,18 @@ impl Actor for Indexer {
             Message::StructureEnded { documents, stored } => {
                 state.free(&documents);
                 state.is_structuring = false;
-                state.structure_after = None;
-                if stored {
-                    state.structuring.reset();
-                } else {
-                    let delay = state.structuring.next_delay();
-                    state.structure_after = Some(Instant::now() + delay);
-                    state.upper_whole_at = None;
-                    myself.send_after(delay, || Message::Look);
-                }
+                let delay = match stored {
+                    true => {
+                        state.structuring.reset();
+                        STRUCTURE_PAUSE
+                    }
+                    false => {
+                        state.upper_whole_at = None;
+                        state.structuring.next_delay()
+                    }
+                };
+                state.structure_after = Some(Instant::now() + delay);
+                myself.send_after(delay, || Message::Look);
             }
             Message::BatchPanicked => return Err("deriving a batch panicked".into()),
             Message::WakerPanicked => return Err("the waker panicked".into()),
