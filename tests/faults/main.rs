@@ -33,8 +33,7 @@ use clew_core::CorpusName;
 use fastrand::Rng;
 use tokio::sync::{Mutex, MutexGuard};
 
-use clew_core::StructureSettings;
-use client::{create_structured, document, remember};
+use client::{create_in_shards, document, remember};
 use cluster::{Cluster, node_names};
 use fault::Fault;
 use ledger::{SHARDS, lasting_documents};
@@ -113,13 +112,7 @@ impl Run {
         let mut random = random();
         let cluster = Cluster::start(on).await;
         let client = cluster.client().await;
-        // The stand-in for a bucket serves some tens of requests a second: with trees besides, writes took
-        // longer than is waited for here.
-        let structure = match on {
-            StorageKind::Folder => Some(StructureSettings::default()),
-            StorageKind::Bucket => None,
-        };
-        let notes = create_structured(&client, "notes", SHARDS, structure).await;
+        let notes = create_in_shards(&client, "notes", SHARDS).await;
         let documents = lasting_documents().map(|(name, text)| document(&name, text));
         remember(&client, &notes, documents.collect()).await;
         let before = Recall::measure(&client, &notes).await;

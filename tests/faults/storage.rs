@@ -28,7 +28,7 @@ pub enum StorageKind {
 
 impl StorageKind {
     /// Between two requests of a client, so that the machine is busy and not swamped. The bucket's server
-    /// answers a few hundred requests a second, of which a write takes dozens.
+    /// answers a hundred requests a second, of which a write takes dozens.
     pub fn pause(self) -> Duration {
         match self {
             Self::Folder => Duration::from_millis(40),

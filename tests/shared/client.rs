@@ -47,18 +47,9 @@ pub async fn create(client: &Client, name: &str) -> CorpusName {
 
 /// Makes a corpus with short chunks.
 pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> CorpusName {
-    create_structured(client, name, shards, Some(StructureSettings::default())).await
-}
-
-/// Makes a corpus with short chunks, and trees and a graph or none.
-pub async fn create_structured(
-    client: &Client,
-    name: &str,
-    shards: u32,
-    structure: Option<StructureSettings>,
-) -> CorpusName {
     let name = corpus(name);
     let chunking = Some(Chunking::Sections { max_tokens: CHUNK_TOKENS });
+    let structure = Some(StructureSettings::default());
     let new = NewCorpus { name: name.clone(), shards, chunking, structure };
     client.create_corpus(new).await.unwrap();
     name

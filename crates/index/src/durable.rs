@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The folder of a table that holds its manifests, one a version.
-const MANIFESTS: &str = "_versions";
+pub(crate) const MANIFESTS: &str = "_versions";
 
 /// Which files of a folder, at any depth, are known to be on the disk.
 #[derive(Debug)]

@@ -158,15 +158,20 @@ impl Shard {
         }
         while self.sweep().await? {}
         self.begin_write().await?;
+        let mut kinds = Vec::new();
         for kind in TableKind::ALL {
             let table = self.table(kind);
+            if !table.has_data().await? {
+                continue;
+            }
             table.compact(true).await?;
             table.rebuild_indexes().await?;
             table.sync().await?;
+            kinds.push(kind);
         }
         self.publish().await?;
         self.end_write();
-        for kind in TableKind::ALL {
+        for kind in kinds {
             self.prune(kind, patience).await?;
         }
         self.erasure.clear().await

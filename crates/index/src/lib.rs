@@ -38,6 +38,7 @@
 mod attainable;
 mod catalogue;
 mod check;
+mod copies;
 mod durable;
 mod erase;
 mod error;

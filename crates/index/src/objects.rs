@@ -17,6 +17,7 @@ use lance_io::object_store::{
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
 
+use crate::copies::Copies;
 use crate::error::{Error, Result};
 
 /// The scheme of addresses by which the storage engine finds the store; never shown.
@@ -29,6 +30,8 @@ pub(crate) const PARALLEL: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
+    /// The same, for the storage engine.
+    copies: Copies,
     bucket: Arc<str>,
     prefix: Path,
 }
@@ -50,7 +53,8 @@ pub(crate) struct Listing {
 
 impl Objects {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, bucket: &str, prefix: Path) -> Self {
-        Self { store, bucket: bucket.into(), prefix }
+        let copies = Copies::of(Arc::clone(&store));
+        Self { store, copies, bucket: bucket.into(), prefix }
     }
 
     pub(crate) fn join(&self, name: &str) -> Self {
@@ -65,11 +69,11 @@ impl Objects {
         self.prefix.clone().join(name)
     }
 
-    /// Opens it with the storage engine. Each connection caches for itself: what lies at a name may be
-    /// of another corpus of that name later.
+    /// Opens it with the storage engine. What the engine makes of files each connection keeps for itself:
+    /// what lies at a name may be of another corpus of that name later.
     pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
         let stores = ObjectStoreRegistry::default();
-        stores.insert(SCHEME, Arc::new(Given(Arc::clone(&self.store))));
+        stores.insert(SCHEME, Arc::new(Given(self.copies.clone())));
         let session =
             Session::new(DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE, Arc::new(stores));
         let address = format!("{SCHEME}://{}/{}", self.bucket, self.prefix);
@@ -175,7 +179,7 @@ impl Objects {
 
 /// Gives the storage engine a store that is there already.
 #[derive(Debug)]
-struct Given(Arc<dyn ObjectStore>);
+struct Given(Copies);
 
 #[async_trait::async_trait]
 impl ObjectStoreProvider for Given {
@@ -186,7 +190,7 @@ impl ObjectStoreProvider for Given {
     ) -> lance_core::Result<lance_io::object_store::ObjectStore> {
         let (uploads_equal_parts, lists_in_order) = (false, true);
         Ok(lance_io::object_store::ObjectStore::new(
-            Arc::clone(&self.0),
+            Arc::new(self.0.clone()),
             address,
             params.resolved_block_size()?,
             None,

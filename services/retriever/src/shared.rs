@@ -32,6 +32,8 @@ use crate::shard::{ShardHandle, ShardLine};
 
 /// Longest time between two looks at what is to be done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Between two looks for corpora whose deletion somebody else began and did not end: it costs a listing.
+const DELETIONS_INTERVAL: Duration = Duration::from_secs(5);
 /// Shards handed over at the same time.
 const HAND_OVERS: usize = 2;
 /// Shards opened at the same time: opening reads the light columns of all rows.
@@ -463,6 +465,8 @@ struct Looking {
     /// Openings, hand-overs, and the waker.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
+    /// When deletions are looked for again.
+    deletions_at: Instant,
 }
 
 impl Actor for Owner {
@@ -479,7 +483,7 @@ impl Actor for Owner {
         inner.lock().opening.clear();
         let mut waker = JoinSet::new();
         waker.spawn(wake(myself, inner.sharing.members.clone()));
-        Ok(Looking { inner, tasks: JoinSet::new(), waker })
+        Ok(Looking { inner, tasks: JoinSet::new(), waker, deletions_at: Instant::now() })
     }
 
     async fn handle(
@@ -496,8 +500,12 @@ impl Actor for Owner {
             tracing::warn!(error = error.chain(), "the corpora could not be listed; tried again");
             return Ok(());
         }
-        if let Err(error) = state.inner.finish_deletions().await {
+        let is_due = Instant::now() >= state.deletions_at;
+        if is_due && let Err(error) = state.inner.finish_deletions().await {
             tracing::debug!(error = error.chain(), "deletions are finished later");
+        }
+        if is_due {
+            state.deletions_at = Instant::now() + DELETIONS_INTERVAL;
         }
         state.inner.confirm(&mut state.tasks).await;
         let mut openings = OPENINGS.saturating_sub(state.inner.lock().opening.len());

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten};
 use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Shard, UpperRow};
@@ -42,6 +42,20 @@ pub(crate) enum Message {
     Maintain { reply: RpcReplyPort<Result<(), Error>> },
 }
 
+impl Message {
+    /// What it asks for, in words.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Accept { .. } | Self::CommitAccepted => "accepting documents",
+            Self::CommitDerived { .. } => "storing chunks",
+            Self::CommitNodes { .. } | Self::CommitUpper { .. } => "storing nodes",
+            Self::RecordFailures { .. } => "recording failures",
+            Self::Forget { .. } => "forgetting",
+            Self::Maintain { .. } => "maintenance",
+        }
+    }
+}
+
 /// What a writer works with.
 pub(crate) struct Arguments {
     pub shard: Shard,
@@ -71,6 +85,9 @@ struct Waiting {
 
 /// The reason of a commit that was refused since another writer had committed.
 const OVERTAKEN: &str = "SHARD_WRITTEN_BY_ANOTHER";
+
+/// Writing that takes longer is told to operators.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// How long pruning waits for running searches before it is put off.
 const PRUNE_PATIENCE: Duration = Duration::from_secs(5);
@@ -103,6 +120,7 @@ impl Actor for Writer {
         message: Message,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
+        let (what, began) = (message.name(), Instant::now());
         match message {
             Message::Accept { document, permit, reply } => {
                 let waiting = Waiting { document: *document, reply, _permit: permit };
@@ -135,6 +153,14 @@ impl Actor for Writer {
                 let maintained = state.maintain().await;
                 state.answer(reply, maintained);
             }
+        }
+        let took = began.elapsed();
+        if took > SLOW {
+            tracing::warn!(
+                what,
+                ?took,
+                "the storage is slow: all that is written next had to wait"
+            );
         }
         match state.is_overtaken {
             // What is in memory is no longer what the tables say: whoever still has the right to

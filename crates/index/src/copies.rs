@@ -1,0 +1,305 @@
+//! Copies of small files of tables in an object store, kept in memory.
+//!
+//! A search reads a few bytes of each of many small files, and a request to an object store takes tens of
+//! milliseconds and is paid for. The storage engine never changes a file of rows, of deletions or of an
+//! index, and never uses its name again: a copy stays true until the file is removed, and goes with it,
+//! so that forgotten text is not kept either. Manifests are read from the store always: they tell who
+//! owns a table.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload,
+    ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions,
+    PutPayload, PutResult, Result,
+};
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+/// Folders of a table whose files are never changed.
+const UNCHANGING: [&str; 3] = ["data", "_deletions", "_indices"];
+
+/// Most bytes of a file that is kept.
+const MAX_FILE: u64 = 256 * 1024;
+
+/// Most bytes of all copies of a data directory.
+const MAX_BYTES: u64 = 128 * 1024 * 1024;
+
+/// What an entry costs besides its bytes: its name and its place.
+const ENTRY: u64 = 256;
+
+/// Copies that have room for; a hint for the cache's own tables.
+const EXPECTED: usize = 4_096;
+
+/// An object store whose small, unchanging files are read once.
+#[derive(Clone)]
+pub(crate) struct Copies {
+    store: Arc<dyn ObjectStore>,
+    kept: Arc<Cache<Path, Kept, Weigh>>,
+}
+
+#[derive(Clone)]
+enum Kept {
+    Whole(ObjectMeta, Bytes),
+    /// The file is not small.
+    Large,
+}
+
+#[derive(Clone)]
+struct Weigh;
+
+impl Weighter<Path, Kept> for Weigh {
+    fn weight(&self, _path: &Path, kept: &Kept) -> u64 {
+        match kept {
+            Kept::Whole(_, bytes) => ENTRY + bytes.len() as u64,
+            Kept::Large => ENTRY,
+        }
+    }
+}
+
+impl Copies {
+    pub(crate) fn of(store: Arc<dyn ObjectStore>) -> Self {
+        Self { store, kept: Arc::new(Cache::with_weighter(EXPECTED, MAX_BYTES, Weigh)) }
+    }
+
+    /// Reads a file of which no copy is kept. Where only a range of it is wanted, it is read from its
+    /// beginning to as far as small files go.
+    async fn fetch(&self, path: &Path, wanted: Option<Range<u64>>) -> Result<GetResult> {
+        let beginning = wanted.as_ref().map(|_| GetRange::Bounded(0..MAX_FILE));
+        let found = self.store.get_opts(path, GetOptions::new().with_range(beginning)).await?;
+        let meta = found.meta.clone();
+        if meta.size > MAX_FILE {
+            self.kept.insert(path.clone(), Kept::Large);
+        }
+        if wanted.is_none() && meta.size > MAX_FILE {
+            return Ok(found);
+        }
+        let bytes = found.bytes().await?;
+        if meta.size <= MAX_FILE {
+            self.kept.insert(path.clone(), Kept::Whole(meta.clone(), bytes.clone()));
+        }
+        part(meta, &bytes, wanted)
+    }
+}
+
+/// Whether nobody ever changes the file, given that it is one of a table.
+fn is_unchanging(path: &Path) -> bool {
+    path.parts().any(|part| UNCHANGING.contains(&part.as_ref()))
+}
+
+/// An answer out of the beginning of a file. What is wanted, all or a range, may end after the file does.
+fn part(meta: ObjectMeta, beginning: &Bytes, wanted: Option<Range<u64>>) -> Result<GetResult> {
+    let range = match wanted {
+        Some(range) => GetRange::Bounded(range).as_range(meta.size),
+        None => Ok(0..meta.size),
+    };
+    let range = range.map_err(|error| Error::Generic { store: "copies", source: error.into() })?;
+    let bounds = usize::try_from(range.start).ok().zip(usize::try_from(range.end).ok());
+    let Some((start, end)) = bounds.filter(|(_, end)| *end <= beginning.len()) else {
+        let problem = format!("expected {range:?} of `{}`, got less", meta.location);
+        return Err(Error::Generic { store: "copies", source: problem.into() });
+    };
+    let bytes = beginning.slice(start..end);
+    Ok(GetResult {
+        payload: GetResultPayload::Stream(futures::stream::iter([Ok(bytes)]).boxed()),
+        meta,
+        range,
+        attributes: Attributes::default(),
+        extensions: Extensions::default(),
+    })
+}
+
+/// The range that is asked for, or `None` for all, if that is all that is asked.
+fn plain(options: &GetOptions) -> Option<Option<Range<u64>>> {
+    let GetOptions {
+        range,
+        if_match: None,
+        if_none_match: None,
+        if_modified_since: None,
+        if_unmodified_since: None,
+        version: None,
+        head: false,
+        ..
+    } = options
+    else {
+        return None;
+    };
+    match range {
+        None => Some(None),
+        Some(GetRange::Bounded(range)) => Some(Some(range.clone())),
+        Some(GetRange::Offset(_) | GetRange::Suffix(_)) => None,
+    }
+}
+
+impl fmt::Debug for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Copies").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} with copies of small files", self.store)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Copies {
+    async fn put_opts(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> Result<PutResult> {
+        self.store.put_opts(path, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.store.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let Some(wanted) = plain(&options).filter(|_| is_unchanging(path)) else {
+            return self.store.get_opts(path, options).await;
+        };
+        let may_be_small = wanted.as_ref().is_none_or(|range| range.end <= MAX_FILE);
+        match self.kept.get(path) {
+            Some(Kept::Whole(meta, bytes)) => part(meta, &bytes, wanted),
+            None if may_be_small => self.fetch(path, wanted).await,
+            Some(Kept::Large) | None => self.store.get_opts(path, options).await,
+        }
+    }
+
+    fn delete_stream(
+        &self,
+        paths: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let kept = Arc::clone(&self.kept);
+        // Before and not after: a failed deletion may have happened.
+        let let_go = move |path: &Path| drop(kept.remove(path));
+        self.store.delete_stream(paths.inspect_ok(let_go).boxed())
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.store.list_with_offset(prefix, offset)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.store.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.store.copy_opts(from, to, options).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_testkit::FaultyStore;
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStoreExt, PutPayload};
+
+    use super::*;
+
+    const ROWS: &str = "corpora/a/shard-0/chunks.lance/data/1.lance";
+
+    struct Fixture {
+        below: FaultyStore,
+        copies: Copies,
+    }
+
+    impl Fixture {
+        async fn with(path: &str, bytes: Vec<u8>) -> Self {
+            let below = FaultyStore::new(Arc::new(InMemory::new()));
+            let copies = Copies::of(Arc::new(below.clone()));
+            copies.put(&path.into(), PutPayload::from(bytes)).await.unwrap();
+            Self { below, copies }
+        }
+
+        /// What is read, and how often the store was asked for it.
+        async fn read(&self, path: &str, range: Range<u64>) -> (Bytes, usize) {
+            let before = self.below.reads();
+            let bytes = self.copies.get_range(&path.into(), range).await.unwrap();
+            (bytes, self.below.reads() - before)
+        }
+    }
+
+    /// Bytes that tell where they are.
+    fn bytes(range: Range<u64>) -> Vec<u8> {
+        range.map(|at| u8::try_from(at % 251).unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_small_file_of_rows_is_read_once() {
+        let fixture = Fixture::with(ROWS, bytes(0..1_000)).await;
+        for (range, requests) in [(3..10, 1), (900..1_000, 0), (0..1_000, 0)] {
+            assert_eq!(fixture.read(ROWS, range.clone()).await, (bytes(range).into(), requests));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_read_whole_is_kept_if_it_is_small() {
+        for (size, again) in [(0, 0), (1_000, 0), (MAX_FILE, 0), (MAX_FILE + 1, 1)] {
+            let fixture = Fixture::with(ROWS, bytes(0..size)).await;
+            for requests in [1, again] {
+                let before = fixture.below.reads();
+                let read = fixture.copies.get(&ROWS.into()).await.unwrap().bytes().await.unwrap();
+                assert_eq!(read, bytes(0..size));
+                assert_eq!(fixture.below.reads() - before, requests);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_large_file_is_read_part_by_part() {
+        let fixture = Fixture::with(ROWS, bytes(0..MAX_FILE + 10)).await;
+        for range in [0..10, 0..10, MAX_FILE..MAX_FILE + 10, 5..9] {
+            assert_eq!(fixture.read(ROWS, range.clone()).await, (bytes(range).into(), 1));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_manifest_is_read_from_the_store_always() {
+        let manifest = "corpora/a/shard-0/chunks.lance/_versions/1.manifest";
+        let fixture = Fixture::with(manifest, bytes(0..100)).await;
+        for _ in 0..2 {
+            assert_eq!(fixture.read(manifest, 0..10).await.1, 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_removed_file_is_gone_from_memory_too() {
+        let fixture = Fixture::with(ROWS, bytes(0..100)).await;
+        fixture.read(ROWS, 0..10).await;
+        fixture.copies.delete(&ROWS.into()).await.unwrap();
+        assert!(fixture.copies.get_range(&ROWS.into(), 0..10).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_lies_beyond_the_end_is_refused() {
+        let fixture = Fixture::with(ROWS, bytes(0..100)).await;
+        for _ in 0..2 {
+            assert!(fixture.copies.get_range(&ROWS.into(), 100..110).await.is_err());
+            assert_eq!(fixture.read(ROWS, 90..110).await.0, bytes(90..100));
+        }
+    }
+}
