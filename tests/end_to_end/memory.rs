@@ -143,6 +143,12 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
     let refused = ["graph", "paths", "--corpus", "notes", "Nobody", "Minotaur", "--json"];
     let refused = cluster.run(&refused).error();
     assert_eq!(refused["violations"][0]["field"], "from", "{refused}");
+    // What is written can be asked as well, without the corpus.
+    let export = ["graph", "export", "--corpus", "notes", "Ariadne", "--hops", "8"];
+    let file = cluster.write("notes.graphml", &cluster.run(&export).stdout);
+    let paths = ["graph", "paths", "--file", &file, "Ariadne", "Minotaur", "--json"];
+    let paths = cluster.run(&paths).done();
+    assert_eq!(paths["paths"][0].as_array().unwrap().len(), 2, "{paths}");
     cluster.stop();
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use clew_core::{Entity, EntityKind, Span};
-use clew_text::{Term, is_grammar_word, terms};
+use clew_text::{Term, is_grammar_word, one_line, terms};
 
 use crate::word::Words;
 
@@ -199,9 +199,4 @@ fn prevailing(kinds: &[EntityKind]) -> EntityKind {
     // The first of equals.
     let best = telling.into_iter().rev().max_by_key(|kind| count(*kind));
     best.filter(|kind| count(*kind) > 0).unwrap_or(EntityKind::Other)
-}
-
-/// On one line, as a name that a line break runs through is shown.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -10,11 +10,13 @@ mod openie;
 
 use std::collections::HashMap;
 
-use clew_core::{Entity, EntityKind, Extraction, Relation, Span};
+use clew_core::{Entity, EntityKind, Error, Extraction, Relation, Span, Version};
 
 pub use graphml::{from_graphml, to_graphml};
 pub use json::to_json;
 pub use openie::from_openie;
+
+use crate::memory::{Graph, GraphDocument, GraphSegment};
 
 /// What a file tells of a passage, for whoever has its text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +37,22 @@ pub struct Imported {
     pub passages: Vec<ImportedPassage>,
     /// Relations that do not have two ends and words between them, as a model sometimes writes.
     pub left_out: usize,
+}
+
+impl Imported {
+    /// The graph of the passages, each of which is a document of one segment.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] if the name of a passage cannot be the id of a document.
+    pub fn into_graph(self) -> Result<Graph, Error> {
+        let mut graph = Graph::default();
+        for ImportedPassage { name, title, extraction } in self.passages {
+            let document_id = name.parse()?;
+            let segments = vec![GraphSegment { ordinal: 0, span: Span::new(0, 0), extraction }];
+            graph.insert(GraphDocument { document_id, version: Version(1), title, segments });
+        }
+        Ok(graph)
+    }
 }
 
 /// Passages by name, while a file is read.

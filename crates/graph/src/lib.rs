@@ -27,6 +27,7 @@
 //! What it cannot do: resolve pronouns other than the speaker's, tell names in scripts without capital
 //! letters, see relations between sentences. English first, as everything in `clew_text`.
 
+mod ask;
 mod entity;
 mod exchange;
 mod key;
@@ -43,7 +44,9 @@ mod word;
 mod xml;
 
 use clew_core::{Cost, Extraction, ExtractionTask};
+use clew_text::one_line;
 
+pub use ask::{Connection, connect, half_way, rank, reach};
 pub use exchange::{Imported, ImportedPassage, from_graphml, from_openie, to_graphml, to_json};
 pub use key::entity_key;
 pub use memory::{Graph, GraphDocument, GraphSegment};
@@ -73,7 +76,7 @@ pub fn extract(task: &ExtractionTask) -> Extraction {
     Extraction {
         relations: relation::relations(&words, &named),
         entities: named.entities,
-        key_phrases: key_phrases.into_iter().map(entity::one_line).collect(),
+        key_phrases: key_phrases.into_iter().map(one_line).collect(),
         cost: Cost::default(),
     }
 }

@@ -1,8 +1,9 @@
 //! Open relations: the words between two entities of a sentence.
 
 use clew_core::{EntityKind, Relation, Span};
+use clew_text::one_line;
 
-use crate::entity::{Named, one_line};
+use crate::entity::Named;
 use crate::word::Words;
 
 /// Words between two entities that still tell of both.

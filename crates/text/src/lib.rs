@@ -16,4 +16,4 @@ pub use phrase::key_phrases;
 pub use sentence::{passages, sentences, trimmed};
 pub use shape::Shape;
 pub use term::{Term, is_stop_word, terms};
-pub use word::{is_common_verb, is_grammar_word, words};
+pub use word::{is_common_verb, is_grammar_word, one_line, words};

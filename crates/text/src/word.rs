@@ -11,6 +11,11 @@ pub fn words(text: &str) -> impl Iterator<Item = Span> + '_ {
     text.unicode_word_indices().map(|(start, word)| Span::new(start, start + word.len()))
 }
 
+/// A text on one line: its words, by white space, with one space between any two.
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Whether a lower-case word shapes a sentence or a question more than it tells what they are about:
 /// the stop words that [`crate::terms`] leaves out, pronouns, auxiliaries, question words and what
 /// joins clauses.

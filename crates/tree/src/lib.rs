@@ -24,7 +24,7 @@ mod choice;
 use std::collections::HashSet;
 
 use clew_core::{Cost, Quote, Span, Summary, SummaryLevel, SummaryTask};
-use clew_text::Shape;
+use clew_text::{Shape, one_line};
 
 use crate::choice::{Candidate, choose};
 
@@ -93,11 +93,6 @@ fn shortened(parts: &[String], quote: Quote, max_bytes: usize) -> Option<Quote> 
     let length = fitting[..end].trim_end().len();
     let start = quote.span.start;
     (length > 0).then(|| Quote { span: Span::new(start, start + length), ..quote })
-}
-
-/// With single blanks for white space.
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -442,9 +442,8 @@ pub struct Graph {
 pub enum GraphAction {
     /// The entities that a text names, and what is around them.
     Around {
-        /// Corpus.
-        #[arg(long)]
-        corpus: CorpusName,
+        #[command(flatten)]
+        of: GraphSource,
         /// A question, or the name of an entity.
         text: String,
         #[command(flatten)]
@@ -455,9 +454,8 @@ pub enum GraphAction {
     },
     /// Ways between two entities, shortest first.
     Paths {
-        /// Corpus.
-        #[arg(long)]
-        corpus: CorpusName,
+        #[command(flatten)]
+        of: GraphSource,
         /// Name of the entity to begin at.
         from: String,
         /// Name of the entity to arrive at.
@@ -471,9 +469,8 @@ pub enum GraphAction {
     },
     /// Entities and segments by personalised PageRank from the entities that a text names.
     Rank {
-        /// Corpus.
-        #[arg(long)]
-        corpus: CorpusName,
+        #[command(flatten)]
+        of: GraphSource,
         /// A question, or the name of an entity.
         text: String,
         /// Most of each.
@@ -482,9 +479,8 @@ pub enum GraphAction {
     },
     /// Write the part of the graph around a text, or of some documents, to a file.
     Export {
-        /// Corpus.
-        #[arg(long)]
-        corpus: CorpusName,
+        #[command(flatten)]
+        of: GraphSource,
         /// A question, or the name of an entity.
         text: String,
         #[command(flatten)]
@@ -493,6 +489,19 @@ pub enum GraphAction {
         #[arg(long, value_enum, default_value = "graphml")]
         format: GraphFormat,
     },
+}
+
+/// Which graph.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct GraphSource {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// File of a graph that was made elsewhere: GraphML with the fields of LightRAG, or lines of JSON with
+    /// `idx`, `title`, `entities` and `triples`, as HippoRAG keeps them. `-`: standard input.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 /// How much of a graph.

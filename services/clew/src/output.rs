@@ -154,7 +154,7 @@ pub fn human(duration: Duration) -> String {
 
 /// A passage on one line, cut to `width` characters.
 pub fn one_line(text: &str, width: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = clew_text::one_line(text);
     match line.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,

@@ -25,6 +25,7 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
 use crate::structurer::Structurer;
+use crate::turn::{Turn, Upper};
 use crate::writer;
 
 /// The actor.
@@ -65,16 +66,7 @@ pub(crate) struct State {
     derive_batches: usize,
     busy: HashSet<DocumentId>,
     batches: usize,
-    /// Whether trees are being made: one batch at a time, of which many segments are read at once, so that
-    /// a slow model does not hold up what has only to be embedded.
-    is_structuring: bool,
-    structuring: Backoff,
-    /// When trees are tried again after the graph builders or the storage failed.
-    structure_after: Option<Instant>,
-    /// The state of the shard in which no node above documents was missing.
-    upper_whole_at: Option<u64>,
-    /// The state of the shard that was seen last, and since when it is so.
-    quiet: (u64, Instant),
+    structuring: Turn,
     /// The batches under way and the waker; all are aborted when the actor ends.
     tasks: JoinSet<()>,
     storing: Backoff,
@@ -90,12 +82,6 @@ const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 /// How long an idle indexer waits at most before it looks again, should a wake-up be missed.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
-/// How long trees wait for more documents after some were committed: a commit costs the same for one as for
-/// many, and on a bucket it takes the time of several that somebody waits for.
-const STRUCTURE_PAUSE: Duration = Duration::from_secs(1);
-/// How long nothing must have changed before nodes above documents are made: each document that comes or
-/// changes would change some on every level, at a commit for each.
-const UPPER_QUIET: Duration = Duration::from_secs(2);
 /// First and longest pause of a document that failed.
 const RETRY_DOCUMENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// First and longest pause after a commit failed.
@@ -142,11 +128,7 @@ impl Actor for Indexer {
             derive_batches: arguments.derive_batches,
             busy: HashSet::new(),
             batches: 0,
-            is_structuring: false,
-            structuring: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
-            structure_after: None,
-            upper_whole_at: None,
-            quiet: (0, Instant::now()),
+            structuring: Turn::new(Instant::now(), Backoff::new(RETRY_STORING.0, RETRY_STORING.1)),
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
@@ -173,19 +155,8 @@ impl Actor for Indexer {
             }
             Message::StructureEnded { documents, stored } => {
                 state.free(&documents);
-                state.is_structuring = false;
-                let delay = match stored {
-                    true => {
-                        state.structuring.reset();
-                        STRUCTURE_PAUSE
-                    }
-                    false => {
-                        state.upper_whole_at = None;
-                        state.structuring.next_delay()
-                    }
-                };
-                state.structure_after = Some(Instant::now() + delay);
-                myself.send_after(delay, || Message::Look);
+                let pause = state.structuring.end(Instant::now(), stored);
+                myself.send_after(pause, || Message::Look);
             }
             Message::BatchPanicked => return Err("deriving a batch panicked".into()),
             Message::WakerPanicked => return Err("the waker panicked".into()),
@@ -247,26 +218,28 @@ impl State {
 
     /// Makes trees; where none is missing and no chunks are being made, nodes above documents.
     fn start_structure(&mut self, myself: &ActorRef<Message>) {
-        let waits = self.structure_after.is_some_and(|after| Instant::now() < after);
-        if self.is_structuring || waits {
+        let now = Instant::now();
+        if !self.structuring.may_begin(now) {
             return;
         }
         let reader = &self.deriver.reader;
         let due = reader.structure_due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
         let batch = within_bytes(due, self.derive_bytes);
-        let revision = reader.revision();
         let is_upper = batch.is_empty();
-        if is_upper && (self.batches > 0 || self.upper_whole_at == Some(revision)) {
-            return;
-        }
-        if is_upper && !self.is_quiet(myself, revision) {
+        if is_upper && self.batches > 0 {
             return;
         }
         if is_upper {
-            // Should some be missing after this, their commit changes the revision.
-            self.upper_whole_at = Some(revision);
+            match self.structuring.upper(now, reader.revision()) {
+                Upper::Whole => return,
+                Upper::Waits(wait) => {
+                    myself.send_after(wait, || Message::Look);
+                    return;
+                }
+                Upper::Due => {}
+            }
         }
-        self.is_structuring = true;
+        self.structuring.begin();
         let deriver = Arc::clone(&self.deriver);
         let ended = |documents, stored| Message::StructureEnded { documents, stored };
         self.start(myself, batch, ended, move |batch| async move {
@@ -275,15 +248,6 @@ impl State {
                 false => deriver.try_structure(batch).await,
             }
         });
-    }
-
-    /// Whether nothing has changed for a while; if not, the indexer looks again then.
-    fn is_quiet(&mut self, myself: &ActorRef<Message>, revision: u64) -> bool {
-        if self.quiet.0 != revision {
-            self.quiet = (revision, Instant::now());
-            myself.send_after(UPPER_QUIET, || Message::Look);
-        }
-        self.quiet.1.elapsed() >= UPPER_QUIET
     }
 
     fn start<R>(

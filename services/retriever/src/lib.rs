@@ -26,6 +26,7 @@ mod service;
 mod shard;
 mod shared;
 mod structurer;
+mod turn;
 mod writer;
 
 pub use config::{RetrieverConfig, StorageConfig};

@@ -89,7 +89,10 @@ impl Structurer {
         let versions: Vec<(DocumentId, Version)> =
             documents.iter().map(|stored| (stored.document.id.clone(), stored.version)).collect();
         let known = self.reader.nodes_made(&versions);
-        let mut made = self.reader.made_nodes(&ids).await?;
+        let mut made: HashMap<DocumentId, Vec<(Version, Vec<NodeRow>)>> = HashMap::new();
+        for ((id, version), rows) in self.reader.made_nodes(&ids).await? {
+            made.entry(id).or_default().push((version, rows));
+        }
         let encoder = Arc::clone(&self.encoder);
         let cut = move || {
             let cut = |stored: StoredDocument| {
@@ -102,12 +105,11 @@ impl Structurer {
             .await
             .map_err(|panic| Error::internal("cutting segments panicked").with_source(panic))?;
         for (document, known) in growing.iter_mut().zip(known) {
-            let id = &document.stored.document.id;
-            let own = made.remove(&(id.clone(), document.stored.version)).unwrap_or_default();
-            let id = id.clone();
-            let others = made.iter().filter(|((of, _), _)| *of == id);
-            let others: Vec<NodeRow> = others.flat_map(|(_, rows)| rows.iter().cloned()).collect();
-            document.take_over(own, others, known);
+            let made = made.remove(&document.stored.document.id).unwrap_or_default();
+            let is_own = |(version, _): &(Version, _)| *version == document.stored.version;
+            let (own, others): (Vec<_>, Vec<_>) = made.into_iter().partition(is_own);
+            let rows = |of: Vec<(Version, Vec<NodeRow>)>| of.into_iter().flat_map(|(_, rows)| rows);
+            document.take_over(rows(own).collect(), rows(others).collect(), known);
         }
         Ok(growing)
     }
@@ -156,7 +158,7 @@ impl Structurer {
         let mut tasks = Vec::new();
         for (node, text) in segments.iter().zip(texts) {
             let max_bytes = growing[node.document].settings.summary_bytes as usize;
-            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let line = clew_text::one_line(text);
             summaries.push((line.len() <= max_bytes).then_some(line));
             if summaries.last().is_some_and(Option::is_none) {
                 let parts = vec![(*text).to_owned()];

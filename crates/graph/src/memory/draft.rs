@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{DocumentId, EntityKey, EntityKind, Extraction, Span, Version};
-use clew_text::is_grammar_word;
+use clew_text::{is_grammar_word, one_line};
 
 use super::store::{self, Document, Mention, narrow};
 use super::{GraphDocument, GraphSegment};
@@ -215,8 +215,4 @@ impl Found {
         let full = full.into_iter().filter(|(surname, _)| stands_alone(surname));
         full.filter_map(|(surname, key)| Some((surname.to_owned(), key?.clone()))).collect()
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -214,6 +214,39 @@ pub fn relation_to_wire(relation: RelationEdge) -> wire::Relation {
     }
 }
 
+/// Ways between two entities for the wire.
+pub fn paths_to_wire(
+    paths: Vec<Vec<RelationEdge>>,
+    entities: Vec<EntityNode>,
+) -> wire::FindPathsResponse {
+    let path = |edges: Vec<RelationEdge>| wire::Path {
+        relations: edges.into_iter().map(relation_to_wire).collect(),
+    };
+    wire::FindPathsResponse {
+        paths: paths.into_iter().map(path).collect(),
+        entities: entities.into_iter().map(entity_to_wire).collect(),
+    }
+}
+
+/// A ranking for the wire, at most `k` of each.
+pub fn ranking_to_wire(
+    seeds: &[EntityKey],
+    entities: Vec<(EntityKey, f64)>,
+    segments: Vec<(SegmentId, f64)>,
+    k: usize,
+) -> wire::RankGraphResponse {
+    use wire::ranked::Item;
+    let ranked = |item, score: f64| wire::Ranked { item: Some(item), score: score as f32 };
+    let entity = |(key, score): (EntityKey, f64)| ranked(Item::Entity(key.0), score);
+    let segment =
+        |(id, score): (SegmentId, f64)| ranked(Item::Segment(segment_id_to_wire(&id)), score);
+    wire::RankGraphResponse {
+        entities: entities.into_iter().take(k).map(entity).collect(),
+        segments: segments.into_iter().take(k).map(segment).collect(),
+        seeds: seeds.iter().map(ToString::to_string).collect(),
+    }
+}
+
 /// A part of a graph for the wire.
 pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
     wire::Subgraph {

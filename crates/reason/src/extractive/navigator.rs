@@ -9,12 +9,11 @@ use clew_core::{
     Named, Navigator, Reasoner, Reflection, Triage, TriageStep,
 };
 use clew_graph::extract;
-use clew_text::words;
+use clew_text::{one_line, words};
 
 use super::Extractive;
 use super::judge::MAX_WORDS_TOLD;
 use super::question::{Question, WordSet};
-use super::step::one_line;
 
 /// What a child's summary and what was found below it count, where both are known. A summary leaves out
 /// most of what is below it and a search knows nothing of what belongs together, so neither goes before the

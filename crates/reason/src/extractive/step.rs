@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clew_text::{Shape, Term, key_phrases, sentences, terms, words};
+use clew_text::{Shape, Term, key_phrases, one_line, sentences, terms, words};
 
 use super::question::{Question, WordSet};
 use crate::prompted::{Clues, Concerns, MemoryPoint};
@@ -76,11 +76,6 @@ pub fn list_facts(messages: &[String]) -> Vec<String> {
         }
     }
     facts
-}
-
-/// A text with one blank wherever it has white space.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -98,8 +98,7 @@ impl Prompted {
         }
         let (entities, relations) = drawn.in_order();
         let phrases = clew_text::key_phrases(&task.text, MAX_KEY_PHRASES);
-        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let key_phrases = phrases.into_iter().map(one_line).collect();
+        let key_phrases = phrases.into_iter().map(clew_text::one_line).collect();
         Ok(Extraction { entities, relations, key_phrases, cost: ledger.cost() })
     }
 

@@ -61,7 +61,7 @@ impl Outline {
                         && let (TagEnd::Heading(_), Some(text)) = (tag, heading.take())
                         && let Some(open) = outline.headings.last_mut()
                     {
-                        open.text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                        open.text = crate::one_line(&text);
                     }
                 }
                 Event::Rule if depth == 0 => {

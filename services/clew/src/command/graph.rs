@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use anyhow::Context as _;
 use clew_core::{CorpusName, EntityKey, GraphQuery, Subgraph};
+use clew_graph::{PathLimits, Ranking};
+use clew_proto::convert::memory as convert;
 use clew_proto::memory::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Extent, Graph, GraphAction, GraphFormat, Shared};
+use crate::cli::{Extent, Graph, GraphAction, GraphFormat, GraphSource, Shared};
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
 
@@ -16,18 +19,11 @@ const RELATIONS: usize = 4;
 /// Columns of a relation.
 const RELATION: usize = 100;
 
-/// Asks the graph of a corpus.
+/// Asks the graph of a corpus or of a file.
 pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
-    let done = act(&connection, arguments.action, output).await;
-    connection.close().await?;
-    done
-}
-
-async fn act(connection: &Connection, action: GraphAction, output: &Output) -> anyhow::Result<()> {
-    match action {
-        GraphAction::Around { corpus, text, extent, svg } => {
-            let graph = around(connection, &corpus, text, extent).await?;
+    match arguments.action {
+        GraphAction::Around { of, text, extent, svg } => {
+            let graph = around(shared, of, &text, extent).await?;
             match svg {
                 Some(file) => output::write(&file, &clew_graph::svg(&graph, &graph.seeds)),
                 None => {
@@ -36,15 +32,39 @@ async fn act(connection: &Connection, action: GraphAction, output: &Output) -> a
                 }
             }
         }
-        GraphAction::Paths { corpus, from, to, hops, k } => {
-            let found = connection.client.find_paths(&corpus, &from, &to, hops, k).await?;
+        GraphAction::Paths { of, from, to, hops, k } => {
+            let found = match Source::open(shared, of).await? {
+                Source::Corpus(connection, corpus) => {
+                    let found = connection.client.find_paths(&corpus, &from, &to, hops, k).await;
+                    connection.close().await?;
+                    found?
+                }
+                Source::File(graph) => {
+                    let part = |name| graph.subgraph(&clew_graph::half_way(name, hops));
+                    let (start, end) = ((from.as_str(), part(&from)), (to.as_str(), part(&to)));
+                    let limits = PathLimits { most_hops: hops as usize, most_paths: k as usize };
+                    let found = clew_graph::connect(start, end, limits)?;
+                    convert::paths_to_wire(found.paths, found.entities)
+                }
+            };
             let document = json!({
                 "paths": found.paths.iter().map(path_document).collect::<Vec<_>>(),
             });
             output.print(&document, |_| paths_text(&found))
         }
-        GraphAction::Rank { corpus, text, k } => {
-            let ranked = connection.client.rank_graph(&corpus, &text, k).await?;
+        GraphAction::Rank { of, text, k } => {
+            let ranked = match Source::open(shared, of).await? {
+                Source::Corpus(connection, corpus) => {
+                    let ranked = connection.client.rank_graph(&corpus, &text, k).await;
+                    connection.close().await?;
+                    ranked?
+                }
+                Source::File(graph) => {
+                    let part = graph.subgraph(&clew_graph::reach(&text));
+                    let Ranking { entities, segments } = clew_graph::rank(&part);
+                    convert::ranking_to_wire(&part.seeds, entities, segments, k as usize)
+                }
+            };
             let document = json!({
                 "seeds": ranked.seeds,
                 "entities": ranked.entities.iter().map(ranked_document).collect::<Vec<_>>(),
@@ -52,8 +72,8 @@ async fn act(connection: &Connection, action: GraphAction, output: &Output) -> a
             });
             output.print(&document, |_| ranks_text(&ranked))
         }
-        GraphAction::Export { corpus, text, extent, format } => {
-            let graph = around(connection, &corpus, text, extent).await?;
+        GraphAction::Export { of, text, extent, format } => {
+            let graph = around(shared, of, &text, extent).await?;
             let written = match format {
                 GraphFormat::Graphml => clew_graph::to_graphml(&graph),
                 GraphFormat::Json => clew_graph::to_json(&graph),
@@ -63,20 +83,57 @@ async fn act(connection: &Connection, action: GraphAction, output: &Output) -> a
     }
 }
 
+/// Who is asked.
+enum Source {
+    Corpus(Box<Connection>, CorpusName),
+    File(Box<clew_graph::Graph>),
+}
+
+impl Source {
+    async fn open(shared: &Shared, of: GraphSource) -> anyhow::Result<Self> {
+        if let Some(corpus) = of.corpus {
+            return Ok(Self::Corpus(Box::new(Connection::open(shared).await?), corpus));
+        }
+        let file = of.file.context("expected --corpus or --file")?;
+        let text = match file.as_os_str() == "-" {
+            true => std::io::read_to_string(std::io::stdin().lock())?,
+            false => std::fs::read_to_string(&file)
+                .with_context(|| format!("{} cannot be read", file.display()))?,
+        };
+        let imported = match text.trim_start().starts_with('<') {
+            true => clew_graph::from_graphml(&text),
+            false => clew_graph::from_openie(&text),
+        };
+        let imported = imported.with_context(|| format!("in {}", file.display()))?;
+        if imported.left_out > 0 {
+            let count = imported.left_out;
+            tracing::warn!(count, "relations without two ends and words between them are left out");
+        }
+        Ok(Self::File(Box::new(imported.into_graph()?)))
+    }
+}
+
 async fn around(
-    connection: &Connection,
-    corpus: &CorpusName,
-    text: String,
+    shared: &Shared,
+    of: GraphSource,
+    text: &str,
     extent: Extent,
 ) -> anyhow::Result<Subgraph> {
     let query = GraphQuery {
-        texts: vec![text],
+        texts: vec![text.to_owned()],
         hops: extent.hops,
         most_entities: extent.most as usize,
         most_relations: extent.most as usize * RELATIONS,
         ..GraphQuery::default()
     };
-    Ok(connection.client.read_graph(corpus, &query).await?)
+    match Source::open(shared, of).await? {
+        Source::Corpus(connection, corpus) => {
+            let graph = connection.client.read_graph(&corpus, &query).await;
+            connection.close().await?;
+            Ok(graph?)
+        }
+        Source::File(graph) => Ok(graph.subgraph(&query)),
+    }
 }
 
 fn as_text(graph: &Subgraph) -> String {

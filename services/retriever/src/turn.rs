@@ -1,0 +1,129 @@
+//! When the next turn of making trees is.
+
+use std::time::{Duration, Instant};
+
+use clew_runtime::backoff::Backoff;
+
+/// How long trees wait for more documents after some were committed: a commit costs the same for one as for
+/// many, and on a bucket it takes the time of several that somebody waits for.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long nothing must have changed before nodes above documents are made: each document that comes or
+/// changes would change some on every level, at a commit for each.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// One turn at a time, in which many segments are read at once, so that a slow model does not hold up what
+/// has only to be embedded.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    is_on: bool,
+    /// Not before.
+    after: Instant,
+    failed: Backoff,
+    /// The state of the shard in which no node above documents was missing.
+    whole_at: Option<u64>,
+    /// The state of the shard that was seen last, and since when it is so.
+    seen: (u64, Instant),
+}
+
+/// What is to be done about nodes above documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Upper {
+    /// None is missing.
+    Whole,
+    /// To be looked at again after so long.
+    Waits(Duration),
+    /// To be made.
+    Due,
+}
+
+impl Turn {
+    pub fn new(now: Instant, failed: Backoff) -> Self {
+        Self { is_on: false, after: now, failed, whole_at: None, seen: (0, now) }
+    }
+
+    /// Whether a turn may begin.
+    pub fn may_begin(&self, now: Instant) -> bool {
+        !self.is_on && now >= self.after
+    }
+
+    pub fn begin(&mut self) {
+        self.is_on = true;
+    }
+
+    /// Ends a turn; returns how long it is to the next.
+    pub fn end(&mut self, now: Instant, stored: bool) -> Duration {
+        self.is_on = false;
+        let pause = match stored {
+            true => {
+                self.failed.reset();
+                PAUSE
+            }
+            false => {
+                self.whole_at = None;
+                self.failed.next_delay()
+            }
+        };
+        self.after = now + pause;
+        pause
+    }
+
+    /// What is to be done about nodes above documents in this state of the shard, in which no tree is
+    /// missing. What is due is taken as done: should some be missing then, their commit changes the state.
+    pub fn upper(&mut self, now: Instant, revision: u64) -> Upper {
+        if self.whole_at == Some(revision) {
+            return Upper::Whole;
+        }
+        if self.seen.0 != revision {
+            self.seen = (revision, now);
+        }
+        let quiet = now.saturating_duration_since(self.seen.1);
+        if quiet < QUIET {
+            return Upper::Waits(QUIET - quiet);
+        }
+        self.whole_at = Some(revision);
+        Upper::Due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn() -> (Instant, Turn) {
+        let now = Instant::now();
+        (now, Turn::new(now, Backoff::new(Duration::from_secs(8), Duration::from_secs(8))))
+    }
+
+    #[test]
+    fn turns_do_not_overlap_and_have_a_pause_between_them() {
+        let (now, mut turn) = turn();
+        assert!(turn.may_begin(now));
+        turn.begin();
+        assert!(!turn.may_begin(now));
+        assert_eq!(turn.end(now, true), PAUSE);
+        assert!(!turn.may_begin(now));
+        assert!(turn.may_begin(now + PAUSE));
+    }
+
+    #[test]
+    fn after_a_failure_the_pause_is_longer_and_upper_nodes_are_due_again() {
+        let (now, mut turn) = turn();
+        turn.upper(now, 3);
+        assert_eq!(turn.upper(now + QUIET, 3), Upper::Due);
+        assert_eq!(turn.upper(now + QUIET, 3), Upper::Whole);
+        let pause = turn.end(now, false);
+        assert!(pause > PAUSE && !turn.may_begin(now + PAUSE));
+        assert_eq!(turn.upper(now + QUIET, 3), Upper::Due);
+    }
+
+    #[test]
+    fn upper_nodes_wait_until_nothing_changes() {
+        let (now, mut turn) = turn();
+        let second = Duration::from_secs(1);
+        assert_eq!(turn.upper(now, 1), Upper::Waits(QUIET));
+        assert_eq!(turn.upper(now + second, 2), Upper::Waits(QUIET));
+        assert_eq!(turn.upper(now + 2 * second, 2), Upper::Waits(second));
+        assert_eq!(turn.upper(now + 3 * second, 2), Upper::Due);
+        assert_eq!(turn.upper(now + 9 * second, 4), Upper::Waits(QUIET));
+    }
+}
