@@ -14,7 +14,7 @@ use crate::harness::{Home, Server, eventually};
 const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
                      Minos ruled Crete. Theseus left Ariadne on Naxos.";
 /// All ways of answering that walk a tree or a graph.
-const STRATEGIES: [&str; 8] = [
+const STRATEGIES: [&str; 9] = [
     "linked",
     "memwalker",
     "memwalker-best",
@@ -23,6 +23,7 @@ const STRATEGIES: [&str; 8] = [
     "qrmem-expand",
     "qrmem-reflect",
     "qrmem-reflect-offline",
+    "qrmem-reflect-full",
 ];
 
 /// Waits until the trees and the graph are made.
@@ -181,6 +182,22 @@ async fn every_strategy_walks_without_a_model_and_forgets_with_its_documents() {
     home.run_embedded(&create).done();
     let ask = ["ask", "--corpus", "plain", "--strategy", "memwalker", "--json", "Who?"];
     assert_eq!(home.run_embedded(&ask).error()["reason"], "NO_STRUCTURE");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_strategy_walks_in_a_cluster_without_a_model() {
+    let cluster = Cluster::start(2).await;
+    let client = cluster.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    remember(&client, &notes, tales()).await;
+    structured(&client, &notes).await;
+    for strategy in STRATEGIES {
+        let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--json"];
+        let asked = cluster.run(&[&ask[..], &["Who killed the Minotaur?"]].concat()).done();
+        assert!(steps(&asked).contains(&"judged"), "{strategy}: {asked}");
+        assert_eq!(asked["cost"]["model_calls"], 0, "{strategy}");
+    }
+    cluster.stop();
 }
 
 /// Parts of the long text, each told by its number; a segment holds one or several.

@@ -55,6 +55,17 @@ impl Imported {
     }
 }
 
+/// Reads a file of either kind: GraphML ([`from_graphml`]) or lines of JSON ([`from_openie`]).
+///
+/// # Errors
+/// Those of the two.
+pub fn import(text: &str) -> Result<Imported, Error> {
+    match text.trim_start().starts_with('<') {
+        true => from_graphml(text),
+        false => from_openie(text),
+    }
+}
+
 /// Passages by name, while a file is read.
 #[derive(Default)]
 struct Passages {

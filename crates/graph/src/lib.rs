@@ -47,7 +47,9 @@ use clew_core::{Cost, Extraction, ExtractionTask};
 use clew_text::one_line;
 
 pub use ask::{Connection, connect, half_way, rank, reach};
-pub use exchange::{Imported, ImportedPassage, from_graphml, from_openie, to_graphml, to_json};
+pub use exchange::{
+    Imported, ImportedPassage, from_graphml, from_openie, import, to_graphml, to_json,
+};
 pub use key::entity_key;
 pub use memory::{Graph, GraphDocument, GraphSegment};
 pub use pagerank::{Ranking, Seed, pagerank};

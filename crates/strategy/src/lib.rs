@@ -24,8 +24,8 @@ pub use direct::Direct;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
 pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
 pub use qrmem::{
-    EDGE_THRESHOLD, MAX_EXPANSIONS, MAX_READ, MAX_READ_BYTES, MAX_TRIALS, QrmemEntity, QrmemExpand,
-    QrmemReflect, SEGMENTS_PER_ENTITY, WINDOW_BYTES,
+    EDGE_THRESHOLD, MAX_EXPANSIONS, MAX_FULL, MAX_READ, MAX_READ_BYTES, MAX_TRIALS, QrmemEntity,
+    QrmemExpand, QrmemReflect, SEGMENTS_PER_ENTITY, WINDOW_BYTES,
 };
 
 /// A question as it is put to a strategy.
@@ -88,7 +88,7 @@ pub trait Strategy: Send + Sync {
 }
 
 /// All strategies; the first is the default.
-const STRATEGIES: [&dyn Strategy; 9] = [
+const STRATEGIES: [&dyn Strategy; 10] = [
     &Direct,
     &MemWalker::DEPTH_FIRST,
     &MemWalker::BEST_FIRST,
@@ -97,6 +97,7 @@ const STRATEGIES: [&dyn Strategy; 9] = [
     &QrmemExpand,
     &QrmemReflect::QUERY_ORIENTED,
     &QrmemReflect::OFFLINE,
+    &QrmemReflect::FULL,
     &Linked,
 ];
 
@@ -123,7 +124,8 @@ mod tests {
         let error = find("oracle").err().unwrap();
         assert_eq!(error.violations()[0].field, "strategy");
         let known = "direct, memwalker, memwalker-best, memwalker-beam, qrmem-entity, \
-                     qrmem-expand, qrmem-reflect, qrmem-reflect-offline, linked";
+                     qrmem-expand, qrmem-reflect, qrmem-reflect-offline, qrmem-reflect-full, \
+                     linked";
         assert!(error.message().contains(known), "{}", error.message());
         for name in known.split(", ") {
             assert_eq!(find(name).unwrap().name(), name);

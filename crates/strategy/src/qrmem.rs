@@ -1,5 +1,5 @@
-//! `qrmem-entity`, `qrmem-expand`, `qrmem-reflect`, `qrmem-reflect-offline`: through a graph of entities to the segments
-//! that answer.
+//! `qrmem-entity`, `qrmem-expand`, `qrmem-reflect`, `qrmem-reflect-offline`, `qrmem-reflect-full`: through a graph of
+//! entities to the segments that answer.
 //!
 //! The three navigations of QRMeM ("QRMeM: Unleash the Length Limitation through Question then
 //! Reflection Memory Mechanism", section 2.2; algorithm 1 in appendix A) begin alike, see
@@ -14,7 +14,9 @@
 //! The paper reads every segment for its question, which of a large memory nobody could wait for.
 //! We read the best [`MAX_READ`] places that a search for the question finds, and on each trial of
 //! `qrmem-reflect` after the first as many of the segments that joined on the one before. Where
-//! they cannot be read, the stored graph has to do.
+//! they cannot be read, the stored graph has to do. `qrmem-reflect-full` does as the paper: it reads
+//! every passage that may be found, up to [`MAX_FULL`], and uses nothing that is stored; for a
+//! document or a small corpus, within the question's budget.
 //!
 //! What the paper leaves open is decided so:
 //! - The entities of a question are those that the navigator names and those that the graph
@@ -46,6 +48,7 @@ mod tests;
 pub use entity::QrmemEntity;
 pub use expand::{EDGE_THRESHOLD, MAX_EXPANSIONS, QrmemExpand};
 pub use extension::{MAX_READ, MAX_READ_BYTES};
+pub use navigation::MAX_FULL;
 pub use reflect::QrmemReflect;
 
 /// Most bytes of all segments that are read at once (the paper's window L): about 6,000 tokens,

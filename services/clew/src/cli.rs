@@ -378,7 +378,7 @@ pub struct Ask {
     /// The question.
     pub question: String,
     /// Way of answering: direct, linked, memwalker, memwalker-best, memwalker-beam, qrmem-entity,
-    /// qrmem-expand, qrmem-reflect or qrmem-reflect-offline.
+    /// qrmem-expand, qrmem-reflect, qrmem-reflect-offline or qrmem-reflect-full.
     #[arg(long, default_value = "direct")]
     pub strategy: String,
     /// Write how it was answered to this file, for `clew trace show`.

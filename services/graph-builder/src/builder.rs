@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clew_cluster::Cache;
 use clew_core::{Error, ErrorKind, Generator, GraphBuilder};
 
+use crate::given::Given;
 use crate::{Extractive, GraphBuilderConfig, Reader};
 
 /// Texts that a model reads at once by default: it works on several in about the time of one.
@@ -13,8 +14,21 @@ const TEXTS_AT_ONCE: usize = 8;
 /// What reads texts: rules, or `model`, whose replies are kept here and with the nodes that share `cache`.
 ///
 /// # Errors
-/// [`ErrorKind::WrongState`] with the reason `NO_MODEL` if a model is to read and there is none.
+/// [`ErrorKind::WrongState`] with the reason `NO_MODEL` if a model is to read and there is none;
+/// [`ErrorKind::InvalidInput`] if the configured graph cannot be read.
 pub fn builder(
+    config: &GraphBuilderConfig,
+    model: Option<Arc<dyn Generator>>,
+    cache: Option<Cache>,
+) -> Result<Arc<dyn GraphBuilder>, Error> {
+    let reader = reader(config, model, cache)?;
+    match &config.graph {
+        Some(file) => Ok(Arc::new(Given::read(file, reader)?)),
+        None => Ok(reader),
+    }
+}
+
+fn reader(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
     cache: Option<Cache>,

@@ -1,5 +1,7 @@
 //! Configuration section `graph_builder`.
 
+use std::path::PathBuf;
+
 use clew_core::{Error, Violations};
 use clew_generator::config::BudgetConfig;
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,10 @@ pub struct GraphBuilderConfig {
     pub questions: u32,
     /// What a model may be asked for one text.
     pub budget: BudgetConfig,
+    /// File of a graph that was made elsewhere, as `clew graph --file` reads them: passages of documents with
+    /// the title of one of its passages hold what it tells, and are not read. What was made of documents
+    /// before stays as it is.
+    pub graph: Option<PathBuf>,
 }
 
 /// Who reads texts.
@@ -41,6 +47,7 @@ impl Default for GraphBuilderConfig {
             threads: 0,
             questions: 0,
             budget: BudgetConfig::default(),
+            graph: None,
         }
     }
 }

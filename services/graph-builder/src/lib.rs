@@ -12,6 +12,7 @@
 mod builder;
 mod config;
 mod extractive;
+mod given;
 mod remote;
 mod role;
 mod service;

@@ -18,6 +18,9 @@ use crate::work::{Work, overlap};
 /// Passages that a search finds for the question, by which segments are ranked.
 const HITS: usize = 64;
 
+/// Most passages of which a graph is built for one question.
+pub const MAX_FULL: usize = 400;
+
 /// Best places whose entities are the seeds where the question names none that the graph knows.
 const SEED_PLACES: usize = 5;
 
@@ -47,6 +50,8 @@ pub(super) enum Memory {
     Stored,
     /// The stored graph with what reading for the question adds.
     QueryOriented,
+    /// What reading for the question tells, of every passage up to [`MAX_FULL`], and nothing stored.
+    Full,
 }
 
 /// A navigation that goes on.
@@ -70,7 +75,8 @@ pub(super) struct Navigation<'a> {
 impl<'a> Navigation<'a> {
     /// Reads the best places for the question, and finds the seeds and the important segments.
     pub(super) async fn begin(mut work: Work<'a>, memory: Memory) -> Result<Self, Error> {
-        let query = work.query(work.question.text.clone(), HITS);
+        let most = if memory == Memory::Full { MAX_FULL } else { HITS };
+        let query = work.query(work.question.text.clone(), most);
         let hits = work.search(query).await?;
         let admitted = Admitted::find(&mut work).await?;
         let window = Window::new(work.question.k);
@@ -86,7 +92,11 @@ impl<'a> Navigation<'a> {
             extension: Extension::default(),
             stored: BTreeSet::new(),
         };
-        navigation.read_best_hits().await?;
+        match memory {
+            Memory::Stored => {}
+            Memory::QueryOriented => navigation.read_best_hits().await?,
+            Memory::Full => navigation.read_all_hits().await?,
+        }
         navigation.take_up_seeds().await?;
         navigation.gather_important().await?;
         Ok(navigation)
@@ -97,7 +107,7 @@ impl<'a> Navigation<'a> {
     async fn read_best_hits(&mut self) -> Result<(), Error> {
         let admitted = self.hits.iter().filter(|hit| self.admitted.has(&hit.document_id));
         let best: Vec<Evidence> = admitted.take(MAX_READ).cloned().collect();
-        if self.memory == Memory::Stored || best.is_empty() {
+        if best.is_empty() {
             return Ok(());
         }
         let segments = self.segments_at(&best).await?;
@@ -116,9 +126,21 @@ impl<'a> Navigation<'a> {
         self.extension.read(&mut self.work, passages).await
     }
 
+    /// Reads all that the search found, best first: passages are the segments of the question's own graph.
+    async fn read_all_hits(&mut self) -> Result<(), Error> {
+        let admitted = self.hits.iter().filter(|hit| self.admitted.has(&hit.document_id));
+        let all: Vec<Evidence> = admitted.cloned().collect();
+        let own = all.into_iter().map(|hit| (self.extension.own_segment(&hit), hit));
+        let own: Vec<(SegmentId, Evidence)> = own.collect();
+        for some in own.chunks(MAX_READ) {
+            self.extension.read(&mut self.work, some.to_vec()).await?;
+        }
+        Ok(())
+    }
+
     /// Reads segments that were gathered for the question, at most [`MAX_READ`] of them.
     pub(super) async fn read_for_question(&mut self, gathered: &[Passage]) -> Result<(), Error> {
-        if self.memory == Memory::Stored {
+        if self.memory != Memory::QueryOriented {
             return Ok(());
         }
         let segment =
@@ -187,7 +209,7 @@ impl<'a> Navigation<'a> {
     /// Adds `entities` to E: those that the stored graph tells of, then the others.
     pub(super) fn take_up(&mut self, entities: Vec<EntityNode>, reason: &str) {
         let (stored, own): (Vec<EntityNode>, Vec<EntityNode>) =
-            entities.into_iter().partition(|entity| self.stored.contains(&entity.key));
+            entities.into_iter().partition(|entity| self.is_stored(&entity.key));
         let of_own =
             [reason, OWN_READING].map(str::trim).into_iter().filter(|part| !part.is_empty());
         let of_own = of_own.collect::<Vec<_>>().join("; ");
@@ -341,6 +363,11 @@ impl<'a> Navigation<'a> {
         self.work.trace(TraceEvent::Gathered { segments, dropped, bytes });
     }
 
+    /// Whether it goes without saying where an entity is told of.
+    fn is_stored(&self, key: &EntityKey) -> bool {
+        self.memory == Memory::Full || self.stored.contains(key)
+    }
+
     fn known(&self) -> BTreeSet<EntityKey> {
         self.entities.iter().map(|entity| entity.key.clone()).collect()
     }
@@ -348,6 +375,9 @@ impl<'a> Navigation<'a> {
     /// What the stored graph and the question's own reading tell, as one. Of what only the reading
     /// tells of, the stored graph is asked what else it knows.
     async fn subgraph(&mut self, query: GraphQuery) -> Result<Subgraph, Error> {
+        if self.memory == Memory::Full {
+            return Ok(self.extension.subgraph(&query));
+        }
         let stored = self.ask_stored(&query).await?;
         let own = self.extension.subgraph(&query);
         if own.entities.is_empty() {

@@ -32,6 +32,10 @@ impl QrmemReflect {
 
     /// `qrmem-reflect-offline`: over the stored graph alone.
     pub const OFFLINE: Self = Self { name: "qrmem-reflect-offline", memory: Memory::Stored };
+
+    /// `qrmem-reflect-full`: over a graph that is built anew for the question out of every passage, as the
+    /// paper does (section 2.1), up to [`super::MAX_FULL`].
+    pub const FULL: Self = Self { name: "qrmem-reflect-full", memory: Memory::Full };
 }
 
 /// A segment of S_add with the similarity of the edge that led to it.

@@ -9,7 +9,8 @@ use super::*;
 use crate::Strategy;
 use crate::testing::{World, calls, document, evidence, segment};
 
-const ALL: [&dyn Strategy; 4] = [&QrmemEntity, &QrmemExpand, &REFLECT, &QrmemReflect::OFFLINE];
+const ALL: [&dyn Strategy; 5] =
+    [&QrmemEntity, &QrmemExpand, &REFLECT, &QrmemReflect::OFFLINE, &QrmemReflect::FULL];
 
 const REFLECT: QrmemReflect = QrmemReflect::QUERY_ORIENTED;
 
@@ -541,7 +542,9 @@ async fn a_topic_that_only_the_reading_finds_leads_on() {
 #[tokio::test]
 async fn every_navigation_reads_for_the_question_but_the_offline_one() {
     for strategy in ALL {
-        let world = rope();
+        let mut world = rope();
+        // The full construction reads the hits, the others the segments that they lie in.
+        world.graph_builder.tell("d:410", "rope", "was held by", "BERT");
         ask(&world, strategy).await;
         let is_offline = strategy.name() == "qrmem-reflect-offline";
         let expected = if is_offline { vec!["chose CARL"] } else { vec!["chose rope"] };
@@ -600,6 +603,25 @@ async fn what_is_read_at_once_is_bounded() {
     assert_eq!((calls.len(), calls[0].len()), (1, MAX_READ));
     let bytes: Vec<usize> = calls[0].iter().map(|task| task.text.len()).collect();
     assert_eq!(bytes, [50, MAX_READ_BYTES, 50, 50, 50, 50]);
+}
+
+#[tokio::test]
+async fn the_full_construction_reads_every_passage_and_nothing_stored() {
+    let mut world = rope();
+    world.question.text = "ship".to_owned();
+    world.navigator.named.clear();
+    let hits: Vec<_> = (0..10).map(|n| evidence("d", n * 100, n * 100 + 50, 0.9)).collect();
+    world.retriever.found.insert("ship".to_owned(), hits);
+    world.graph_builder.tell("d:900", "SHIP", "belongs to", "ZENO");
+    world.graph_builder.tell("d:200", "ZENO", "taught", "ANNA");
+    world.encoder.tell("SHIP belongs to ZENO", 0.8);
+    world.navigator.missing = missing(&["the owner", ""]);
+    ask(&world, &QrmemReflect::FULL).await;
+    assert!(world.graph.queries().is_empty());
+    let read = world.graph_builder.read();
+    assert_eq!(read.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_READ, 10 - MAX_READ]);
+    assert_eq!(world.steps_of("edge"), ["edge SHIP belongs to ZENO to ZENO 0.80"]);
+    assert_eq!(world.reasoner.read_last(), ["d:900", "d:200"]);
 }
 
 #[tokio::test]

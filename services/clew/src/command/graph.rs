@@ -100,11 +100,8 @@ impl Source {
             false => std::fs::read_to_string(&file)
                 .with_context(|| format!("{} cannot be read", file.display()))?,
         };
-        let imported = match text.trim_start().starts_with('<') {
-            true => clew_graph::from_graphml(&text),
-            false => clew_graph::from_openie(&text),
-        };
-        let imported = imported.with_context(|| format!("in {}", file.display()))?;
+        let imported =
+            clew_graph::import(&text).with_context(|| format!("in {}", file.display()))?;
         if imported.left_out > 0 {
             let count = imported.left_out;
             tracing::warn!(count, "relations without two ends and words between them are left out");
