@@ -18,6 +18,7 @@ mod limits;
 mod memory_graph;
 mod navigation;
 pub mod placement;
+mod planning;
 mod query;
 mod seam;
 mod settings;
@@ -47,6 +48,10 @@ pub use memory_graph::{
 };
 pub use navigation::{
     ChildChoice, EntityChoice, LeafReading, Named, Navigator, Reflection, Triage, TriageStep,
+};
+pub use planning::{
+    Clues, Concerns, Findings, Guide, MemoryPoint, MergedPoint, NewPoint, Planner, PointChanges,
+    Rewording, UpdatedPoint,
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{

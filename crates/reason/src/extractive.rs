@@ -5,6 +5,7 @@ mod compose;
 pub(crate) mod fixtures;
 mod judge;
 mod navigator;
+mod planner;
 mod question;
 mod score;
 mod sentence;

@@ -18,6 +18,8 @@
 //! | [`ElaborateQuery`] | the question with what a graph tells | QRMeM, section 2.2 (graph expansion search) |
 //! | [`ProposeClues`] | clues and surrogate queries | MemoRAG, sections 2.3 and 2.4, tables 1, 2 and 4 |
 //! | [`ListKeyPoints`] | key points for a summary | MemoRAG, section 2.4, table 3 |
+//! | [`Reword`] | the question rewritten, taken apart or told from others | RQ-RAG |
+//! | [`ImaginePassage`] | a passage that could answer | HyDE, section 3 |
 //! | [`RaiseConcerns`] | what a memory lacks, locally or globally | HGMem, section 3.4, figure 6 |
 //! | [`AskSubquery`] | a query for one concern | HGMem, section 3.4, figure 7 |
 //! | [`UpdatePoints`] | updated and inserted memory points | HGMem, section 3.5, figure 4 |
@@ -42,6 +44,7 @@ mod cache;
 mod ledger;
 mod material;
 mod navigator;
+mod planner;
 mod prompt;
 mod questions;
 mod reader;

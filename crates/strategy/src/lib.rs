@@ -1,12 +1,15 @@
 //! Ways of answering a question, one file each, pure over the seams.
 //!
 //! A strategy sees [`Seams`], never a table, a model or a network. To add one, write a file beside
-//! [`direct`](crate::Direct) and name it in [`find`].
+//! [`direct`](crate::Direct) and name it in [`STRATEGIES`].
 
 mod admitted;
+mod baseline;
+mod catalogue;
 mod direct;
 mod linked;
 mod memwalker;
+mod pool;
 mod qrmem;
 #[cfg(test)]
 mod testing;
@@ -16,10 +19,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Navigator, Reasoner, Retriever,
-    TraceEvent, Tree,
+    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Navigator, Planner, Reasoner,
+    Retriever, TraceEvent, Tree,
 };
 
+pub use baseline::{
+    FullContext, HippoRag, Hyde, Iterative, MemoRag, Naive, Raptor, Rewrite, Route,
+};
+pub use catalogue::{Listed, Needs, STRATEGIES, find};
 pub use direct::Direct;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
 pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
@@ -54,6 +61,8 @@ pub struct Seams<'a> {
     pub graph: &'a dyn GraphMemory,
     /// Decides where to go in them.
     pub navigator: &'a dyn Navigator,
+    /// Says what to look for.
+    pub planner: &'a dyn Planner,
     /// The corpus' encoder, to compare texts by meaning.
     pub encoder: &'a dyn Encoder,
     /// Reads entities and relations out of passages while a question waits.
@@ -85,50 +94,4 @@ pub trait Strategy: Send + Sync {
         seams: Seams<'_>,
         progress: &dyn Progress,
     ) -> Result<Answer, Error>;
-}
-
-/// All strategies; the first is the default.
-const STRATEGIES: [&dyn Strategy; 10] = [
-    &Direct,
-    &MemWalker::DEPTH_FIRST,
-    &MemWalker::BEST_FIRST,
-    &MemWalker::BEAM,
-    &QrmemEntity,
-    &QrmemExpand,
-    &QrmemReflect::QUERY_ORIENTED,
-    &QrmemReflect::OFFLINE,
-    &QrmemReflect::FULL,
-    &Linked,
-];
-
-/// The strategy of that name; the empty name means the default.
-///
-/// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] listing the known names.
-pub fn find(name: &str) -> Result<&'static dyn Strategy, Error> {
-    let named = |strategy: &&&dyn Strategy| name.is_empty() || strategy.name() == name;
-    STRATEGIES.iter().find(named).copied().ok_or_else(|| {
-        let known: Vec<_> = STRATEGIES.iter().map(|strategy| strategy.name()).collect();
-        Error::invalid("strategy", format!("expected one of {}, got `{name}`", known.join(", ")))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn strategies_are_found_by_name_and_unknown_ones_refused() {
-        assert_eq!(find("").unwrap().name(), "direct");
-        assert_eq!(find("direct").unwrap().name(), "direct");
-        let error = find("oracle").err().unwrap();
-        assert_eq!(error.violations()[0].field, "strategy");
-        let known = "direct, memwalker, memwalker-best, memwalker-beam, qrmem-entity, \
-                     qrmem-expand, qrmem-reflect, qrmem-reflect-offline, qrmem-reflect-full, \
-                     linked";
-        assert!(error.message().contains(known), "{}", error.message());
-        for name in known.split(", ") {
-            assert_eq!(find(name).unwrap().name(), name);
-        }
-    }
 }

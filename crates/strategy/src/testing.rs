@@ -15,6 +15,10 @@ use clew_core::{
     SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep, UpperKey, Version,
 };
 
+use clew_core::{
+    Clues, Concerns, Findings, MemoryPoint, MergedPoint, Planner, PointChanges, Rewording,
+};
+
 use crate::{Progress, Question, Seams, Strategy};
 
 /// Bytes of a segment's text where a test does not say.
@@ -28,6 +32,7 @@ pub(crate) struct World {
     pub(crate) tree: FakeTree,
     pub(crate) graph: FakeGraph,
     pub(crate) navigator: ScriptedNavigator,
+    pub(crate) planner: ScriptedPlanner,
     pub(crate) encoder: FakeEncoder,
     pub(crate) graph_builder: FakeGraphBuilder,
     seen: Seen,
@@ -48,6 +53,7 @@ impl Default for World {
             tree: FakeTree::default(),
             graph: FakeGraph::default(),
             navigator: ScriptedNavigator::default(),
+            planner: ScriptedPlanner::default(),
             encoder: FakeEncoder::default(),
             graph_builder: FakeGraphBuilder::default(),
             seen: Seen::default(),
@@ -63,6 +69,7 @@ impl World {
             tree: &self.tree,
             graph: &self.graph,
             navigator: &self.navigator,
+            planner: &self.planner,
             encoder: &self.encoder,
             graph_builder: &self.graph_builder,
         };
@@ -682,4 +689,97 @@ impl Navigator for ScriptedNavigator {
 
 fn short(evidence: &Evidence) -> String {
     format!("{}:{}", evidence.document_id, evidence.span.start)
+}
+
+/// Plans what it is told to, and writes down what it was shown.
+#[derive(Default)]
+pub(crate) struct ScriptedPlanner {
+    pub(crate) clues: Clues,
+    pub(crate) imagined: Vec<String>,
+    pub(crate) wordings: Vec<String>,
+    pub(crate) cost: Cost,
+    shown: Mutex<Vec<String>>,
+}
+
+impl ScriptedPlanner {
+    /// What it was shown, in order.
+    pub(crate) fn shown(&self) -> Vec<String> {
+        self.shown.lock().unwrap().clone()
+    }
+
+    fn show(&self, what: impl Into<String>) {
+        self.shown.lock().unwrap().push(what.into());
+    }
+
+    fn named(&self, texts: &[String]) -> Named {
+        Named { texts: texts.to_vec(), cost: self.cost }
+    }
+}
+
+#[async_trait]
+impl Planner for ScriptedPlanner {
+    async fn clues(
+        &self,
+        _: &str,
+        outline: &str,
+        _: usize,
+        _: Instant,
+    ) -> Result<(Clues, Cost), Error> {
+        self.show(outline);
+        Ok((self.clues.clone(), self.cost))
+    }
+
+    async fn key_points(&self, _: &str, _: &str, _: usize, _: Instant) -> Result<Named, Error> {
+        Ok(Named::default())
+    }
+
+    async fn imagine(&self, _: &str, near: &[Evidence], _: Instant) -> Result<Named, Error> {
+        near.iter().for_each(|passage| self.show(passage.span.start.to_string()));
+        Ok(self.named(&self.imagined))
+    }
+
+    async fn reword(&self, _: &str, how: Rewording, _: usize, _: Instant) -> Result<Named, Error> {
+        self.show(format!("{how:?}"));
+        Ok(self.named(&self.wordings))
+    }
+
+    async fn concerns(
+        &self,
+        _: &str,
+        _: &[MemoryPoint],
+        _: usize,
+        _: Instant,
+    ) -> Result<(Concerns, Cost), Error> {
+        Ok((Concerns::Resolved, self.cost))
+    }
+
+    async fn subquery(
+        &self,
+        _: &str,
+        _: &[MemoryPoint],
+        _: &str,
+        _: &[String],
+        _: Instant,
+    ) -> Result<Named, Error> {
+        Ok(Named::default())
+    }
+
+    async fn take_in(
+        &self,
+        _: &str,
+        _: &[MemoryPoint],
+        _: &Findings,
+        _: Instant,
+    ) -> Result<(PointChanges, Cost), Error> {
+        Ok((PointChanges::default(), self.cost))
+    }
+
+    async fn merge(
+        &self,
+        _: &str,
+        _: &[MemoryPoint],
+        _: Instant,
+    ) -> Result<(Vec<MergedPoint>, Cost), Error> {
+        Ok((Vec::new(), self.cost))
+    }
 }

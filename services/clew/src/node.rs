@@ -51,7 +51,7 @@ impl RunningNode {
             corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
             encoder: seam,
             reasoner: judgement.reasoner,
-            navigator: judgement.navigator,
+            guide: judgement.guide,
             graph_builder,
             clock,
             limits: Limits::default(),

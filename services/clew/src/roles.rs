@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, Generator, GraphBuilder, Navigator, Reasoner, SystemClock};
+use clew_core::{Clock, Encoder, Error, Generator, GraphBuilder, Guide, Reasoner, SystemClock};
 use clew_gateway::Seams;
-use clew_generator::{Judgement, RemoteGenerator, RemoteNavigator, RemoteReasoner};
+use clew_generator::{Judgement, RemoteGenerator, RemoteGuide, RemoteReasoner};
 use clew_graph_builder::{Reader, RemoteGraphBuilder};
 use clew_node::{Node, Server, Stop};
 
@@ -106,9 +106,9 @@ async fn start(
         }
         if roles.contains(&Role::Gateway) {
             let reasoner: Arc<dyn Reasoner> = Arc::new(RemoteReasoner::of(&node).await?);
-            let navigator: Arc<dyn Navigator> =
-                Arc::new(RemoteNavigator::of(&node, Arc::clone(&encoder)).await?);
-            let seams = Seams { encoder, reasoner, navigator, graph_builder, clock };
+            let guide: Arc<dyn Guide> =
+                Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder)).await?);
+            let seams = Seams { encoder, reasoner, guide, graph_builder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Navigator, Reasoner};
+use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Guide, Reasoner};
 
 use crate::GatewayConfig;
 
@@ -15,7 +15,7 @@ pub struct Backends {
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
     /// Walks trees and graphs.
-    pub navigator: Arc<dyn Navigator>,
+    pub guide: Arc<dyn Guide>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clew_cluster::Role;
 use clew_core::SystemClock;
 use clew_gateway::{GatewayConfig, Seams};
-use clew_generator::{RemoteNavigator, RemoteReasoner};
+use clew_generator::{RemoteGuide, RemoteReasoner};
 use clew_graph_builder::RemoteGraphBuilder;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
@@ -27,10 +27,10 @@ fn main() -> ExitCode {
         clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
             let encoder = node.encoders(config.remote_encoder).await?;
             let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
-            let navigator = Arc::new(RemoteNavigator::of(&node, Arc::clone(&encoder) as _).await?);
+            let guide = Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder) as _).await?);
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let clock = Arc::new(SystemClock);
-            let seams = Seams { encoder, reasoner, navigator, graph_builder, clock };
+            let seams = Seams { encoder, reasoner, guide, graph_builder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway).await?;
             Ok((server, Vec::new()))
         })

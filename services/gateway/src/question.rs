@@ -75,7 +75,8 @@ async fn run(arguments: Arguments) {
         reasoner: backends.reasoner.as_ref(),
         tree: &memory,
         graph: &memory,
-        navigator: backends.navigator.as_ref(),
+        navigator: backends.guide.as_ref(),
+        planner: backends.guide.as_ref(),
         encoder: backends.encoder.as_ref(),
         graph_builder: backends.graph_builder.as_ref(),
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Navigator, Reasoner};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Guide, Reasoner};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
@@ -27,7 +27,7 @@ pub struct Seams {
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
     /// Walks trees and graphs.
-    pub navigator: Arc<dyn Navigator>,
+    pub guide: Arc<dyn Guide>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
     /// Tells the time.
@@ -44,7 +44,7 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoder, reasoner, navigator, graph_builder, clock } = seams;
+    let Seams { encoder, reasoner, guide, graph_builder, clock } = seams;
     config.validate()?;
     let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
     let limits = Limits::default();
@@ -59,7 +59,7 @@ pub async fn start(
         corpora,
         encoder,
         reasoner,
-        navigator,
+        guide,
         graph_builder,
         clock,
         limits,

@@ -6,13 +6,13 @@
 //! RemoteGenerator ─┘                        └─► language model: endpoints, LocalGenerator
 //! ```
 //!
-//! Both sides of the wire are the seams `clew_core::{Reasoner, Generator}`. [`RemoteNavigator`] is the seam
+//! Both sides of the wire are the seams `clew_core::{Reasoner, Generator}`. [`RemoteGuide`] is the seams
 //! `Navigator` over a [`RemoteGenerator`].
 
 pub mod config;
 mod local;
 mod models;
-mod navigator;
+mod guide;
 mod remote;
 mod replies;
 mod role;
@@ -21,7 +21,7 @@ mod service;
 pub use config::GeneratorConfig;
 pub use local::LocalGenerator;
 pub use models::{Judgement, model, prompted};
-pub use navigator::RemoteNavigator;
+pub use guide::RemoteGuide;
 pub use remote::{RemoteGenerator, RemoteReasoner};
 pub use role::start;
 pub use service::GeneratorRpc;

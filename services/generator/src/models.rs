@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Cache;
-use clew_core::{Encoder, Error, Generator, Navigator, Reasoner};
+use clew_core::{Encoder, Error, Generator, Guide, Reasoner};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
 use clew_reason::prompted::Prompted;
@@ -40,7 +40,7 @@ pub struct Judgement {
     /// Reads evidence: with the model, or without one by the evidence's own sentences.
     pub reasoner: Arc<dyn Reasoner>,
     /// Walks trees and graphs, as the reasoner reads.
-    pub navigator: Arc<dyn Navigator>,
+    pub guide: Arc<dyn Guide>,
     /// Replies to whatever is asked.
     pub model: Option<Arc<dyn Generator>>,
 }
@@ -57,7 +57,7 @@ impl Judgement {
         cache: Option<Cache>,
     ) -> Result<Self, Error> {
         let model = model(config).await?;
-        let (reasoner, navigator): (Arc<dyn Reasoner>, Arc<dyn Navigator>) = match &model {
+        let (reasoner, guide): (Arc<dyn Reasoner>, Arc<dyn Guide>) = match &model {
             None => {
                 let extractive = Arc::new(Extractive::new(encoder));
                 (Arc::clone(&extractive) as Arc<dyn Reasoner>, extractive)
@@ -68,7 +68,7 @@ impl Judgement {
                 (Arc::clone(&prompted) as Arc<dyn Reasoner>, prompted)
             }
         };
-        Ok(Self { reasoner, navigator, model })
+        Ok(Self { reasoner, guide, model })
     }
 }
 

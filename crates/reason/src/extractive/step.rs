@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use clew_core::{Clues, Concerns, MemoryPoint};
 use clew_text::{Shape, Term, key_phrases, one_line, sentences, terms, words};
 
 use super::question::{Question, WordSet};
-use crate::prompted::{Clues, Concerns, MemoryPoint};
 
 /// Sentences of an outline whose phrases are looked at.
 const MAX_SENTENCES: usize = 16;

@@ -8,20 +8,19 @@ mod graph;
 mod hypergraph;
 mod navigation;
 mod tree;
+mod wording;
 
 pub use self::chat::{DatedEvent, ExtractEvents, ExtractFacts, InferTimeRange};
-pub use self::clues::{Clues, ListKeyPoints, ProposeClues};
+pub use self::clues::{ListKeyPoints, ProposeClues};
 pub use self::evidence::{CitedQuote, JudgeEvidence, Note, NotedAnswer, ReadEvidence};
 pub use self::grade::{GradeAnswer, GradingRule};
 pub use self::graph::{
     AskQuestions, MergeDescriptions, NameEntities, NamedEntity, RelateEntities, RelatedEntities,
 };
-pub use self::hypergraph::{
-    AskSubquery, Concerns, MemoryPoint, MergePoints, MergedPoint, NewPoint, PointChanges,
-    RaiseConcerns, UpdatePoints, UpdatedPoint,
-};
+pub use self::hypergraph::{AskSubquery, MergePoints, RaiseConcerns, UpdatePoints};
 pub use self::navigation::{ChooseEntities, ElaborateQuery};
 pub use self::tree::{ChooseChild, LeafStep, LeafVerdict, ReadLeaf, Summarise};
+pub use self::wording::{ImaginePassage, Reword};
 
 /// The prompt's file of that name.
 macro_rules! prompt_file {

@@ -3,7 +3,7 @@
 //! In the paper a long-range model proposes them out of its compressed memory of the corpus. Any model can
 //! propose them out of a text that stands for it, such as the summaries on top of a tree.
 
-use clew_core::ReplyFormat;
+use clew_core::{Clues, ReplyFormat};
 
 use super::super::material::or_none;
 use super::super::schema::{self, TEXT, list, object};
@@ -19,15 +19,6 @@ pub struct ProposeClues {
     pub memory: String,
     /// Most queries, and most clues; at least 1.
     pub most: usize,
-}
-
-/// What to search for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clues {
-    /// Questions that say more exactly what is asked.
-    pub queries: Vec<String>,
-    /// What the answer may be made of, in words that the corpus may use. They need not be true.
-    pub clues: Vec<String>,
 }
 
 impl Act for ProposeClues {

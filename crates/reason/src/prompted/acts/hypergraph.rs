@@ -1,21 +1,14 @@
 //! A working memory of points, each about some entities (HGMem, sections 3.4 and 3.5, figures 4 to 7).
 
-use clew_core::ReplyFormat;
+use clew_core::{
+    Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, ReplyFormat, UpdatedPoint,
+};
 
 use super::super::material::{numbered, passages};
 use super::super::reply::is_nothing;
 use super::super::schema::{self, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
-
-/// A point of the memory: a hyperedge over entities.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MemoryPoint {
-    /// The entities that it is about.
-    pub entities: Vec<String>,
-    /// What it says of them.
-    pub text: String,
-}
 
 fn shown(points: &[MemoryPoint]) -> String {
     let lines: Vec<String> = points
@@ -39,17 +32,6 @@ pub struct RaiseConcerns {
     pub points: Vec<MemoryPoint>,
     /// Most concerns, at least 1.
     pub most: usize,
-}
-
-/// What a memory lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Concerns {
-    /// Nothing: it resolves the question.
-    Resolved,
-    /// More about points: their indices, and what about each. Local investigation.
-    Local(Vec<(usize, String)>),
-    /// What no point is about. Global exploration.
-    Global(Vec<String>),
 }
 
 impl Act for RaiseConcerns {
@@ -179,33 +161,6 @@ pub struct UpdatePoints {
     pub found: Vec<Passage>,
 }
 
-/// How a memory changes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PointChanges {
-    /// Points that say something else now; each at most once.
-    pub updated: Vec<UpdatedPoint>,
-    /// Points to insert.
-    pub inserted: Vec<NewPoint>,
-}
-
-/// A point that says something else. Its entities stay.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdatedPoint {
-    /// Its index.
-    pub point: usize,
-    /// What it says now.
-    pub text: String,
-}
-
-/// A point to insert.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewPoint {
-    /// What it is about; not empty.
-    pub entities: Vec<String>,
-    /// What it says.
-    pub text: String,
-}
-
 impl Act for UpdatePoints {
     type Output = PointChanges;
 
@@ -274,15 +229,6 @@ pub struct MergePoints {
     pub question: String,
     /// The memory.
     pub points: Vec<MemoryPoint>,
-}
-
-/// A point made of others; it is about all their entities (HGMem, equation 8).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MergedPoint {
-    /// Indices of the points that it is made of: two or more, ascending.
-    pub points: Vec<usize>,
-    /// What it says.
-    pub text: String,
 }
 
 impl Act for MergePoints {

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use clew_core::SummaryLevel;
+use clew_core::{MemoryPoint, Rewording, SummaryLevel};
 
 use super::super::*;
 
@@ -163,6 +163,20 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
     visitor.visit(act, &replies);
     let act = ListKeyPoints { task: "Summarise the myths.".to_owned(), memory, most: 3 };
     visitor.visit(act, &[r#"{"points": ["The thread"]}"#, "- The thread\n- The maze"]);
+    for how in [Rewording::Rewrite, Rewording::Decompose, Rewording::Disambiguate] {
+        let replies = [
+            r#"{"questions": ["Who gave Theseus the thread?", "What did he tie it to?"]}"#,
+            "1. Who gave the thread?\n2. What was it for?",
+            "None",
+        ];
+        visitor.visit(Reword { question: question.clone(), how, most: 3 }, &replies);
+    }
+    let act = ImaginePassage { question: question.clone(), near: passages() };
+    let replies = [
+        r#"{"passage": "He unwound a thread on his way in and followed it back to the gate."}"#,
+        "He unwound a thread on his way in.",
+    ];
+    visitor.visit(act, &replies);
     let act = RaiseConcerns { question: question.clone(), points: points(), most: 3 };
     let replies = [
         r#"{"judgement": "resolved", "concerns": []}"#,

@@ -1,5 +1,7 @@
 //! The table of shapes that are repaired and refused, row by row.
 
+use clew_core::MemoryPoint;
+
 use super::super::reply::Record;
 use super::super::*;
 

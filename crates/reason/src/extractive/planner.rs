@@ -1,0 +1,313 @@
+//! What to look for, without a language model: other words out of the question and out of what was found.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{
+    Clues, Concerns, Cost, Error, Evidence, Findings, MemoryPoint, MergedPoint, Named, NewPoint,
+    Planner, PointChanges, Rewording, UpdatedPoint,
+};
+use clew_text::{Term, is_grammar_word, key_phrases, one_line, sentences, terms, words};
+
+use super::Extractive;
+use super::step::{propose_clues, raise_concerns};
+
+/// Sentences of which an imagined passage is put together.
+const IMAGINED: usize = 3;
+/// Relations that are taken in at once: as many as a memory of a few steps stays readable with.
+const TAKEN_IN: usize = 6;
+/// Most bytes of what a point says; what does not fit any more was said before.
+const POINT_BYTES: usize = 600;
+/// Most entities of a point that is merged.
+const MERGED_ENTITIES: usize = 6;
+/// Share of the words of the shorter point that two points have in common which are merged.
+const COMMON_WORDS: f32 = 0.5;
+
+#[async_trait]
+impl Planner for Extractive {
+    /// Phrases of the outline beside words of the question, see [`propose_clues`].
+    async fn clues(
+        &self,
+        question: &str,
+        outline: &str,
+        most: usize,
+        _deadline: Instant,
+    ) -> Result<(Clues, Cost), Error> {
+        Ok((propose_clues(question, outline, most), Cost::default()))
+    }
+
+    /// Key phrases of the outline.
+    async fn key_points(
+        &self,
+        _task: &str,
+        outline: &str,
+        most: usize,
+        _deadline: Instant,
+    ) -> Result<Named, Error> {
+        Ok(named(key_phrases(outline, most).into_iter().map(one_line).collect()))
+    }
+
+    /// The sentences found that share most words with the question: what is like them is like an answer
+    /// (pseudo-relevance feedback).
+    async fn imagine(
+        &self,
+        question: &str,
+        near: &[Evidence],
+        _deadline: Instant,
+    ) -> Result<Named, Error> {
+        let asked: BTreeSet<Term> = terms(question).collect();
+        let mut found: Vec<(usize, String)> = near
+            .iter()
+            .flat_map(|passage| {
+                let sentences = sentences(&passage.text).into_iter();
+                sentences.filter_map(|span| span.of(&passage.text))
+            })
+            .map(|sentence| (terms(sentence).filter(|t| asked.contains(t)).count(), sentence))
+            .filter(|(shared, _)| *shared > 0)
+            .map(|(shared, sentence)| (shared, one_line(sentence)))
+            .collect();
+        // Stable: among equals what was found better stays first.
+        found.sort_by_key(|(shared, _)| usize::MAX - shared);
+        let best: Vec<String> = found.into_iter().take(IMAGINED).map(|(_, text)| text).collect();
+        Ok(named(if best.is_empty() { Vec::new() } else { vec![best.join(" ")] }))
+    }
+
+    /// Rewritten, it is its words that carry more than grammar; taken apart, its clauses that have two such
+    /// words at least. What it may mean besides cannot be told from its words.
+    async fn reword(
+        &self,
+        question: &str,
+        how: Rewording,
+        most: usize,
+        _deadline: Instant,
+    ) -> Result<Named, Error> {
+        let mut texts: Vec<String> = match how {
+            Rewording::Rewrite => vec![content_words(question).join(" ")],
+            Rewording::Decompose => clauses(question),
+            Rewording::Disambiguate => Vec::new(),
+        };
+        texts.retain(|text| !text.is_empty() && text != question);
+        texts.truncate(most);
+        Ok(named(texts))
+    }
+
+    /// What of the question no point holds, see [`raise_concerns`].
+    async fn concerns(
+        &self,
+        question: &str,
+        points: &[MemoryPoint],
+        most: usize,
+        _deadline: Instant,
+    ) -> Result<(Concerns, Cost), Error> {
+        Ok((raise_concerns(question, points, most), Cost::default()))
+    }
+
+    /// The concern itself, which is a word or name of the question, unless it was asked before.
+    async fn subquery(
+        &self,
+        _question: &str,
+        _points: &[MemoryPoint],
+        concern: &str,
+        asked: &[String],
+        _deadline: Instant,
+    ) -> Result<Named, Error> {
+        let is_new = !asked.iter().any(|query| query == concern);
+        Ok(named(if is_new { vec![concern.to_owned()] } else { Vec::new() }))
+    }
+
+    /// A point for each two entities of the best relations; where there is one already, it says more now.
+    async fn take_in(
+        &self,
+        _question: &str,
+        points: &[MemoryPoint],
+        findings: &Findings,
+        _deadline: Instant,
+    ) -> Result<(PointChanges, Cost), Error> {
+        let mut changes = PointChanges::default();
+        for [head, text, tail] in findings.relations.iter().take(TAKEN_IN) {
+            let (said, pair) = (format!("{head} {text} {tail}"), [head.clone(), tail.clone()]);
+            let is_of_pair = |entities: &[String]| same(entities, &pair);
+            if let Some(at) = points.iter().position(|point| is_of_pair(&point.entities)) {
+                let updated = changes.updated.iter_mut().find(|update| update.point == at);
+                match updated {
+                    Some(update) => add(&mut update.text, &said),
+                    None => {
+                        let mut text = points[at].text.clone();
+                        if add(&mut text, &said) {
+                            changes.updated.push(UpdatedPoint { point: at, text });
+                        }
+                        continue;
+                    }
+                };
+            } else if let Some(new) =
+                changes.inserted.iter_mut().find(|new| is_of_pair(&new.entities))
+            {
+                add(&mut new.text, &said);
+            } else if head != tail {
+                changes.inserted.push(NewPoint { entities: pair.to_vec(), text: said });
+            }
+        }
+        Ok((changes, Cost::default()))
+    }
+
+    /// Points that share an entity and half of their words, one after the other.
+    async fn merge(
+        &self,
+        _question: &str,
+        points: &[MemoryPoint],
+        _deadline: Instant,
+    ) -> Result<(Vec<MergedPoint>, Cost), Error> {
+        let mut merged: Vec<MergedPoint> = Vec::new();
+        let mut is_taken = vec![false; points.len()];
+        for (at, point) in points.iter().enumerate() {
+            if is_taken[at] {
+                continue;
+            }
+            let (mut of, mut text) = (vec![at], point.text.clone());
+            let mut entities: BTreeSet<&String> = point.entities.iter().collect();
+            for (other_at, other) in points.iter().enumerate().skip(at + 1) {
+                let shares = other.entities.iter().any(|entity| entities.contains(entity));
+                let united: BTreeSet<&String> =
+                    entities.iter().copied().chain(&other.entities).collect();
+                let fits = united.len() <= MERGED_ENTITIES && !is_taken[other_at];
+                if shares && fits && common_words(&text, &other.text) >= COMMON_WORDS {
+                    add(&mut text, &other.text);
+                    entities = united;
+                    is_taken[other_at] = true;
+                    of.push(other_at);
+                }
+            }
+            if of.len() > 1 {
+                merged.push(MergedPoint { points: of, text });
+            }
+        }
+        Ok((merged, Cost::default()))
+    }
+}
+
+fn named(texts: Vec<String>) -> Named {
+    Named { texts, cost: Cost::default() }
+}
+
+fn content_words(text: &str) -> Vec<&str> {
+    let is_content = |word: &&str| !is_grammar_word(&word.to_lowercase());
+    words(text).filter_map(|span| span.of(text)).filter(is_content).collect()
+}
+
+/// The parts of a question between commas, semicolons and "and".
+fn clauses(question: &str) -> Vec<String> {
+    let parts = question.split([',', ';']).flat_map(|part| part.split(" and "));
+    let parts: Vec<String> = parts
+        .filter(|part| content_words(part).len() >= 2)
+        .map(|part| one_line(part.trim_matches(|c: char| c.is_whitespace() || c == '?')))
+        .collect();
+    if parts.len() > 1 { parts } else { Vec::new() }
+}
+
+fn same(entities: &[String], pair: &[String; 2]) -> bool {
+    entities.len() == 2 && pair.iter().all(|entity| entities.contains(entity))
+}
+
+/// Has a text say one thing more, if it does not yet and there is room. Returns whether it does.
+fn add(text: &mut String, said: &str) -> bool {
+    let fits = text.len() + said.len() + 2 <= POINT_BYTES;
+    if !fits || text.contains(said) {
+        return false;
+    }
+    text.push_str("; ");
+    text.push_str(said);
+    true
+}
+
+/// The share of the shorter text's words that the other has too.
+fn common_words(a: &str, b: &str) -> f32 {
+    let (a, b): (BTreeSet<Term>, BTreeSet<Term>) = (terms(a).collect(), terms(b).collect());
+    let shorter = a.len().min(b.len()).max(1);
+    a.intersection(&b).count() as f32 / shorter as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::super::fixtures::{BagOfWords, passage};
+    use super::*;
+
+    fn planner() -> (Extractive, Instant) {
+        let soon = Instant::now() + Duration::from_secs(60);
+        (Extractive::new(Arc::new(BagOfWords::new())), soon)
+    }
+
+    fn point(entities: &[&str], text: &str) -> MemoryPoint {
+        let entities = entities.iter().map(|entity| (*entity).to_owned()).collect();
+        MemoryPoint { entities, text: text.to_owned() }
+    }
+
+    fn relation(head: &str, text: &str, tail: &str) -> [String; 3] {
+        [head, text, tail].map(str::to_owned)
+    }
+
+    #[tokio::test]
+    async fn a_question_is_put_in_its_own_words() {
+        let (planner, soon) = planner();
+        let question = "When did Theseus sail to Naxos, and who was left on the island?";
+        let reword = async |how| planner.reword(question, how, 3, soon).await.unwrap().texts;
+        assert_eq!(reword(Rewording::Rewrite).await, ["Theseus sail Naxos left island"]);
+        let parts = ["When did Theseus sail to Naxos", "who was left on the island"];
+        assert_eq!(reword(Rewording::Decompose).await, parts);
+        assert!(reword(Rewording::Disambiguate).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_is_imagined_is_made_of_what_was_found() {
+        let (planner, soon) = planner();
+        let near = [passage("d", 0, "It rained. Theseus sailed to Naxos in spring.", 0.9)];
+        let imagined = planner.imagine("When did Theseus sail?", &near, soon).await.unwrap();
+        assert_eq!(imagined.texts, ["Theseus sailed to Naxos in spring."]);
+        assert!(planner.imagine("Who?", &near, soon).await.unwrap().texts.is_empty());
+    }
+
+    #[tokio::test]
+    async fn relations_become_points_and_known_points_say_more() {
+        let (planner, soon) = planner();
+        let points = [point(&["Theseus", "Minotaur"], "Theseus killed Minotaur")];
+        let relations = vec![
+            relation("Theseus", "killed", "Minotaur"),
+            relation("Minotaur", "feared", "Theseus"),
+            relation("Ariadne", "loved", "Theseus"),
+            relation("Ariadne", "helped", "Theseus"),
+            relation("Minos", "told", "Minos"),
+        ];
+        let findings = Findings { relations, ..Findings::default() };
+        let (changes, _) = planner.take_in("?", &points, &findings, soon).await.unwrap();
+        let text = "Theseus killed Minotaur; Minotaur feared Theseus".to_owned();
+        assert_eq!(changes.updated, [UpdatedPoint { point: 0, text }]);
+        let entities = vec!["Ariadne".to_owned(), "Theseus".to_owned()];
+        let text = "Ariadne loved Theseus; Ariadne helped Theseus".to_owned();
+        assert_eq!(changes.inserted, [NewPoint { entities, text }]);
+    }
+
+    #[tokio::test]
+    async fn points_that_share_an_entity_and_words_are_merged() {
+        let (planner, soon) = planner();
+        let points = [
+            point(&["Xodar", "Issus"], "Issus degrades Xodar to a slave"),
+            point(&["Carter", "Zodanga"], "Carter fought at Zodanga"),
+            point(&["Xodar", "Carter"], "Xodar is a slave of Carter"),
+        ];
+        let (merged, _) = planner.merge("?", &points, soon).await.unwrap();
+        let text = "Issus degrades Xodar to a slave; Xodar is a slave of Carter".to_owned();
+        assert_eq!(merged, [MergedPoint { points: vec![0, 2], text }]);
+    }
+
+    #[tokio::test]
+    async fn a_concern_is_asked_once() {
+        let (planner, soon) = planner();
+        let asked = ["Naxos".to_owned()];
+        let query = async |concern| planner.subquery("?", &[], concern, &asked, soon).await;
+        assert_eq!(query("Crete").await.unwrap().texts, ["Crete"]);
+        assert!(query("Naxos").await.unwrap().texts.is_empty());
+    }
+}

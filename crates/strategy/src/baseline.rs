@@ -1,0 +1,26 @@
+//! Ways of answering that others use, for comparison: each as its authors describe it, over the same seams.
+
+mod full_context;
+mod hipporag;
+mod hyde;
+mod iterative;
+mod memorag;
+mod naive;
+mod raptor;
+mod rewrite;
+mod route;
+#[cfg(test)]
+mod tests;
+
+pub use full_context::FullContext;
+pub use hipporag::HippoRag;
+pub use hyde::Hyde;
+pub use iterative::Iterative;
+pub use memorag::MemoRag;
+pub use naive::Naive;
+pub use raptor::Raptor;
+pub use rewrite::Rewrite;
+pub use route::Route;
+
+/// Passages read where the caller does not say, as many as `direct` reads.
+const DEFAULT_K: usize = 10;

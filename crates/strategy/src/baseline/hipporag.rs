@@ -1,0 +1,83 @@
+//! `hipporag`: personalised PageRank from the question's entities.
+
+use std::collections::HashMap;
+
+use async_trait::async_trait;
+use clew_core::{Answer, Error, Evidence, SegmentId, TraceEvent};
+
+use super::DEFAULT_K;
+use crate::admitted::Admitted;
+use crate::work::Work;
+use crate::{Progress, Question, Seams, Strategy};
+
+/// The segments to which the entities that a question names lead, by a random walk over entities and
+/// segments ("HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", section 2.3).
+/// Where the graph knows none of the question's entities, those of the best places that a search finds are
+/// the seeds.
+#[derive(Clone, Copy, Debug)]
+pub struct HippoRag;
+
+/// Best places whose entities are the seeds where the question names none.
+const SEED_PLACES: usize = 5;
+
+#[async_trait]
+impl Strategy for HippoRag {
+    fn name(&self) -> &'static str {
+        "hipporag"
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        seams: Seams<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let mut work = Work::new(question, seams, progress);
+        let k = question.k.unwrap_or(DEFAULT_K);
+        let named = seams.navigator.name_entities(&question.text, work.deadline()).await?;
+        work.spend(named.cost);
+        let mut query = clew_graph::reach(&question.text);
+        query.texts.extend(named.texts);
+        let mut graph = seams.graph.subgraph(&query, work.deadline()).await?;
+        let mut reason = "the question names them";
+        let mut found = Vec::new();
+        if graph.seeds.is_empty() {
+            found = work.search(work.query(question.text.clone(), k)).await?;
+            query.places = found.iter().take(SEED_PLACES).map(Evidence::place).collect();
+            graph = seams.graph.subgraph(&query, work.deadline()).await?;
+            reason = "they stand where a search for the question finds most";
+        }
+        if !graph.seeds.is_empty() {
+            let seeds = graph.seeds.iter().map(ToString::to_string).collect();
+            let reason = reason.to_owned();
+            work.trace(TraceEvent::EntitiesChosen { entities: seeds, reason });
+        }
+        let admitted = Admitted::find(&mut work).await?;
+        let ranked: Vec<(SegmentId, f64)> = clew_graph::rank(&graph)
+            .segments
+            .into_iter()
+            .filter(|(id, _)| admitted.has(&id.document_id))
+            .take(k)
+            .collect();
+        let evidence = if ranked.is_empty() { found } else { read(&work, ranked).await? };
+        work.trace(TraceEvent::Gathered {
+            segments: evidence.len(),
+            dropped: 0,
+            bytes: evidence.iter().map(|passage| passage.text.len() as u64).sum(),
+        });
+        let reading = work.read(&evidence).await?;
+        Ok(work.conclude(reading))
+    }
+}
+
+/// The texts of segments, with their ranks as scores.
+async fn read(work: &Work<'_>, ranked: Vec<(SegmentId, f64)>) -> Result<Vec<Evidence>, Error> {
+    let ids: Vec<SegmentId> = ranked.iter().map(|(id, _)| id.clone()).collect();
+    let texts = work.seams.graph.segments(&ids, work.deadline()).await?;
+    let mut texts: HashMap<SegmentId, Evidence> = texts.into_iter().collect();
+    let scored = |(id, rank): (SegmentId, f64)| {
+        let text = texts.remove(&id)?;
+        Some(Evidence { score: rank as f32, ..text })
+    };
+    Ok(ranked.into_iter().filter_map(scored).collect())
+}

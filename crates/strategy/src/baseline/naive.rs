@@ -1,0 +1,45 @@
+//! `naive`, `naive-dense`, `naive-sparse`: one search, one reading.
+
+use async_trait::async_trait;
+use clew_core::{Answer, Error, SearchMode};
+
+use super::DEFAULT_K;
+use crate::work::Work;
+use crate::{Progress, Question, Seams, Strategy};
+
+/// Retrieval-augmented generation without anything else, by vectors, by words or by both.
+#[derive(Clone, Copy, Debug)]
+pub struct Naive {
+    name: &'static str,
+    mode: SearchMode,
+}
+
+impl Naive {
+    /// By vectors and words, as `direct`.
+    pub const HYBRID: Self = Self { name: "naive", mode: SearchMode::Hybrid };
+    /// By vectors alone.
+    pub const DENSE: Self = Self { name: "naive-dense", mode: SearchMode::Dense };
+    /// By words alone (BM25).
+    pub const SPARSE: Self = Self { name: "naive-sparse", mode: SearchMode::Sparse };
+}
+
+#[async_trait]
+impl Strategy for Naive {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        seams: Seams<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let mut work = Work::new(question, seams, progress);
+        let mut query = work.query(question.text.clone(), question.k.unwrap_or(DEFAULT_K));
+        query.mode = self.mode;
+        let evidence = work.search(query).await?;
+        let reading = work.read(&evidence).await?;
+        Ok(work.conclude(reading))
+    }
+}

@@ -1,0 +1,165 @@
+//! `raptor`: the nodes of all levels of the tree in one ranking.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use clew_core::{Answer, Error, Evidence, NodeId, TextKind, TraceEvent, TreeNode};
+
+use super::DEFAULT_K;
+use crate::work::{Work, cosine};
+use crate::{Progress, Question, Seams, Strategy};
+
+/// Most nodes whose summaries are compared with the question.
+const MOST_NODES: usize = 512;
+
+/// The collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for Tree-Organized Retrieval",
+/// section 3): nodes of every level compete by the similarity of summary and question.
+///
+/// RAPTOR reads the summaries. Here an answer cites what documents say, so a node above segments stands for
+/// the best segment below it. Nodes are read from the top, the most similar of a level first, until there
+/// are [`MOST_NODES`]: of a larger tree the least similar branches are not compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Raptor;
+
+#[async_trait]
+impl Strategy for Raptor {
+    fn name(&self) -> &'static str {
+        "raptor"
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        seams: Seams<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let mut work = Work::new(question, seams, progress);
+        let k = question.k.unwrap_or(DEFAULT_K);
+        let asked = work.embed(vec![question.text.clone()], TextKind::Query).await?.pop();
+        let asked = asked.unwrap_or_default();
+        let mut levels = vec![tops(&mut work, &asked).await?];
+        let mut count = levels[0].len();
+        loop {
+            work.check_time("comparing the tree's nodes")?;
+            let above = &levels[levels.len() - 1];
+            let parents: Vec<Scored> =
+                above.iter().filter(|n| n.node.children > 0).cloned().collect();
+            let below = children(&mut work, &asked, &parents, MOST_NODES - count).await?;
+            if below.is_empty() {
+                break;
+            }
+            count += below.len();
+            levels.push(below);
+        }
+        let evidence = segments(&mut work, levels.concat(), k).await?;
+        let reading = work.read(&evidence).await?;
+        Ok(work.conclude(reading))
+    }
+}
+
+#[derive(Clone)]
+struct Scored {
+    node: TreeNode,
+    parent: String,
+    score: f32,
+}
+
+async fn tops(work: &mut Work<'_>, asked: &[f32]) -> Result<Vec<Scored>, Error> {
+    let question = work.question;
+    let tree = work.seams.tree;
+    let mut tops = tree.tops(&question.text, &question.filter, work.deadline()).await?;
+    tops.truncate(MOST_NODES);
+    scored(work, asked, tops.into_iter().map(|node| (node, String::new())).collect()).await
+}
+
+/// The children of `parents`, best parents first, at most so many.
+async fn children(
+    work: &mut Work<'_>,
+    asked: &[f32],
+    parents: &[Scored],
+    most: usize,
+) -> Result<Vec<Scored>, Error> {
+    let mut found = Vec::new();
+    for parent in parents {
+        if found.len() >= most {
+            break;
+        }
+        let below = work.seams.tree.children(&parent.node.id, work.deadline()).await?;
+        found.extend(below.into_iter().map(|node| (node, parent.node.id.to_string())));
+    }
+    found.truncate(most);
+    scored(work, asked, found).await
+}
+
+/// The nodes by similarity, best first.
+async fn scored(
+    work: &mut Work<'_>,
+    asked: &[f32],
+    nodes: Vec<(TreeNode, String)>,
+) -> Result<Vec<Scored>, Error> {
+    let summaries = nodes.iter().map(|(node, _)| node.summary.clone()).collect();
+    let vectors = work.embed(summaries, TextKind::Passage).await?;
+    let mut scored: Vec<Scored> = nodes
+        .into_iter()
+        .zip(vectors)
+        .map(|((node, parent), vector)| Scored { node, parent, score: cosine(asked, &vector) })
+        .collect();
+    scored.sort_by(|a, b| b.score.total_cmp(&a.score));
+    Ok(scored)
+}
+
+/// The segments for which the best nodes stand, at most `k`, best first.
+async fn segments(
+    work: &mut Work<'_>,
+    mut nodes: Vec<Scored>,
+    k: usize,
+) -> Result<Vec<Evidence>, Error> {
+    nodes.sort_by(|a, b| b.score.total_cmp(&a.score));
+    let leaves: Vec<&Scored> = nodes.iter().filter(|node| node.node.children == 0).collect();
+    let (mut evidence, mut taken) = (Vec::new(), HashSet::new());
+    for best in &nodes {
+        if evidence.len() == k {
+            break;
+        }
+        let is_below = |leaf: &&&Scored| covers(&best.node, &leaf.node);
+        let is_new = |leaf: &&&Scored| !taken.contains(&leaf.node.id);
+        let Some(leaf) = leaves.iter().filter(is_below).find(is_new) else { continue };
+        taken.insert(leaf.node.id.clone());
+        let Some(text) = work.seams.tree.segment(&leaf.node.id, work.deadline()).await? else {
+            continue;
+        };
+        work.trace(TraceEvent::Entered {
+            node: best.node.id.to_string(),
+            parent: best.parent.clone(),
+            summary: best.node.summary.clone(),
+            reason: "its summary is among the most similar of all levels".to_owned(),
+            score: Some(best.score),
+        });
+        evidence.push(Evidence { score: best.score, ..text });
+    }
+    Ok(evidence)
+}
+
+/// Whether a node is a segment, or covers it.
+fn covers(node: &TreeNode, leaf: &TreeNode) -> bool {
+    if node.id == leaf.id {
+        return true;
+    }
+    match (&node.id, &leaf.id) {
+        (
+            NodeId::Document { document_id, version, .. },
+            NodeId::Document { document_id: of, version: of_version, .. },
+        ) => {
+            let holds = |span: clew_core::Span, part: clew_core::Span| {
+                span.start <= part.start && part.end <= span.end
+            };
+            let is_inside = node.span.zip(leaf.span).is_some_and(|(span, part)| holds(span, part));
+            document_id == of && version == of_version && is_inside && node.children > 0
+        }
+        (NodeId::Upper { .. }, NodeId::Document { document_id, .. }) => {
+            let (first, last) = &node.documents;
+            (first..=last).contains(&document_id)
+        }
+        (_, NodeId::Upper { .. }) => false,
+    }
+}

@@ -1,0 +1,58 @@
+//! `rewrite`, `rewrite-decompose`, `rewrite-disambiguate`: search with the question in other words.
+
+use async_trait::async_trait;
+use clew_core::{Answer, Error, Rewording};
+
+use super::DEFAULT_K;
+use crate::pool::Pool;
+use crate::work::Work;
+use crate::{Progress, Question, Seams, Strategy};
+
+/// Most wordings besides the question's own.
+const MOST: usize = 3;
+
+/// The three ways in which RQ-RAG ("RQ-RAG: Learning to Refine Queries for Retrieval Augmented Generation")
+/// refines a question. It is searched as it was asked as well, and all rankings count alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewrite {
+    name: &'static str,
+    how: Rewording,
+}
+
+impl Rewrite {
+    /// In words that a search understands better.
+    pub const PLAIN: Self = Self { name: "rewrite", how: Rewording::Rewrite };
+    /// As several simpler questions.
+    pub const DECOMPOSE: Self = Self { name: "rewrite-decompose", how: Rewording::Decompose };
+    /// As each of the questions that it may mean.
+    pub const DISAMBIGUATE: Self =
+        Self { name: "rewrite-disambiguate", how: Rewording::Disambiguate };
+}
+
+#[async_trait]
+impl Strategy for Rewrite {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        seams: Seams<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let mut work = Work::new(question, seams, progress);
+        let k = question.k.unwrap_or(DEFAULT_K);
+        let deadline = work.deadline();
+        let reworded = seams.planner.reword(&question.text, self.how, MOST, deadline).await?;
+        work.spend(reworded.cost);
+        let mut pool = Pool::default();
+        let wordings = reworded.texts.into_iter().take(MOST);
+        for text in std::iter::once(question.text.clone()).chain(wordings) {
+            let found = work.search(work.query(text, k)).await?;
+            pool.add(found, 1.0);
+        }
+        let reading = work.read(&pool.best(k)).await?;
+        Ok(work.conclude(reading))
+    }
+}

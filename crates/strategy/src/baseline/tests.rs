@@ -1,0 +1,150 @@
+use clew_core::{Clues, Cost, Evidence, SearchMode};
+
+use super::*;
+use crate::Strategy;
+use crate::testing::{World, calls, evidence, node, upper};
+
+/// A world in which each query finds what it is told to: places of document `d`.
+fn world(found: &[(&str, &[usize])]) -> World {
+    let mut world = World::default();
+    for (query, starts) in found {
+        let hits = starts.iter().map(|start| evidence("d", *start, start + 90, 0.5)).collect();
+        world.retriever.found.insert((*query).to_owned(), hits);
+    }
+    world
+}
+
+async fn read(world: &World, strategy: &dyn Strategy) -> Vec<String> {
+    world.ask(strategy).await.unwrap();
+    world.reasoner.evidence().iter().map(place).collect()
+}
+
+fn place(passage: &Evidence) -> String {
+    format!("{}:{}", passage.document_id, passage.span.start)
+}
+
+fn queries(world: &World) -> Vec<String> {
+    world.retriever.queries().into_iter().map(|query| query.text).collect()
+}
+
+#[tokio::test]
+async fn naive_searches_once_in_its_mode() {
+    for (strategy, mode) in [
+        (Naive::HYBRID, SearchMode::Hybrid),
+        (Naive::DENSE, SearchMode::Dense),
+        (Naive::SPARSE, SearchMode::Sparse),
+    ] {
+        let world = world(&[("what?", &[0, 100])]);
+        assert_eq!(read(&world, &strategy).await, ["d:0", "d:100"]);
+        let queries = world.retriever.queries();
+        assert_eq!((queries.len(), queries[0].mode), (1, mode));
+    }
+}
+
+#[tokio::test]
+async fn full_context_keeps_one_end_in_order_and_says_what_it_drops() {
+    for (strategy, kept) in
+        [(FullContext::LEFT, ["d:0", "d:20000"]), (FullContext::RIGHT, ["d:20000", "d:40000"])]
+    {
+        let mut world = World::default();
+        let long = |start| evidence("d", start, start + 11_000, 0.5);
+        let hits = vec![long(40_000), long(0), long(20_000)];
+        world.retriever.found.insert("what?".to_owned(), hits);
+        assert_eq!(read(&world, &strategy).await, kept);
+        assert_eq!(world.steps_of("gathered"), ["gathered 2 dropped 1 bytes 22000"]);
+    }
+}
+
+#[tokio::test]
+async fn hyde_searches_for_what_it_imagines_out_of_the_best_passages() {
+    let mut world = world(&[("what?", &[0, 100, 200, 300]), ("a clew of thread", &[100, 500])]);
+    world.planner.imagined = vec!["a clew of thread".to_owned()];
+    world.planner.cost = calls(7);
+    world.question.k = Some(3);
+    let answer = world.ask(&Hyde).await.unwrap();
+    assert_eq!(answer.cost.model_calls, 1007);
+    assert_eq!(world.planner.shown(), ["0", "100", "200"]);
+    assert_eq!(world.retriever.queries()[1].mode, SearchMode::Dense);
+    let read: Vec<String> = world.reasoner.evidence().iter().map(place).collect();
+    assert_eq!((read[0].as_str(), read.len()), ("d:100", 3));
+}
+
+#[tokio::test]
+async fn rewrite_searches_for_each_wording_and_the_question() {
+    for (strategy, how) in [
+        (Rewrite::PLAIN, "Rewrite"),
+        (Rewrite::DECOMPOSE, "Decompose"),
+        (Rewrite::DISAMBIGUATE, "Disambiguate"),
+    ] {
+        let mut world = world(&[("what?", &[0]), ("one", &[100]), ("two", &[200, 0])]);
+        world.planner.wordings = ["one", "two", "three", "four"].map(str::to_owned).to_vec();
+        assert_eq!(read(&world, &strategy).await[0], "d:0");
+        assert_eq!(world.planner.shown(), [how]);
+        assert_eq!(queries(&world), ["what?", "one", "two", "three"]);
+    }
+}
+
+#[tokio::test]
+async fn iterative_searches_for_what_is_missing_until_nothing_is() {
+    let missing = |texts: &[&str]| texts.iter().map(|text| Some((*text).to_owned())).collect();
+    // Nothing is missing any more; the same is missing again; always something else is missing.
+    let cases: [(Vec<Option<String>>, &[&str]); 3] = [
+        (vec![Some("who".to_owned()), None], &["what?", "who"]),
+        (missing(&["who", "who"]), &["what?", "who"]),
+        (missing(&["a", "b", "c", "d", "e"]), &["what?", "a", "b", "c"]),
+    ];
+    for (missing, expected) in cases {
+        let mut world = world(&[("what?", &[0]), ("who", &[100]), ("a", &[100])]);
+        world.navigator.missing = missing;
+        assert_eq!(read(&world, &Iterative).await, ["d:0", "d:100"]);
+        assert_eq!(queries(&world), expected);
+    }
+}
+
+#[tokio::test]
+async fn hipporag_reads_the_segments_that_the_questions_entities_lead_to() {
+    let mut world = World::default();
+    world.question.text = "ship".to_owned();
+    world.graph.entity("ship", &[("d", 0)]);
+    world.graph.entity("anna", &[("d", 1)]);
+    world.graph.entity("bert", &[("e", 3)]);
+    world.graph.relation("ship", "built by", "anna", ("d", 0));
+    assert_eq!(read(&world, &HippoRag).await[..2], ["d:0", "d:100"]);
+    assert_eq!(world.steps_of("chose"), ["chose ship"]);
+}
+
+#[tokio::test]
+async fn where_the_graph_knows_nothing_hipporag_reads_what_a_search_finds() {
+    let world = world(&[("what?", &[0, 100])]);
+    assert_eq!(read(&world, &HippoRag).await, ["d:0", "d:100"]);
+}
+
+#[tokio::test]
+async fn raptor_ranks_nodes_of_all_levels_and_reads_segments_for_them() {
+    let mut world = World::default();
+    let (top, root) = (upper(1, "d", "d", 1), node("d", 1, 0, 3));
+    world.tree.tops = vec![top.clone()];
+    world.tree.put(&top, vec![root.clone()]);
+    world.tree.put(&root, (0..3).map(|ordinal| node("d", 0, ordinal, 0)).collect());
+    world.encoder.tell("d#0.2", 0.9);
+    world.encoder.tell("d#1.0", 0.8);
+    world.encoder.tell("d#0.1", 0.3);
+    // The segment itself, then the root, which stands for the best segment that is not read yet.
+    assert_eq!(read(&world, &Raptor).await[..2], ["d:200", "d:100"]);
+    let entered = world.steps_of("entered");
+    assert_eq!(entered[0], "entered d#0.2 from d#1.0");
+    assert!(entered[1].starts_with("entered d#1.0 from "), "{entered:?}");
+}
+
+#[tokio::test]
+async fn memorag_searches_for_clues_out_of_the_top_of_the_tree() {
+    let mut world =
+        world(&[("what?", &[0, 100]), ("red thread", &[300]), ("who gave it?", &[100])]);
+    world.tree.tops = vec![upper(1, "a", "c", 2), node("d", 0, 0, 0)];
+    world.planner.clues =
+        Clues { queries: vec!["who gave it?".to_owned()], clues: vec!["red thread".to_owned()] };
+    assert_eq!(read(&world, &MemoRag).await, ["d:100", "d:0", "d:300"]);
+    assert_eq!(world.planner.shown(), ["upper 1\nd: d#0.0\n"]);
+    assert_eq!(queries(&world), ["what?", "who gave it?", "red thread"]);
+    assert_eq!(world.ask(&MemoRag).await.unwrap().cost, Cost { ..calls(1000) });
+}

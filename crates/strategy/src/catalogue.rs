@@ -1,0 +1,206 @@
+//! All strategies, with what they need and what they cost.
+
+use clew_core::Error;
+use serde::Serialize;
+
+use crate::{
+    Direct, FullContext, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive, QrmemEntity,
+    QrmemExpand, QrmemReflect, Raptor, Rewrite, Route, Strategy,
+};
+
+/// A strategy as it is offered.
+pub struct Listed {
+    /// The strategy.
+    pub strategy: &'static dyn Strategy,
+    /// What it does, in a line.
+    pub does: &'static str,
+    /// What the corpus has to have.
+    pub needs: Needs,
+    /// Searches of a question, and calls of a model where one is configured: at most, or about.
+    pub cost: &'static str,
+}
+
+/// What a strategy needs beside chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Needs {
+    /// Nothing.
+    Chunks,
+    /// The tree of summaries.
+    Tree,
+    /// The graph of entities.
+    Graph,
+}
+
+impl Needs {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Chunks => "chunks",
+            Self::Tree => "tree",
+            Self::Graph => "graph",
+        }
+    }
+}
+
+const fn listed(
+    strategy: &'static dyn Strategy,
+    needs: Needs,
+    cost: &'static str,
+    does: &'static str,
+) -> Listed {
+    Listed { strategy, does, needs, cost }
+}
+
+use Needs::{Chunks, Graph, Tree};
+
+/// All strategies; the first is the default.
+pub static STRATEGIES: [Listed; 24] = [
+    listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
+    listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
+    listed(
+        &MemWalker::DEPTH_FIRST,
+        Tree,
+        "1 search, 2 calls a node",
+        "walks down the tree, turns back where a segment does not answer",
+    ),
+    listed(
+        &MemWalker::BEST_FIRST,
+        Tree,
+        "1 search, 2 calls a node",
+        "walks the tree, the best unvisited node of all next",
+    ),
+    listed(
+        &MemWalker::BEAM,
+        Tree,
+        "1 search, 2 calls a node",
+        "walks the tree, three nodes on each level",
+    ),
+    listed(
+        &QrmemEntity,
+        Graph,
+        "1 search, up to 12 calls",
+        "reads the segments of the question's entities, then of others",
+    ),
+    listed(
+        &QrmemExpand,
+        Graph,
+        "up to 4 searches, 4 calls",
+        "follows edges like the question, searches again with what they tell",
+    ),
+    listed(
+        &QrmemReflect::QUERY_ORIENTED,
+        Graph,
+        "1 search, up to 12 calls",
+        "says what is missing, follows the edge most like it",
+    ),
+    listed(
+        &QrmemReflect::OFFLINE,
+        Graph,
+        "1 search, up to 7 calls",
+        "the same over the stored graph alone",
+    ),
+    listed(
+        &QrmemReflect::FULL,
+        Graph,
+        "1 search, a call a passage",
+        "the same over a graph built for the question",
+    ),
+    listed(
+        &MemoRag,
+        Tree,
+        "up to 9 searches, 2 calls",
+        "drafts clues out of the top of the tree, searches for each",
+    ),
+    listed(&Naive::HYBRID, Chunks, "1 search, 1 call", "baseline: one hybrid search"),
+    listed(&Naive::DENSE, Chunks, "1 search, 1 call", "baseline: one search by vectors"),
+    listed(&Naive::SPARSE, Chunks, "1 search, 1 call", "baseline: one search by words"),
+    listed(
+        &FullContext::LEFT,
+        Chunks,
+        "1 search, 1 call",
+        "baseline: the documents from their beginning, as far as a window goes",
+    ),
+    listed(
+        &FullContext::RIGHT,
+        Chunks,
+        "1 search, 1 call",
+        "baseline: the documents to their end, as far as a window goes",
+    ),
+    listed(&Hyde, Chunks, "2 searches, 2 calls", "baseline: searches for an imagined passage"),
+    listed(
+        &Rewrite::PLAIN,
+        Chunks,
+        "up to 4 searches, 2 calls",
+        "baseline: searches with the question rewritten",
+    ),
+    listed(
+        &Rewrite::DECOMPOSE,
+        Chunks,
+        "up to 4 searches, 2 calls",
+        "baseline: searches with the question taken apart",
+    ),
+    listed(
+        &Rewrite::DISAMBIGUATE,
+        Chunks,
+        "up to 4 searches, 2 calls",
+        "baseline: searches with what the question may mean",
+    ),
+    listed(
+        &Raptor,
+        Tree,
+        "no search, 1 call",
+        "baseline: nodes of all levels of the tree in one ranking",
+    ),
+    listed(
+        &HippoRag,
+        Graph,
+        "up to 1 search, 2 calls",
+        "baseline: personalised PageRank from the question's entities",
+    ),
+    listed(
+        &Iterative,
+        Chunks,
+        "up to 4 searches, 4 calls",
+        "baseline: searches for what is missing, again and again",
+    ),
+    listed(&Route, Chunks, "as what it chooses", "chooses direct, linked or memwalker-best"),
+];
+
+/// The strategy of that name; the empty name means the default.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] listing the known names.
+pub fn find(name: &str) -> Result<&'static dyn Strategy, Error> {
+    let mut named = STRATEGIES.iter().map(|listed| listed.strategy);
+    named.find(|strategy| name.is_empty() || strategy.name() == name).ok_or_else(|| {
+        let known: Vec<_> = STRATEGIES.iter().map(|listed| listed.strategy.name()).collect();
+        Error::invalid("strategy", format!("expected one of {}, got `{name}`", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn strategies_are_found_by_name_and_unknown_ones_refused() {
+        for listed in &STRATEGIES {
+            let name = listed.strategy.name();
+            assert_eq!(find(name).unwrap().name(), name);
+        }
+        assert_eq!(find("").unwrap().name(), "direct");
+        let error = find("oracle").err().unwrap();
+        assert!(error.message().contains("`oracle`"), "{error}");
+        assert!(error.message().contains("memwalker-beam, qrmem-entity"), "{error}");
+    }
+
+    #[test]
+    fn no_two_have_one_name() {
+        let names: BTreeSet<&str> =
+            STRATEGIES.iter().map(|listed| listed.strategy.name()).collect();
+        assert_eq!(names.len(), STRATEGIES.len());
+    }
+}
