@@ -13,18 +13,14 @@ use crate::harness::{Home, Server, eventually};
 
 const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
                      Minos ruled Crete. Theseus left Ariadne on Naxos.";
-/// All ways of answering that walk a tree or a graph.
-const STRATEGIES: [&str; 9] = [
-    "linked",
-    "memwalker",
-    "memwalker-best",
-    "memwalker-beam",
-    "qrmem-entity",
-    "qrmem-expand",
-    "qrmem-reflect",
-    "qrmem-reflect-offline",
-    "qrmem-reflect-full",
-];
+/// All ways of answering, as the command line lists them.
+fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
+    let listed = home(&["strategies", "--json"]).done();
+    let name = |listed: &Value| listed["name"].as_str().unwrap().to_owned();
+    let names: Vec<String> = listed["strategies"].as_array().unwrap().iter().map(name).collect();
+    assert!(names.len() > 20, "{names:?}");
+    names
+}
 
 /// Waits until the trees and the graph are made.
 async fn structured(client: &Client, corpus: &CorpusName) {
@@ -86,6 +82,12 @@ fn walks(request: &ModelRequest) -> ModelReply {
         json!({ "entities": [{ "name": "Ariadne", "kind": "person" }] })
     } else if asks("entities") {
         json!({ "reasoning": "next", "entities": [1] })
+    } else if asks("questions") {
+        json!({ "questions": ["Who fought in the Labyrinth?"] })
+    } else if asks("passage") {
+        json!({ "passage": quote })
+    } else if asks("clues") {
+        json!({ "queries": ["Who fought in the Labyrinth?"], "clues": [quote] })
     } else {
         json!({ "queries": ["Theseus killed the Minotaur"] })
     };
@@ -109,7 +111,7 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
     let notes = create_in_shards(&client, "notes", 2).await;
     remember(&client, &notes, tales()).await;
     structured(&client, &notes).await;
-    for strategy in STRATEGIES {
+    for strategy in &strategies(|arguments| cluster.run(arguments)) {
         let file = cluster.write(&format!("{strategy}.json"), "");
         // Replies are kept, so that each asks in its own words.
         let question = format!("Who killed the Minotaur, by way of {strategy}?");
@@ -118,10 +120,13 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
         assert_eq!(asked["answer"], "Theseus did.", "{strategy}: {asked}");
         assert_eq!(asked["citations"][0]["quote"], "Theseus killed the Minotaur.", "{strategy}");
         assert!(asked["cost"]["model_calls"].as_u64().unwrap() > 0, "{strategy}: {asked}");
-        let walks_tree = strategy.starts_with("memwalker");
-        let expected = if walks_tree { ["entered", "walked"] } else { ["gathered", "read"] };
+        let expected: &[&str] = match strategy.split('-').next() {
+            Some("memwalker") => &["entered", "walked"],
+            Some("qrmem" | "linked" | "full") => &["gathered", "read"],
+            _ => &["read"],
+        };
         for step in expected {
-            assert!(steps(&asked).contains(&step), "{strategy}: {asked}");
+            assert!(steps(&asked).contains(step), "{strategy}: {asked}");
         }
         let shown = cluster.run(&["trace", "show", &file]);
         assert!(shown.stdout.contains("Theseus did."), "{strategy}: {shown:?}");
@@ -162,7 +167,7 @@ async fn every_strategy_walks_without_a_model_and_forgets_with_its_documents() {
     assert_eq!(taken["accepted"], 1, "{taken}");
     let described = home.run_embedded(&["status", "--corpus", "notes", "--json"]).done();
     assert_eq!(described["structured_documents"], 1, "{described}");
-    for strategy in STRATEGIES {
+    for strategy in &strategies(|arguments| home.run_embedded(arguments)) {
         let question = "Who killed the Minotaur?";
         let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--json", question];
         let asked = home.run_embedded(&ask).done();
@@ -191,7 +196,7 @@ async fn every_strategy_walks_in_a_cluster_without_a_model() {
     let notes = create_in_shards(&client, "notes", 2).await;
     remember(&client, &notes, tales()).await;
     structured(&client, &notes).await;
-    for strategy in STRATEGIES {
+    for strategy in &strategies(|arguments| cluster.run(arguments)) {
         let ask = ["ask", "--corpus", "notes", "--strategy", strategy, "--json"];
         let asked = cluster.run(&[&ask[..], &["Who killed the Minotaur?"]].concat()).done();
         assert!(steps(&asked).contains(&"judged"), "{strategy}: {asked}");

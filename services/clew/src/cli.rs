@@ -76,6 +76,8 @@ pub enum Command {
     Search(Search),
     /// Answer a question with citations.
     Ask(Ask),
+    /// List the ways of answering, with what they need and cost.
+    Strategies(Print),
     /// Show how a question was answered, out of what `clew ask --trace` wrote.
     Trace(Trace),
     /// Show the tree of summaries of a corpus.
@@ -109,6 +111,7 @@ impl Command {
             Self::Ingest(arguments) => arguments.print.json,
             Self::Search(arguments) => arguments.print.json,
             Self::Ask(arguments) => arguments.print.json,
+            Self::Strategies(print) => print.json,
             Self::Trace(_) => false,
             Self::Tree(arguments) => arguments.print.json,
             Self::Graph(arguments) => arguments.json,
@@ -377,8 +380,7 @@ pub struct Ask {
     pub corpus: CorpusName,
     /// The question.
     pub question: String,
-    /// Way of answering: direct, linked, memwalker, memwalker-best, memwalker-beam, qrmem-entity,
-    /// qrmem-expand, qrmem-reflect, qrmem-reflect-offline or qrmem-reflect-full.
+    /// Way of answering; `clew strategies` lists them.
     #[arg(long, default_value = "direct")]
     pub strategy: String,
     /// Write how it was answered to this file, for `clew trace show`.

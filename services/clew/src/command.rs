@@ -14,5 +14,6 @@ pub mod outline;
 pub mod search;
 pub mod serve;
 pub mod status;
+pub mod strategies;
 pub mod trace;
 pub mod tree;

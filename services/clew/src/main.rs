@@ -48,6 +48,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Ingest(arguments) => command::ingest::run(&shared, arguments, output).await,
         Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
+        Command::Strategies(_) => command::strategies::run(output),
         Command::Trace(arguments) => command::trace::run(&arguments),
         Command::Tree(arguments) => command::tree::run(&shared, arguments, output).await,
         Command::Graph(arguments) => command::graph::run(&shared, arguments, output).await,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Limits, Guide, Reasoner};
+use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Guide, Limits, Reasoner};
 
 use crate::GatewayConfig;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, Limits, Guide, Reasoner};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, Guide, Limits, Reasoner};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;

@@ -10,18 +10,18 @@
 //! `Navigator` over a [`RemoteGenerator`].
 
 pub mod config;
+mod guide;
 mod local;
 mod models;
-mod guide;
 mod remote;
 mod replies;
 mod role;
 mod service;
 
 pub use config::GeneratorConfig;
+pub use guide::RemoteGuide;
 pub use local::LocalGenerator;
 pub use models::{Judgement, model, prompted};
-pub use guide::RemoteGuide;
 pub use remote::{RemoteGenerator, RemoteReasoner};
 pub use role::start;
 pub use service::GeneratorRpc;
