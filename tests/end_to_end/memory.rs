@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 
 use crate::client::{accept, counts, create, create_in_shards, document, idle, remember};
 use crate::cluster::processes::Cluster;
-use crate::harness::{Home, Server, eventually};
+use crate::harness::{Home, Ran, Server, eventually};
 
 const CRETE: &str = "Ariadne gave Theseus a ball of thread. Theseus killed the Minotaur. \
                      Minos ruled Crete. Theseus left Ariadne on Naxos.";
+
 /// All ways of answering, as the command line lists them.
 fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
     let listed = home(&["strategies", "--json"]).done();
