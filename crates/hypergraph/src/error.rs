@@ -1,0 +1,105 @@
+//! Why an operation was refused.
+
+use std::fmt;
+
+use clew_core::ErrorKind;
+
+use crate::limit::Limit;
+use crate::point::PointId;
+
+/// Why an operation was refused; nothing was changed then. The texts tell numbers and nothing of what
+/// documents or models wrote, so that a reasoner may be shown them as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// No point has ever had that number.
+    UnknownPoint(PointId),
+    /// The point is gone.
+    Merged {
+        /// The point.
+        point: PointId,
+        /// What it has become, by now.
+        into: PointId,
+    },
+    /// A point needs at least two different entities (section 3.3).
+    TooFewEntities {
+        /// How many there were.
+        got: usize,
+    },
+    /// Merging needs at least two different points.
+    TooFewPoints {
+        /// How many there were.
+        got: usize,
+    },
+    /// A description without words.
+    NoDescription,
+    /// An entity without a name or key.
+    NoName {
+        /// Which of the given ones, from 0.
+        at: usize,
+    },
+    /// A point that came from nowhere.
+    NoSegments,
+    /// A limit is exceeded.
+    TooMany {
+        /// Which.
+        limit: Limit,
+        /// How many there would be.
+        got: usize,
+    },
+}
+
+impl Error {
+    /// What the caller can do about it. No kind given here can be retried without a change.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::UnknownPoint(_) | Self::Merged { .. } => ErrorKind::NotFound,
+            Self::TooFewEntities { .. }
+            | Self::TooFewPoints { .. }
+            | Self::NoDescription
+            | Self::NoName { .. }
+            | Self::NoSegments => ErrorKind::InvalidInput,
+            Self::TooMany { limit, .. } => match limit {
+                Limit::Points
+                | Limit::PointsMade
+                | Limit::KnownEntities
+                | Limit::KnownRelations => ErrorKind::WrongState,
+                Limit::Entities | Limit::Segments | Limit::DescriptionBytes | Limit::NameBytes => {
+                    ErrorKind::InvalidInput
+                }
+            },
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownPoint(point) => {
+                write!(f, "expected a point in memory, got `{point}`, which was never made")
+            }
+            Self::Merged { point, into } => {
+                write!(
+                    f,
+                    "expected a point in memory, got `{point}`, which is part of `{into}` now"
+                )
+            }
+            Self::TooFewEntities { got } => {
+                write!(f, "expected at least 2 different entities of a point, got {got}")
+            }
+            Self::TooFewPoints { got } => {
+                write!(f, "expected at least 2 different points to merge, got {got}")
+            }
+            Self::NoDescription => write!(f, "expected a description, got none"),
+            Self::NoName { at } => {
+                write!(f, "expected a name and a key of `entities[{at}]`, got an empty one")
+            }
+            Self::NoSegments => write!(f, "expected at least 1 segment of a point, got none"),
+            Self::TooMany { limit, got } => {
+                write!(f, "expected at most {} {limit}, got {got}", limit.most())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}

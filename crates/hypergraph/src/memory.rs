@@ -1,0 +1,287 @@
+//! The memory of a question, and what may be done to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_core::{EntityKey, EntityNode, SegmentId, Subgraph};
+
+use crate::changes::{Changes, Merging};
+use crate::error::Error;
+use crate::limit::Limit;
+use crate::point::{NamedEntity, Point, PointId};
+use crate::view::{View, neighbours_in};
+
+/// The memory M of one question: its points (hyperedges) over the entities (vertices) of its view of the
+/// graph (equation 3).
+///
+/// ```
+/// use clew_core::{EntityKey, SegmentId, Version};
+/// use clew_hypergraph::{Hypergraph, NamedEntity};
+///
+/// let named = |name: &str| NamedEntity {
+///     key: EntityKey(name.to_lowercase()),
+///     name: name.to_owned(),
+/// };
+/// let segment = |ordinal| SegmentId {
+///     document_id: "letters".parse().expect("a valid id"),
+///     version: Version(1),
+///     ordinal,
+/// };
+/// let mut memory = Hypergraph::default();
+/// let met = memory.insert("Ada met Charles.", &[named("Ada"), named("Charles")], [segment(3)])?;
+/// memory.next_step();
+/// let built = memory.insert("Charles built it.", &[named("Charles"), named("Engine")], [segment(8)])?;
+/// let both = memory.merge(&[met, built], "Ada met Charles, who built the engine.")?;
+/// assert_eq!(memory.point(both)?.segments.len(), 2);
+/// assert_eq!(memory.text(), "P3 [Ada; Charles; Engine]: Ada met Charles, who built the engine.\n");
+/// # Ok::<(), clew_hypergraph::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hypergraph {
+    view: View,
+    points: BTreeMap<PointId, Point>,
+    /// Points that were merged, with what they became at that time.
+    merged: BTreeMap<PointId, PointId>,
+    changes: Changes,
+}
+
+impl Hypergraph {
+    /// Begins the next step, which has changed nothing yet; the first, which needs not be begun, is 0.
+    pub fn next_step(&mut self) {
+        let now = self.changes.entities_per_point;
+        self.changes = Changes {
+            step: self.changes.step.saturating_add(1),
+            entities_per_point_before: now,
+            entities_per_point: now,
+            ..Changes::default()
+        };
+    }
+
+    /// What the step has changed so far.
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The graph as the question knows it.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Adds what was retrieved from the graph to the view.
+    ///
+    /// # Errors
+    /// [`Error::TooMany`] if the view would hold too many entities or relations.
+    pub fn learn(&mut self, part: &Subgraph) -> Result<(), Error> {
+        self.view.learn(part)
+    }
+
+    /// The points, by number.
+    pub fn points(&self) -> impl ExactSizeIterator<Item = &Point> {
+        self.points.values()
+    }
+
+    /// A point.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPoint`]; [`Error::Merged`] with what it is part of now.
+    pub fn point(&self, id: PointId) -> Result<&Point, Error> {
+        let point = self.points.get(&id);
+        point.ok_or_else(|| match self.current(id) {
+            Some(into) => Error::Merged { point: id, into },
+            None => Error::UnknownPoint(id),
+        })
+    }
+
+    /// What a point has become: itself, or the point that it is part of now; `None` if there was none.
+    pub fn current(&self, id: PointId) -> Option<PointId> {
+        let mut current = id;
+        // Ends, since points are merged into younger ones only.
+        while let Some(into) = self.merged.get(&current) {
+            current = *into;
+        }
+        self.points.contains_key(&current).then_some(current)
+    }
+
+    /// The vertices: the entities of the points, by key.
+    pub fn vertices(&self) -> impl Iterator<Item = &EntityNode> {
+        let keys: BTreeSet<&EntityKey> =
+            self.points.values().flat_map(|point| &point.entities).collect();
+        keys.into_iter().filter_map(|key| self.view.entity(key))
+    }
+
+    /// The segments of the points and those that their entities are associated with: what an answer is
+    /// written from beside the descriptions (section 3.6).
+    pub fn segments(&self) -> BTreeSet<SegmentId> {
+        let of_points = self.points.values().flat_map(|point| &point.segments);
+        let of_vertices = self.vertices().flat_map(|vertex| &vertex.segments);
+        of_points.chain(of_vertices).cloned().collect()
+    }
+
+    /// Whether an entity is in C(M) of equation 7, the scope of global exploration: everything that is no
+    /// vertex of the memory, whether the view has it or not.
+    pub fn is_outside(&self, entity: &EntityKey) -> bool {
+        !self.points.values().any(|point| point.entities.contains(entity))
+    }
+
+    /// N(V) of a point (equation 6), the scope of local investigation: what neighbours any of its entities,
+    /// over memory by a common point or in the view by a relation.
+    ///
+    /// No entity neighbours itself. But each entity of a point neighbours the others of that point, and
+    /// there are at least two: by the letter of the equation, the anchors are always part of it.
+    ///
+    /// # Errors
+    /// As [`Self::point`].
+    pub fn neighbourhood(&self, id: PointId) -> Result<BTreeSet<EntityKey>, Error> {
+        let anchors = &self.point(id)?.entities;
+        let mut neighbours = self.view.neighbours(anchors);
+        neighbours.extend(self.neighbours(anchors));
+        Ok(neighbours)
+    }
+
+    /// N_M of equation 6: what shares a point with any of `entities`. An entity is not its own neighbour,
+    /// but may be that of another of them.
+    pub fn neighbours(&self, entities: &BTreeSet<EntityKey>) -> BTreeSet<EntityKey> {
+        let points = self.points.values();
+        points.flat_map(|point| neighbours_in(&point.entities, entities)).collect()
+    }
+
+    /// Revises what a point says; its entities stay as they are (section 3.5, "Update"). `segments` are
+    /// those of the revision, added to those that it came from; there may be none.
+    ///
+    /// # Errors
+    /// As [`Self::point`]; [`Error::NoDescription`]; [`Error::TooMany`].
+    pub fn update(
+        &mut self,
+        id: PointId,
+        description: &str,
+        segments: impl IntoIterator<Item = SegmentId>,
+    ) -> Result<(), Error> {
+        let point = self.point(id)?;
+        let description = checked_description(description)?;
+        let segments: BTreeSet<SegmentId> =
+            point.segments.iter().cloned().chain(segments).collect();
+        Limit::Segments.check(segments.len())?;
+        let Some(point) = self.points.get_mut(&id) else { return Err(Error::UnknownPoint(id)) };
+        if point.description != description || point.segments != segments {
+            description.clone_into(&mut point.description);
+            point.segments = segments;
+            self.changes.updated.insert(id);
+        }
+        Ok(())
+    }
+
+    /// Adds a point (section 3.5, "Insertion"). An entity that the view does not know is inserted into it,
+    /// tied to the others of the point (section 3.3, footnote 3); of one that it knows, the name is passed
+    /// over. `segments` are those that the description came from.
+    ///
+    /// # Errors
+    /// [`Error::TooFewEntities`] unless there are two of different keys; [`Error::NoDescription`];
+    /// [`Error::NoName`]; [`Error::NoSegments`]; [`Error::TooMany`].
+    pub fn insert(
+        &mut self,
+        description: &str,
+        entities: &[NamedEntity],
+        segments: impl IntoIterator<Item = SegmentId>,
+    ) -> Result<PointId, Error> {
+        let description = checked_description(description)?;
+        for (at, NamedEntity { key, name }) in entities.iter().enumerate() {
+            if key.0.trim().is_empty() || name.trim().is_empty() {
+                return Err(Error::NoName { at });
+            }
+            Limit::NameBytes.check(name.len().max(key.0.len()))?;
+        }
+        // The first name of a key counts.
+        let named: BTreeMap<&EntityKey, &NamedEntity> =
+            entities.iter().rev().map(|entity| (&entity.key, entity)).collect();
+        if named.len() < 2 {
+            return Err(Error::TooFewEntities { got: named.len() });
+        }
+        let segments: BTreeSet<SegmentId> = segments.into_iter().collect();
+        if segments.is_empty() {
+            return Err(Error::NoSegments);
+        }
+        let point = Point {
+            id: self.next_id(),
+            description: description.to_owned(),
+            entities: named.keys().map(|key| (*key).clone()).collect(),
+            segments,
+            step: self.changes.step,
+            merged_from: BTreeSet::new(),
+        };
+        self.check(&point)?;
+        let brought = self.view.tell(&named, description, &point.segments)?;
+        self.changes.entities_inserted.extend(brought);
+        self.changes.inserted.insert(point.id);
+        Ok(self.add(point))
+    }
+
+    /// Makes one point of two or more (section 3.5, "Merging"): its entities are all of theirs (equation 8),
+    /// and so are its segments. The points themselves are gone.
+    ///
+    /// # Errors
+    /// [`Error::TooFewPoints`] unless there are two of different numbers; as [`Self::point`];
+    /// [`Error::NoDescription`]; [`Error::TooMany`].
+    pub fn merge(&mut self, ids: &[PointId], description: &str) -> Result<PointId, Error> {
+        let description = checked_description(description)?;
+        let from: BTreeSet<PointId> = ids.iter().copied().collect();
+        if from.len() < 2 {
+            return Err(Error::TooFewPoints { got: from.len() });
+        }
+        let (mut entities, mut segments) = (BTreeSet::new(), BTreeSet::new());
+        for id in &from {
+            let point = self.point(*id)?;
+            entities.extend(point.entities.iter().cloned());
+            segments.extend(point.segments.iter().cloned());
+        }
+        let point = Point {
+            id: self.next_id(),
+            description: description.to_owned(),
+            entities,
+            segments,
+            step: self.changes.step,
+            merged_from: from.clone(),
+        };
+        self.check(&point)?;
+        for id in &from {
+            self.points.remove(id);
+            self.merged.insert(*id, point.id);
+        }
+        self.changes.merged.push(Merging { from, into: point.id });
+        Ok(self.add(point))
+    }
+
+    /// How many points were ever made.
+    fn made(&self) -> usize {
+        self.points.len() + self.merged.len()
+    }
+
+    fn next_id(&self) -> PointId {
+        PointId(u32::try_from(self.made()).map_or(u32::MAX, |made| made.saturating_add(1)))
+    }
+
+    /// Refuses a new point that exceeds a limit.
+    fn check(&self, point: &Point) -> Result<(), Error> {
+        Limit::Entities.check(point.entities.len())?;
+        Limit::Segments.check(point.segments.len())?;
+        Limit::Points.check(self.points.len() + 1 - point.merged_from.len())?;
+        Limit::PointsMade.check(self.made() + 1)
+    }
+
+    /// Adds a point that was checked.
+    fn add(&mut self, point: Point) -> PointId {
+        let id = point.id;
+        self.points.insert(id, point);
+        let entities: usize = self.points.values().map(|point| point.entities.len()).sum();
+        self.changes.entities_per_point = entities as f64 / self.points.len() as f64;
+        id
+    }
+}
+
+/// A description without the white space around it.
+fn checked_description(description: &str) -> Result<&str, Error> {
+    let description = description.trim();
+    if description.is_empty() {
+        return Err(Error::NoDescription);
+    }
+    Limit::DescriptionBytes.check(description.len())?;
+    Ok(description)
+}

@@ -1,0 +1,314 @@
+//! The memory as a figure that a person looks at.
+
+mod pen;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_core::EntityKey;
+
+use self::pen::{Ink, Pen, wrapped};
+use crate::changes::Changes;
+use crate::export::Snapshot;
+use crate::point::{Point, PointId};
+
+/// Most steps of a figure.
+const MOST_STEPS: usize = 8;
+/// Most points of a step: more cannot be read.
+const MOST_POINTS: usize = 24;
+/// Most entities of a step.
+const MOST_ENTITIES: usize = 60;
+/// Most lines of a description.
+const MOST_LINES: usize = 5;
+/// Most columns of a title.
+const MOST_TITLE: usize = 400;
+const MARGIN: f64 = 24.0;
+/// Width of a point's card.
+const CARD: f64 = 290.0;
+/// Room for the lines between points and entities.
+const BETWEEN: f64 = 90.0;
+/// Room for an entity's name.
+const NAME: f64 = 170.0;
+/// Width of a step.
+const STEP: f64 = CARD + BETWEEN + NAME;
+/// Between two steps.
+const APART: f64 = 46.0;
+/// Where points and entities begin, below a step's title.
+const TOP: f64 = 62.0;
+/// Between two cards.
+const GAP: f64 = 16.0;
+/// From one entity to the next, at least.
+const PITCH: f64 = 26.0;
+
+/// What a step did to a point. Colours are such that colour-blind people tell them apart (Okabe and Ito).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Updated,
+    Inserted,
+    Merged,
+}
+
+impl Fate {
+    const ALL: [Self; 4] = [Self::Kept, Self::Updated, Self::Inserted, Self::Merged];
+
+    fn of(point: PointId, changes: &Changes) -> Self {
+        if changes.merged.iter().any(|merging| merging.into == point) {
+            Self::Merged
+        } else if changes.inserted.contains(&point) {
+            Self::Inserted
+        } else if changes.updated.contains(&point) {
+            Self::Updated
+        } else {
+            Self::Kept
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Kept => "as before",
+            Self::Updated => "updated",
+            Self::Inserted => "new",
+            Self::Merged => "merged",
+        }
+    }
+
+    /// Colours of the line and of the area.
+    fn colours(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Kept => ("#98a2b0", "#ffffff"),
+            Self::Updated => ("#b35000", "#fdf1e3"),
+            Self::Inserted => ("#0072b2", "#e8f2f9"),
+            Self::Merged => ("#007a59", "#def3ec"),
+        }
+    }
+}
+
+/// The memory at the end of a step as SVG: points as cards with what they say, entities as circles beside
+/// them, and a line from each point to each of its entities. New, updated and merged points are told apart
+/// by colour and in words; entities that the graph did not know have a dashed rim. The same snapshot gives
+/// the same figure.
+///
+/// Of more than twenty-four points those that the step changed are shown first, of more than sixty entities
+/// those of most points.
+pub fn svg(step: &Snapshot) -> String {
+    svg_steps(std::slice::from_ref(step))
+}
+
+/// Steps side by side, each as [`svg`] draws it; of more than eight, the last ones.
+pub fn svg_steps(steps: &[Snapshot]) -> String {
+    let earlier = steps.len().saturating_sub(MOST_STEPS);
+    let (mut pen, mut bottom) = (Pen::default(), TOP);
+    for (number, step) in (0_u32..).zip(&steps[earlier..]) {
+        let left = f64::from(number) * (STEP + APART);
+        if number > 0 {
+            let x = left - APART / 2.0;
+            pen.arrow((x - 9.0, 6.0), (x + 9.0, 6.0));
+        }
+        bottom = draw(&mut pen, step, left).max(bottom);
+    }
+    let shown = u32::try_from(steps.len() - earlier).unwrap_or_default().max(1);
+    let width = f64::from(shown) * (STEP + APART) - APART;
+    legend(&mut pen, bottom + 22.0, earlier);
+    pen.framed(MARGIN, width, bottom + 30.0)
+}
+
+/// Draws a step from `left` on; answers where it ends below.
+fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
+    let changes = &step.changes;
+    pen.text((left, 10.0), Ink::title(), &format!("Step {}", changes.step));
+    pen.text((left, 30.0), Ink::small(), &about(step));
+    pen.text((left, 45.0), Ink::small(), &done(changes));
+    let points = shown_points(step);
+    let cards: Vec<Card<'_>> = Card::stacked(&points, changes, left);
+    let entities = shown_entities(step, &cards);
+    let places = places(&entities);
+    let x = left + CARD + BETWEEN;
+    for card in &cards {
+        for (key, y) in entities.iter().map(|(key, _)| *key).zip(&places) {
+            if card.point.entities.contains(key) {
+                pen.tie((left + CARD, card.middle()), (x - 7.0, *y), card.fate.colours().0);
+            }
+        }
+    }
+    for card in &cards {
+        card.draw(pen, step);
+    }
+    for ((key, _), y) in entities.iter().zip(&places) {
+        let vertex = step.vertices.get(*key);
+        let name = vertex.map_or(&key.0, |vertex| &vertex.name);
+        let is_inserted = vertex.is_some_and(|vertex| vertex.is_inserted);
+        pen.titled(name, |pen| {
+            pen.circle((x, *y), is_inserted);
+            let line = wrapped(name, Ink::plain().columns(NAME - 14.0), 1);
+            pen.text((x + 13.0, *y + 4.0), Ink::plain(), &line.concat());
+        });
+    }
+    let cards_end = cards.last().map_or(TOP, Card::bottom);
+    let entities_end = places.last().map_or(TOP, |y| y + PITCH / 2.0);
+    let left_out = [
+        (step.points.len() - cards.len(), "points"),
+        (step.vertices.len().saturating_sub(entities.len()), "entities"),
+    ];
+    let bottom = cards_end.max(entities_end);
+    let left_out = left_out.iter().filter(|(number, _)| *number > 0);
+    let words: Vec<String> = left_out.map(|(number, of)| format!("{number} more {of}")).collect();
+    if words.is_empty() {
+        return bottom;
+    }
+    pen.text((left, bottom + 18.0), Ink::small(), &format!("{} not shown", words.join(", ")));
+    bottom + 22.0
+}
+
+/// How much there is.
+fn about(step: &Snapshot) -> String {
+    let points = count(step.points.len(), "point", "points");
+    let vertices = count(step.vertices.len(), "entity", "entities");
+    let changes = &step.changes;
+    let (before, now) = (changes.entities_per_point_before, changes.entities_per_point);
+    format!("{points}, {vertices}; entities per point: {now:.1}, before {before:.1}")
+}
+
+/// What the step did.
+fn done(changes: &Changes) -> String {
+    let into = &changes.merged;
+    let from: usize = into.iter().map(|merging| merging.from.len()).sum();
+    let merged = format!("{from} merged into {}", into.len());
+    let parts = [
+        (changes.updated.len(), format!("{} updated", changes.updated.len())),
+        (changes.inserted.len(), format!("{} inserted", changes.inserted.len())),
+        (from, merged),
+    ];
+    let parts = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, words)| words);
+    let words = parts.collect::<Vec<_>>().join(", ");
+    if words.is_empty() { "nothing changed".to_owned() } else { words }
+}
+
+fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// As many points as can be drawn, by number: those that the step changed, then the oldest.
+fn shown_points(step: &Snapshot) -> Vec<&Point> {
+    let mut points: Vec<&Point> = step.points.iter().collect();
+    points.sort_by_key(|point| (Fate::of(point.id, &step.changes) == Fate::Kept, point.id));
+    points.truncate(MOST_POINTS);
+    points.sort_by_key(|point| point.id);
+    points
+}
+
+/// As many entities of the cards as can be drawn, each with the mean height of its points, from top to
+/// bottom: so that lines cross little.
+fn shown_entities<'s>(step: &'s Snapshot, cards: &[Card<'s>]) -> Vec<(&'s EntityKey, f64)> {
+    let mut heights: BTreeMap<&EntityKey, Vec<f64>> = BTreeMap::new();
+    for card in cards {
+        for key in &card.point.entities {
+            heights.entry(key).or_default().push(card.middle());
+        }
+    }
+    let mut entities: Vec<_> = heights.into_iter().collect();
+    entities.sort_by_key(|(key, heights)| {
+        let is_new = step.changes.entities_inserted.contains(*key);
+        (std::cmp::Reverse((heights.len(), is_new)), *key)
+    });
+    entities.truncate(MOST_ENTITIES);
+    let mean = |heights: &[f64]| heights.iter().sum::<f64>() / heights.len() as f64;
+    let mut entities: Vec<(&EntityKey, f64)> =
+        entities.into_iter().map(|(key, heights)| (key, mean(&heights))).collect();
+    entities.sort_by(|a, b| a.1.total_cmp(&b.1).then_with(|| a.0.cmp(b.0)));
+    entities
+}
+
+/// Heights of the entities: each as near to where it would be as those above it leave room.
+fn places(entities: &[(&EntityKey, f64)]) -> Vec<f64> {
+    let mut places = Vec::with_capacity(entities.len());
+    let mut free = TOP + PITCH / 2.0;
+    for (at, (_, wanted)) in entities.iter().enumerate() {
+        // Those that want the same place stand around it.
+        let same = entities[at..].iter().take_while(|(_, other)| other == wanted).count();
+        let y = free.max(wanted - PITCH * (same - 1) as f64 / 2.0);
+        places.push(y);
+        free = y + PITCH;
+    }
+    places
+}
+
+/// A point in the figure.
+struct Card<'s> {
+    point: &'s Point,
+    fate: Fate,
+    lines: Vec<String>,
+    left: f64,
+    top: f64,
+}
+
+impl<'s> Card<'s> {
+    fn stacked(points: &[&'s Point], changes: &Changes, left: f64) -> Vec<Self> {
+        let mut top = TOP;
+        let card = |point: &&'s Point| {
+            let fate = Fate::of(point.id, changes);
+            let lines = wrapped(&point.description, Ink::plain().columns(CARD - 24.0), MOST_LINES);
+            let card = Card { point, fate, lines, left, top };
+            top = card.bottom() + GAP;
+            card
+        };
+        points.iter().map(card).collect()
+    }
+
+    fn bottom(&self) -> f64 {
+        self.top + 34.0 + Ink::plain().leading() * self.lines.len() as f64
+    }
+
+    fn middle(&self) -> f64 {
+        f64::midpoint(self.top, self.bottom())
+    }
+
+    fn draw(&self, pen: &mut Pen, step: &Snapshot) {
+        let (line, area) = self.fate.colours();
+        let mut head = self.point.id.to_string();
+        if self.fate != Fate::Kept {
+            head = format!("{head} · {}", self.fate.words());
+        }
+        if !self.point.merged_from.is_empty() {
+            let from: Vec<String> = self.point.merged_from.iter().map(PointId::to_string).collect();
+            head = format!("{head} from {}", from.join(", "));
+        }
+        let segments = count(self.point.segments.len(), "segment", "segments");
+        let head = format!("{head} · {segments}");
+        let head = wrapped(&head, Ink::small().bold().columns(CARD - 24.0), 1).concat();
+        let names: BTreeSet<&str> = self
+            .point
+            .entities
+            .iter()
+            .map(|key| step.vertices.get(key).map_or(&*key.0, |vertex| &*vertex.name))
+            .collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let title = format!("{} [{}]", self.point.description, names.join("; "));
+        pen.titled(&title, |pen| {
+            pen.card((self.left, self.top), (CARD, self.bottom() - self.top), line, area);
+            let ink = Ink::small().bold().coloured(line);
+            pen.text((self.left + 12.0, self.top + 19.0), ink, &head);
+            let mut y = self.top + 37.0;
+            for words in &self.lines {
+                pen.text((self.left + 12.0, y), Ink::plain(), words);
+                y += Ink::plain().leading();
+            }
+        });
+    }
+}
+
+/// What colours and rims mean.
+fn legend(pen: &mut Pen, y: f64, earlier: usize) {
+    let mut x = 0.0;
+    for fate in Fate::ALL {
+        let (line, area) = fate.colours();
+        pen.card((x, y - 9.0), (18.0, 12.0), line, area);
+        pen.text((x + 24.0, y + 1.0), Ink::small(), fate.words());
+        x += 96.0;
+    }
+    pen.circle((x + 8.0, y - 3.0), true);
+    pen.text((x + 22.0, y + 1.0), Ink::small(), "not in the graph");
+    if earlier > 0 {
+        let words = format!("{} not shown", count(earlier, "earlier step", "earlier steps"));
+        pen.text((x + 140.0, y + 1.0), Ink::small().bold(), &words);
+    }
+}
