@@ -4,8 +4,8 @@ use clew_core::Error;
 use serde::Serialize;
 
 use crate::{
-    Direct, FullContext, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive, QrmemEntity,
-    QrmemExpand, QrmemReflect, Raptor, Rewrite, Route, Strategy,
+    Direct, FullContext, HgMem, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive,
+    QrmemEntity, QrmemExpand, QrmemReflect, Raptor, Rewrite, Route, Strategy,
 };
 
 /// A strategy as it is offered.
@@ -55,7 +55,7 @@ const fn listed(
 use Needs::{Chunks, Graph, Tree};
 
 /// All strategies; the first is the default.
-pub static STRATEGIES: [Listed; 24] = [
+pub static STRATEGIES: [Listed; 25] = [
     listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
     listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
     listed(
@@ -105,6 +105,12 @@ pub static STRATEGIES: [Listed; 24] = [
         Graph,
         "1 search, a call a passage",
         "the same over a graph built for the question",
+    ),
+    listed(
+        &HgMem,
+        Graph,
+        "up to 7 searches, 15 calls",
+        "grows a working memory of points, asks for what it lacks",
     ),
     listed(
         &MemoRag,

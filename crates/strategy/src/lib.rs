@@ -7,6 +7,7 @@ mod admitted;
 mod baseline;
 mod catalogue;
 mod direct;
+mod hgmem;
 mod linked;
 mod memwalker;
 mod pool;
@@ -28,6 +29,7 @@ pub use baseline::{
 };
 pub use catalogue::{Listed, Needs, STRATEGIES, find};
 pub use direct::Direct;
+pub use hgmem::HgMem;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
 pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
 pub use qrmem::{

@@ -254,10 +254,26 @@ pub(crate) fn reading(confidence: f32, cost: Cost) -> Reading {
 #[derive(Default)]
 pub(crate) struct FakeEncoder {
     cosines: BTreeMap<String, f32>,
+    /// Whether texts that are looked for are told from each other, each by an axis of its own.
+    pub(crate) tells_queries_apart: bool,
+    queries: Mutex<Vec<String>>,
     embedded: Mutex<Vec<(Vec<String>, TextKind)>>,
 }
 
 impl FakeEncoder {
+    /// Along the first axis and one of its own.
+    fn apart(&self, text: &str) -> Vec<f32> {
+        let mut queries = self.queries.lock().unwrap();
+        if !queries.iter().any(|known| known == text) {
+            queries.push(text.to_owned());
+        }
+        let own = queries.iter().position(|known| known == text).unwrap();
+        let mut vector = vec![0.0; 32];
+        vector[0] = 0.8;
+        vector[2 + own] = 0.6;
+        vector
+    }
+
     pub(crate) fn tell(&mut self, text: &str, cosine: f32) {
         self.cosines.insert(text.to_owned(), cosine);
     }
@@ -286,6 +302,10 @@ impl Encoder for FakeEncoder {
     ) -> Result<Vec<Embedding>, Error> {
         self.embedded.lock().unwrap().push((texts.clone(), kind));
         let embedding = |text: &String| {
+            if kind == TextKind::Query && self.tells_queries_apart {
+                let vector = self.apart(text);
+                return Embedding { vector, tokens: 1, truncated: false };
+            }
             let cosine = match kind {
                 TextKind::Query => 1.0,
                 TextKind::Passage => self.cosines.get(text).copied().unwrap_or(0.0),
@@ -697,7 +717,14 @@ pub(crate) struct ScriptedPlanner {
     pub(crate) clues: Clues,
     pub(crate) imagined: Vec<String>,
     pub(crate) wordings: Vec<String>,
+    /// What each look at the memory raises; then it is resolved.
+    pub(crate) concerns: Mutex<VecDeque<Concerns>>,
+    /// How the memory changes at each step; then it does not.
+    pub(crate) changes: Mutex<VecDeque<PointChanges>>,
+    pub(crate) merged: Mutex<VecDeque<Vec<MergedPoint>>>,
     pub(crate) cost: Cost,
+    findings: Mutex<Vec<Findings>>,
+    memories: Mutex<Vec<Vec<MemoryPoint>>>,
     shown: Mutex<Vec<String>>,
 }
 
@@ -705,6 +732,16 @@ impl ScriptedPlanner {
     /// What it was shown, in order.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.shown.lock().unwrap().clone()
+    }
+
+    /// What was found, at each step.
+    pub(crate) fn findings(&self) -> Vec<Findings> {
+        self.findings.lock().unwrap().clone()
+    }
+
+    /// The memories in which concerns were looked for.
+    pub(crate) fn memories(&self) -> Vec<Vec<MemoryPoint>> {
+        self.memories.lock().unwrap().clone()
     }
 
     fn show(&self, what: impl Into<String>) {
@@ -746,32 +783,37 @@ impl Planner for ScriptedPlanner {
     async fn concerns(
         &self,
         _: &str,
-        _: &[MemoryPoint],
+        points: &[MemoryPoint],
         _: usize,
         _: Instant,
     ) -> Result<(Concerns, Cost), Error> {
-        Ok((Concerns::Resolved, self.cost))
+        self.memories.lock().unwrap().push(points.to_vec());
+        let raised = self.concerns.lock().unwrap().pop_front();
+        Ok((raised.unwrap_or(Concerns::Resolved), self.cost))
     }
 
+    /// The concern with a question mark.
     async fn subquery(
         &self,
         _: &str,
         _: &[MemoryPoint],
-        _: &str,
+        concern: &str,
         _: &[String],
         _: Instant,
     ) -> Result<Named, Error> {
-        Ok(Named::default())
+        Ok(self.named(&[format!("{concern} ?")]))
     }
 
     async fn take_in(
         &self,
         _: &str,
         _: &[MemoryPoint],
-        _: &Findings,
+        findings: &Findings,
         _: Instant,
     ) -> Result<(PointChanges, Cost), Error> {
-        Ok((PointChanges::default(), self.cost))
+        self.findings.lock().unwrap().push(findings.clone());
+        let changes = self.changes.lock().unwrap().pop_front();
+        Ok((changes.unwrap_or_default(), self.cost))
     }
 
     async fn merge(
@@ -780,6 +822,7 @@ impl Planner for ScriptedPlanner {
         _: &[MemoryPoint],
         _: Instant,
     ) -> Result<(Vec<MergedPoint>, Cost), Error> {
-        Ok((Vec::new(), self.cost))
+        let merged = self.merged.lock().unwrap().pop_front();
+        Ok((merged.unwrap_or_default(), self.cost))
     }
 }

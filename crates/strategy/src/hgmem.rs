@@ -1,0 +1,268 @@
+//! `hgmem`: a working memory of points, each about several entities, that says what it lacks.
+//!
+//! The method of HGMem ("Improving Multi-step RAG with Hypergraph-based Memory for Long-context Complex
+//! Relational Modeling", sections 3.2 to 3.6), step by step:
+//!
+//! 1. At step 0 the question is the only subquery (3.2).
+//! 2. Entities are retrieved for each subquery, with their relations and passages (equation 1): among those
+//!    around a point's entities for a *local investigation* (equation 6), among all that are not in memory
+//!    for a *global exploration* (equation 7).
+//! 3. The memory takes them in: points are updated and inserted, then merged (3.5).
+//! 4. The planner judges whether the memory resolves the question; if not it raises up to
+//!    [`MAX_CONCERNS`] concerns, each of which becomes a subquery (3.4), and it goes on with 2, for at most
+//!    [`MAX_STEPS`] steps.
+//! 5. What the points rest on, and the passages of all their entities as far as a window goes, are read (3.6).
+//!
+//! What the paper leaves open is decided so:
+//! - No vectors of entities are stored. Candidates for a subquery are the entities that it names and those
+//!   of the places that a search for it finds best; these few are compared with it by their names.
+//! - A subquery that is as good as an earlier one ([`CLOSE`]) is not asked.
+//! - A point that names an entity which the graph does not know brings it into the question's view.
+//! - What a model says that the memory cannot hold (a point about one entity, a number that is none) is left
+//!   out, as the memory's own limits are kept whatever is said.
+//! - An answer cites passages. The reader is given those; the points steer what it is given.
+
+mod retrieval;
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use clew_core::{
+    Answer, Concerns, EntityKey, Error, Findings, MemoryPoint, PointChanges, SegmentId, TextKind,
+    TraceEvent,
+};
+use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
+
+use self::retrieval::{Found, Scope};
+use crate::admitted::Admitted;
+use crate::work::{Work, cosine};
+use crate::{Progress, Question, Seams, Strategy};
+
+/// Steps after the first: three in all are the paper's best (section 5).
+pub const MAX_STEPS: usize = 3;
+
+/// Most concerns of a step.
+pub const MAX_CONCERNS: usize = 3;
+
+/// From this cosine on two subqueries ask the same.
+pub const CLOSE: f32 = 0.95;
+
+/// Bytes of the passages that are read in the end: about 6,000 tokens.
+const WINDOW_BYTES: usize = 24_000;
+
+/// Passages read in the end where the caller does not say.
+const DEFAULT_K: usize = 24;
+
+/// See the module's documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct HgMem;
+
+#[async_trait]
+impl Strategy for HgMem {
+    fn name(&self) -> &'static str {
+        "hgmem"
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        seams: Seams<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let mut work = Work::new(question, seams, progress);
+        let admitted = Admitted::find(&mut work).await?;
+        let mut memory = Memory { work, admitted, graph: Hypergraph::default(), asked: Vec::new() };
+        memory.evolve(vec![(question.text.clone(), Scope::Everything)]).await?;
+        for _ in 1..MAX_STEPS {
+            let subqueries = memory.subqueries().await?;
+            if subqueries.is_empty() {
+                break;
+            }
+            memory.graph.next_step();
+            memory.evolve(subqueries).await?;
+        }
+        memory.respond().await
+    }
+}
+
+/// The memory of a question while it grows.
+struct Memory<'a> {
+    work: Work<'a>,
+    admitted: Admitted,
+    graph: Hypergraph,
+    /// Subqueries with their vectors, oldest first.
+    asked: Vec<(String, Vec<f32>)>,
+}
+
+impl Memory<'_> {
+    /// Retrieves for subqueries, and takes in what is found (equation 2).
+    async fn evolve(&mut self, subqueries: Vec<(String, Scope)>) -> Result<(), Error> {
+        self.work.check_time("evolving the working memory")?;
+        let mut found = Found::default();
+        for (subquery, scope) in subqueries {
+            let vector = self.work.embed(vec![subquery.clone()], TextKind::Query).await?.pop();
+            let vector = vector.unwrap_or_default();
+            self.retrieve(&subquery, &vector, &scope, &mut found).await?;
+            self.asked.push((subquery, vector));
+        }
+        let question = self.work.question.text.clone();
+        let (points, ids) = (self.points(), self.ids());
+        let findings = Findings {
+            asked: self.asked.iter().map(|(asked, _)| asked.clone()).collect(),
+            relations: found.relations.iter().map(|relation| self.in_words(relation)).collect(),
+            passages: found.passages.iter().map(|(_, passage)| passage.clone()).collect(),
+        };
+        let (planner, deadline) = (self.work.seams.planner, self.work.deadline());
+        let (changes, cost) = planner.take_in(&question, &points, &findings, deadline).await?;
+        self.work.spend(cost);
+        self.change(changes, &ids, &found);
+        self.merge(&question).await
+    }
+
+    /// Updates and inserts points; what the memory refuses is left out.
+    fn change(&mut self, changes: PointChanges, ids: &[PointId], found: &Found) {
+        for update in changes.updated {
+            let Some(id) = ids.get(update.point) else { continue };
+            let entities = self.graph.point(*id).map(|point| point.entities.clone());
+            let sources = found.sources_of(&entities.unwrap_or_default());
+            if self.graph.update(*id, &update.text, sources).is_ok() {
+                self.show(*id, "updated");
+            }
+        }
+        for new in changes.inserted {
+            let entities: Vec<NamedEntity> = new
+                .entities
+                .into_iter()
+                .filter_map(|name| Some(NamedEntity { key: self.key_of(&name)?, name }))
+                .collect();
+            let keys = entities.iter().map(|entity| entity.key.clone()).collect();
+            let sources = found.sources_of(&keys);
+            if let Ok(id) = self.graph.insert(&new.text, &entities, sources) {
+                self.show(id, "inserted");
+            }
+        }
+    }
+
+    async fn merge(&mut self, question: &str) -> Result<(), Error> {
+        let (points, ids) = (self.points(), self.ids());
+        let (planner, deadline) = (self.work.seams.planner, self.work.deadline());
+        let (merged, cost) = planner.merge(question, &points, deadline).await?;
+        self.work.spend(cost);
+        for merging in merged {
+            // Indices are those that the planner saw; a point that was merged before is now another.
+            let of = merging.points.iter().filter_map(|at| self.graph.current(*ids.get(*at)?));
+            let of: Vec<PointId> = of.collect();
+            if let Ok(id) = self.graph.merge(&of, &merging.text) {
+                let from: Vec<String> = of.iter().map(ToString::to_string).collect();
+                self.show(id, &format!("merged of {}", from.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be asked next (section 3.4); nothing once the memory resolves the question.
+    async fn subqueries(&mut self) -> Result<Vec<(String, Scope)>, Error> {
+        let question = self.work.question.text.clone();
+        let (points, ids) = (self.points(), self.ids());
+        let (planner, deadline) = (self.work.seams.planner, self.work.deadline());
+        let (concerns, cost) = planner.concerns(&question, &points, MAX_CONCERNS, deadline).await?;
+        self.work.spend(cost);
+        let raised: Vec<(String, Scope)> = match concerns {
+            Concerns::Resolved => Vec::new(),
+            Concerns::Global(concerns) => {
+                concerns.into_iter().map(|concern| (concern, Scope::Outside)).collect()
+            }
+            Concerns::Local(concerns) => {
+                let local =
+                    |(at, concern): (usize, String)| Some((concern, Scope::Around(*ids.get(at)?)));
+                concerns.into_iter().filter_map(local).collect()
+            }
+        };
+        let raised: Vec<(String, Scope)> = raised.into_iter().take(MAX_CONCERNS).collect();
+        self.work.trace(TraceEvent::Reflected {
+            suffices: raised.is_empty(),
+            reason: format!("{} points in memory", points.len()),
+            missing: raised
+                .iter()
+                .map(|(concern, _)| concern.as_str())
+                .collect::<Vec<_>>()
+                .join("; "),
+        });
+        let mut subqueries: Vec<(String, Scope)> = Vec::new();
+        for (concern, scope) in raised {
+            let before = self.asked.iter().map(|(asked, _)| asked);
+            let now = subqueries.iter().map(|(subquery, _)| subquery);
+            let asked: Vec<String> = before.chain(now).cloned().collect();
+            let named = planner.subquery(&question, &points, &concern, &asked, deadline).await?;
+            self.work.spend(named.cost);
+            let Some(subquery) = named.texts.into_iter().next() else { continue };
+            if !asked.contains(&subquery) && !self.was_asked(&subquery).await? {
+                subqueries.push((subquery, scope));
+            }
+        }
+        Ok(subqueries)
+    }
+
+    /// Whether an earlier subquery asks the same.
+    async fn was_asked(&mut self, subquery: &str) -> Result<bool, Error> {
+        let vector = self.work.embed(vec![subquery.to_owned()], TextKind::Query).await?.pop();
+        let vector = vector.unwrap_or_default();
+        Ok(self.asked.iter().any(|(_, asked)| cosine(asked, &vector) >= CLOSE))
+    }
+
+    /// Reads what the points rest on, then the passages of their entities (section 3.6).
+    async fn respond(mut self) -> Result<Answer, Error> {
+        let of_points: Vec<SegmentId> =
+            self.graph.points().flat_map(|point| point.segments.iter().cloned()).collect();
+        let passages = self.best_passages(of_points, self.graph.segments()).await?;
+        let most = self.work.question.k.unwrap_or(DEFAULT_K);
+        let (mut bytes, mut kept) = (0, Vec::new());
+        for passage in &passages {
+            bytes += passage.text.len();
+            if kept.len() == most || (bytes > WINDOW_BYTES && !kept.is_empty()) {
+                break;
+            }
+            kept.push(passage.clone());
+        }
+        self.work.trace(TraceEvent::Gathered {
+            segments: kept.len(),
+            dropped: passages.len() - kept.len(),
+            bytes: kept.iter().map(|passage| passage.text.len() as u64).sum(),
+        });
+        let reading = self.work.read(&kept).await?;
+        Ok(self.work.conclude(reading))
+    }
+
+    /// The points as a planner is shown them, by number.
+    fn points(&self) -> Vec<MemoryPoint> {
+        let point = |point: &clew_hypergraph::Point| MemoryPoint {
+            entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
+            text: point.description.clone(),
+        };
+        self.graph.points().map(point).collect()
+    }
+
+    fn ids(&self) -> Vec<PointId> {
+        self.graph.points().map(|point| point.id).collect()
+    }
+
+    fn name_of(&self, key: &EntityKey) -> String {
+        let known = self.graph.view().entity(key);
+        known.map_or_else(|| key.to_string(), |entity| entity.name.clone())
+    }
+
+    /// The key of a name: of the entity of the view that is called so, or else the name's own.
+    fn key_of(&self, name: &str) -> Option<EntityKey> {
+        let called = self.graph.view().entities().find(|entity| entity.name == name);
+        called.map(|entity| entity.key.clone()).or_else(|| clew_graph::entity_key(name))
+    }
+
+    /// Shows what became of a point.
+    fn show(&self, id: PointId, what: &str) {
+        let Ok(point) = self.graph.point(id) else { return };
+        self.work.trace(TraceEvent::EntitiesChosen {
+            entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
+            reason: format!("{what} {id}: {}", point.description),
+        });
+    }
+}
