@@ -202,6 +202,7 @@ const METRIC_WIDTH: usize = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Scoring;
 
     fn question(kind: &str, groups: &[&str], gold: &str) -> Question {
         Question {
@@ -212,6 +213,8 @@ mod tests {
             gold: vec![gold.parse().unwrap()],
             asked_at: None,
             is_abstention: false,
+            references: Vec::new(),
+            scoring: Scoring::Squad,
         }
     }
 
