@@ -116,6 +116,10 @@ impl Error {
         Self::Unreadable { path: path.to_owned(), source }
     }
 
+    pub(crate) fn unwritable(path: &Path, source: io::Error) -> Self {
+        Self::Unwritable { path: path.to_owned(), source }
+    }
+
     pub(crate) fn malformed(path: &Path, line: u64, problem: impl Into<String>) -> Self {
         Self::Malformed { path: path.to_owned(), line, problem: problem.into() }
     }

@@ -5,7 +5,7 @@
 //! files ──Format::open──► haystacks: units + questions with gold units and reference answers
 //!                             │ (the caller ingests the units and asks the questions)
 //! ranking of unit ids ──Tally::add──► scores per question ──Tally::report──► Report
-//! answer ──Question::score──► scores by metric
+//! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
 //! ```
 //!
 //! Nothing here searches or answers, so that whatever does can be measured with the same yardstick. A
@@ -17,10 +17,12 @@ pub mod answers;
 mod bootstrap;
 mod dataset;
 mod error;
+mod log;
 mod metrics;
 mod report;
 
 pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Survey, Unit, UnitKind};
 pub use error::Error;
+pub use log::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
 pub use metrics::{Cutoffs, Scores};
 pub use report::{Report, Run, Tally};
