@@ -6,6 +6,8 @@
 //!                             │ (the caller ingests the units and asks the questions)
 //! ranking of unit ids ──Tally::add──► scores per question ──Tally::report──► Report
 //! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
+//!                                      all lines ──AnswerReport::new──► text, JSON, HTML
+//!                                                  several ──compare──► side by side
 //! ```
 //!
 //! Nothing here searches or answers, so that whatever does can be measured with the same yardstick. A
@@ -13,6 +15,7 @@
 //! are never part of this crate: their licences differ, and they are read from where the user keeps
 //! them.
 
+mod answer_report;
 pub mod answers;
 mod bootstrap;
 mod dataset;
@@ -21,6 +24,7 @@ mod log;
 mod metrics;
 mod report;
 
+pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
 pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Survey, Unit, UnitKind};
 pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
