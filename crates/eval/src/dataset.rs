@@ -16,11 +16,17 @@ mod beam;
 mod dates;
 mod dialogue;
 mod files;
+mod govreport;
+mod leval;
 mod lihua;
 mod locomo;
+mod long;
 mod longmemeval;
 mod multihop;
+mod nocha;
+mod quality;
 mod records;
+mod squality;
 mod survey;
 #[cfg(test)]
 mod testing;
@@ -28,8 +34,17 @@ mod testing;
 pub use survey::Survey;
 
 /// Every format that can be read, in the order it is offered.
-pub const FORMATS: &[Format] =
-    &[multihop::FORMAT, locomo::FORMAT, longmemeval::FORMAT, lihua::FORMAT, beam::FORMAT];
+pub const FORMATS: &[Format] = &[
+    multihop::FORMAT,
+    locomo::FORMAT,
+    longmemeval::FORMAT,
+    lihua::FORMAT,
+    beam::FORMAT,
+    quality::FORMAT,
+    nocha::FORMAT,
+    govreport::FORMAT,
+    squality::FORMAT,
+];
 
 /// What one findable unit of a haystack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -322,7 +337,7 @@ mod tests {
     fn unknown_names_are_answered_with_the_known_ones() {
         let files = Files::of(&[]);
         let cases = [
-            ("squad", None, None, "multihop, locomo, longmemeval, lihua or beam"),
+            ("squad", None, None, "multihop, locomo, longmemeval, lihua, beam, quality"),
             ("beam", Some("page"), None, "session"),
             ("beam", Some("passage"), None, "round or turn"),
             ("lihua", Some("turn"), None, "expected chat"),
