@@ -2,7 +2,7 @@
 
 use super::compare::{group_names, headline, labels, metrics};
 use super::plot::{Bars, Point, bars, scatter};
-use super::table::{amount, interval, per_cent};
+use super::table::{amount, per_cent, spread};
 use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, OVERALL};
 use crate::answers::Metric;
 
@@ -102,7 +102,7 @@ fn quality_table<'a>(
     let rows = rows.map(|(name, group)| {
         let cells = metrics.iter().map(|metric| {
             group.metrics.get(metric).map_or_else(String::new, |estimate| {
-                format!("{} <small>{}</small>", per_cent(estimate.mean), interval(estimate))
+                format!("{} <small>{}</small>", per_cent(estimate.mean), spread(estimate, group.n))
             })
         });
         (name, std::iter::once(group.n.to_string()).chain(cells).collect())

@@ -91,8 +91,9 @@ pub(super) struct Bars<'a> {
 pub(super) fn bars(title: &str, groups: &[Bars<'_>]) -> String {
     const BAR: f64 = 14.0;
     const GAP: f64 = 12.0;
-    let longest = groups.iter().map(|bars| bars.group.chars().count()).max().unwrap_or(0);
-    let (left, right) = ((longest as f64 * 7.0 + 36.0).clamp(96.0, 300.0), WIDTH - 110.0);
+    let names: Vec<String> = groups.iter().map(|bars| shortened(bars.group)).collect();
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let (left, right) = ((longest as f64 * 7.0 + 36.0).max(96.0), WIDTH - 110.0);
     let x_of = |fraction: f64| left + (right - left) * fraction;
     let rows: usize = groups.iter().map(|bars| bars.runs.len()).sum();
     let bottom = 24.0 + rows as f64 * (BAR + 2.0) + groups.len() as f64 * GAP;
@@ -106,12 +107,12 @@ pub(super) fn bars(title: &str, groups: &[Bars<'_>]) -> String {
         );
     }
     let (mut y, mut said) = (24.0, String::new());
-    for bars in groups {
+    for (bars, name) in groups.iter().zip(&names) {
         let middle = y + bars.runs.len() as f64 * (BAR + 2.0) / 2.0 + 3.0;
         body += &format!(
             "<text class=\"end\" x=\"{:.1}\" y=\"{middle:.1}\">{}</text>\n",
             left - 28.0,
-            escaped(bars.group),
+            escaped(name),
         );
         for (index, estimate) in bars.runs.iter().enumerate() {
             let text_y = y + 11.0;
@@ -143,6 +144,15 @@ pub(super) fn bars(title: &str, groups: &[Bars<'_>]) -> String {
         y += GAP;
     }
     svg("bars", title, &said, bottom, &body)
+}
+
+/// `name` as far as there is room for it beside the bars.
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 36;
+    if name.chars().count() <= LONGEST {
+        return name.to_owned();
+    }
+    name.chars().take(LONGEST - 1).chain(['…']).collect()
 }
 
 /// A range with round ends and steps.

@@ -17,14 +17,14 @@ pub(super) fn quality(first: &str, metrics: &[Metric], groups: &[(String, &Group
     let header = header.into_iter().chain(metrics.iter().map(Metric::to_string)).collect();
     let mut rows: Vec<Vec<String>> = vec![header];
     for (name, group) in groups {
-        let cells = |show: fn(&Estimate) -> String| {
-            let cell = move |metric| group.metrics.get(metric).map_or_else(String::new, show);
-            metrics.iter().map(cell)
-        };
-        let means = [name.clone(), group.n.to_string()].into_iter();
-        rows.push(means.chain(cells(|estimate| per_cent(estimate.mean))).collect());
-        let intervals = [String::new(), String::new()].into_iter();
-        rows.push(intervals.chain(cells(interval)).collect());
+        let (mut means, mut spreads) =
+            (vec![name.clone(), group.n.to_string()], vec![String::new(), String::new()]);
+        for metric in metrics {
+            let estimate = group.metrics.get(metric);
+            means.push(estimate.map_or_else(String::new, |estimate| per_cent(estimate.mean)));
+            spreads.push(estimate.map_or_else(String::new, |estimate| spread(estimate, group.n)));
+        }
+        rows.extend([means, spreads]);
     }
     Table { rows }
 }
@@ -56,6 +56,12 @@ pub(super) fn per_cent(fraction: f64) -> String {
 pub(super) fn interval(estimate: &Estimate) -> String {
     let [low, high] = estimate.ci95;
     format!("{:.0}-{:.0}", 100.0 * low, 100.0 * high)
+}
+
+/// `39-52`, or `39-52 of 24` where that many of the group's `n` questions, or pairs, have the metric.
+pub(super) fn spread(estimate: &Estimate, n: usize) -> String {
+    let interval = interval(estimate);
+    if estimate.n == n { interval } else { format!("{interval} of {}", estimate.n) }
 }
 
 /// Few digits for large amounts, and more for small ones.

@@ -101,7 +101,7 @@ fn the_text_has_tables_of_aligned_columns() {
     assert_eq!(quality[0], "group    n  pair-accuracy  accuracy  answered");
     assert_eq!(quality[1], "overall  5           50.0      60.0     100.0");
     assert!(quality.iter().all(|line| line.len() == quality[0].len()), "{text}");
-    assert!(text.contains("evidence tokens"), "{text}");
+    assert!(text.contains("evidence tokens") && text.contains("0-100 of 2 "), "{text}");
 }
 
 #[test]

@@ -43,8 +43,7 @@ struct QuestionRecord {
     kind: String,
     question: String,
     answer: Option<Answer>,
-    #[serde(default)]
-    rubric: Vec<String>,
+    rubric: Option<Vec<String>>,
     evidence_message_ids: Vec<u64>,
 }
 
@@ -137,8 +136,8 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
             groups: vec!["all".to_owned(), size.to_owned()],
             gold: parts.into_iter().map(|part| units[part].id.clone()).collect(),
             asked_at: None,
-            references: record.answer.map(Answer::into_text).into_iter().collect(),
-            scoring: Scoring::Judged { rubric: record.rubric },
+            references: record.answer.and_then(Answer::into_text).into_iter().collect(),
+            scoring: Scoring::Judged { rubric: record.rubric.unwrap_or_default() },
         }
     });
     let questions = questions.collect();

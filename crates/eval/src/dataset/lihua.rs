@@ -95,7 +95,7 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
                 groups: vec!["all".to_owned()],
                 gold,
                 asked_at: None,
-                references: answer.map(Answer::into_text).into_iter().collect(),
+                references: answer.and_then(Answer::into_text).into_iter().collect(),
                 scoring: Scoring::Judged { rubric: Vec::new() },
             })
         })

@@ -146,7 +146,7 @@ fn haystack(record: ConversationRecord, unit: UnitKind) -> Result<Haystack, Stri
 }
 
 fn references(kind: &str, answer: Option<Answer>) -> Vec<String> {
-    let answer = answer.map(Answer::into_text).filter(|_| kind != ADVERSARIAL);
+    let answer = answer.and_then(Answer::into_text).filter(|_| kind != ADVERSARIAL);
     let scored = |answer: String| match answer.split_once(';') {
         Some((said, _)) if kind == OPEN_DOMAIN => said.trim().to_owned(),
         _ => answer,

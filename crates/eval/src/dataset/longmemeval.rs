@@ -145,7 +145,7 @@ fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result
         gold,
         asked_at: Some(time(&record.question_date)?),
         is_abstention,
-        references: record.answer.map(Answer::into_text).into_iter().collect(),
+        references: record.answer.and_then(Answer::into_text).into_iter().collect(),
         scoring: Scoring::Judged { rubric: Vec::new() },
     };
     Ok(Haystack::new(record.question_id, units, vec![question]))

@@ -48,8 +48,7 @@ struct QuestionRecord {
     kind: String,
     question: String,
     answer: Option<Answer>,
-    #[serde(default)]
-    answer_aliases: Vec<String>,
+    answer_aliases: Option<Vec<String>>,
     supporting: Vec<u64>,
 }
 
@@ -120,10 +119,10 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
 }
 
 /// The answer and what else it is called, each once.
-fn references(answer: Option<Answer>, aliases: Vec<String>) -> Vec<String> {
-    let Some(answer) = answer.map(Answer::into_text) else { return Vec::new() };
+fn references(answer: Option<Answer>, aliases: Option<Vec<String>>) -> Vec<String> {
+    let Some(answer) = answer.and_then(Answer::into_text) else { return Vec::new() };
     let mut references = vec![answer];
-    for alias in aliases {
+    for alias in aliases.into_iter().flatten() {
         if !references.contains(&alias) {
             references.push(alias);
         }

@@ -28,8 +28,7 @@ struct QuestionRecord {
     id: Option<String>,
     question: String,
     answer: Option<Answer>,
-    #[serde(default)]
-    answer_aliases: Vec<String>,
+    answer_aliases: Option<Vec<String>>,
     #[serde(rename = "type")]
     kind: Option<String>,
     supporting_facts: Option<Vec<(String, u64)>>,
