@@ -1,4 +1,5 @@
-//! Data sets as haystacks: the units that can be found and the questions that should find them.
+//! Data sets as haystacks: the units that can be found and the questions that should find them, with
+//! the answers that are known to be right.
 
 use std::fmt;
 use std::path::Path;
@@ -8,22 +9,42 @@ use clew_core::{Attributes, Document, DocumentId, MediaType, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::Error;
+use crate::answers::Scoring;
 
+mod answer;
 mod beam;
 mod dates;
 mod dialogue;
 mod files;
+mod govreport;
+mod leval;
 mod lihua;
 mod locomo;
+mod long;
 mod longmemeval;
 mod multihop;
+mod nocha;
+mod quality;
 mod records;
+mod squality;
+mod survey;
 #[cfg(test)]
 mod testing;
 
+pub use survey::Survey;
+
 /// Every format that can be read, in the order it is offered.
-pub const FORMATS: &[Format] =
-    &[multihop::FORMAT, locomo::FORMAT, longmemeval::FORMAT, lihua::FORMAT, beam::FORMAT];
+pub const FORMATS: &[Format] = &[
+    multihop::FORMAT,
+    locomo::FORMAT,
+    longmemeval::FORMAT,
+    lihua::FORMAT,
+    beam::FORMAT,
+    quality::FORMAT,
+    nocha::FORMAT,
+    govreport::FORMAT,
+    squality::FORMAT,
+];
 
 /// What one findable unit of a haystack is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,15 +62,18 @@ pub enum UnitKind {
     Session,
     /// A session with the words of both sides, where [`UnitKind::Session`] leaves one out.
     SessionAll,
+    /// A book, a story, a report.
+    Document,
 }
 
-const UNIT_KINDS: [UnitKind; 6] = [
+const UNIT_KINDS: [UnitKind; 7] = [
     UnitKind::Passage,
     UnitKind::Chat,
     UnitKind::Turn,
     UnitKind::Round,
     UnitKind::Session,
     UnitKind::SessionAll,
+    UnitKind::Document,
 ];
 
 impl UnitKind {
@@ -62,6 +86,7 @@ impl UnitKind {
             Self::Round => "round",
             Self::Session => "session",
             Self::SessionAll => "session-all",
+            Self::Document => "document",
         }
     }
 }
@@ -118,7 +143,7 @@ impl From<Unit> for Document {
     }
 }
 
-/// A question whose evidence is known.
+/// A question whose evidence, whose answer or both are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Unique in its data set.
@@ -129,13 +154,17 @@ pub struct Question {
     pub kind: String,
     /// The groups of several types it counts in, such as `all`.
     pub groups: Vec<String>,
-    /// The units that hold its evidence: at least one, each once. A blank unit that is evidence
-    /// stays here although it cannot be found.
+    /// The units that hold its evidence, each once. A blank unit that is evidence stays here although
+    /// it cannot be found.
     pub gold: Vec<DocumentId>,
     /// When it is asked.
     pub asked_at: Option<Timestamp>,
     /// Whether the right answer is that it was never said.
     pub is_abstention: bool,
+    /// Right answers; each alone is as good as the others. Empty if the data set tells none.
+    pub references: Vec<String>,
+    /// How answers are measured beside them.
+    pub scoring: Scoring,
 }
 
 /// What one search space holds and what is asked of it.
@@ -145,20 +174,27 @@ pub struct Haystack {
     pub name: String,
     /// Everything that can be found, in the order of the data set. Blank units are left out.
     pub units: Vec<Unit>,
-    /// Questions with evidence.
+    /// Questions with evidence: what retrieval is measured with.
     pub questions: Vec<Question>,
-    /// Questions left out because no unit is evidence for them.
-    pub left_out: usize,
+    /// Questions for which no unit is evidence: what they ask for was never said, or where it was is not
+    /// known. They count when answers are measured.
+    pub without_evidence: Vec<Question>,
 }
 
 impl Haystack {
-    /// Upholds what the fields promise: no blank unit, no question without gold.
-    fn new(name: String, mut units: Vec<Unit>, mut questions: Vec<Question>) -> Self {
+    /// Upholds what the fields promise: no blank unit, no question without gold among the questions.
+    fn new(name: String, mut units: Vec<Unit>, questions: Vec<Question>) -> Self {
         units.retain(|unit| !unit.text.trim().is_empty());
-        let asked = questions.len();
-        questions.retain(|question| !question.gold.is_empty());
-        let left_out = asked - questions.len();
-        Self { name, units, questions, left_out }
+        let (questions, without_evidence) =
+            questions.into_iter().partition(|question| !question.gold.is_empty());
+        Self { name, units, questions, without_evidence }
+    }
+
+    /// The questions whose right answer is known, with or without evidence: what answers are measured
+    /// with.
+    pub fn answerable(&self) -> impl Iterator<Item = &Question> {
+        let questions = self.questions.iter().chain(&self.without_evidence);
+        questions.filter(|question| question.has_answer())
     }
 }
 
@@ -185,6 +221,8 @@ pub struct Format {
     /// The parts that can be read alone; empty if there are none. Without a choice a format reads
     /// everything, or the first part that is there where the parts overlap.
     pub splits: &'static [&'static str],
+    /// Whether its questions name their evidence, so that retrieval can be measured.
+    pub has_evidence: bool,
     open: fn(Source<'_>) -> Result<Haystacks, Error>,
 }
 
@@ -204,6 +242,19 @@ impl Format {
     /// The unit that is used if none is asked for.
     pub fn default_unit(&self) -> UnitKind {
         self.units[0]
+    }
+
+    /// Refuses a format whose questions name no evidence.
+    ///
+    /// # Errors
+    /// [`Error::NoEvidence`] if retrieval cannot be measured with it.
+    pub fn check_retrieval(&self) -> Result<(), Error> {
+        if self.has_evidence {
+            return Ok(());
+        }
+        let formats = FORMATS.iter().filter(|format| format.has_evidence);
+        let expected = one_of(formats.map(|format| format.name));
+        Err(Error::NoEvidence { format: self.name, expected })
     }
 
     /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
@@ -286,7 +337,7 @@ mod tests {
     fn unknown_names_are_answered_with_the_known_ones() {
         let files = Files::of(&[]);
         let cases = [
-            ("squad", None, None, "multihop, locomo, longmemeval, lihua or beam"),
+            ("squad", None, None, "multihop, locomo, longmemeval, lihua, beam, quality"),
             ("beam", Some("page"), None, "session"),
             ("beam", Some("passage"), None, "round or turn"),
             ("lihua", Some("turn"), None, "expected chat"),

@@ -60,13 +60,64 @@ pub enum Error {
         problem: String,
     },
     /// No question was scored.
-    #[error("no question to score; expected at least one question with evidence")]
+    #[error("no question to score; expected at least one")]
     NothingToScore,
+    /// Retrieval was to be measured with questions whose evidence is not known.
+    #[error(
+        "the questions of {format} name no evidence; expected a format whose retrieval can be measured: {expected}"
+    )]
+    NoEvidence {
+        /// Name of the format.
+        format: &'static str,
+        /// The formats that have evidence.
+        expected: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write `{}`", path.display())]
+    Unwritable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The log of a run is being written by another process.
+    #[error("`{}` is in use by another process", path.display())]
+    LogInUse {
+        /// The log.
+        path: PathBuf,
+    },
+    /// A log is that of another run.
+    #[error("`{}` is the log of another run: {difference}; expected a new file or the log of this run", path.display())]
+    OtherRun {
+        /// The log.
+        path: PathBuf,
+        /// The first thing that differs.
+        difference: String,
+    },
+    /// A record cannot be part of a log.
+    #[error("the answer to question `{question_id}` cannot be recorded: {problem}")]
+    BadRecord {
+        /// The question.
+        question_id: String,
+        /// What was expected and what came.
+        problem: String,
+    },
+    /// Reports of different data were to be compared.
+    #[error("expected reports of the same questions, got {problem}")]
+    NotComparable {
+        /// What differs.
+        problem: String,
+    },
 }
 
 impl Error {
     pub(crate) fn unreadable(path: &Path, source: io::Error) -> Self {
         Self::Unreadable { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn unwritable(path: &Path, source: io::Error) -> Self {
+        Self::Unwritable { path: path.to_owned(), source }
     }
 
     pub(crate) fn malformed(path: &Path, line: u64, problem: impl Into<String>) -> Self {
@@ -76,15 +127,21 @@ impl Error {
     /// What the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            Self::Unreadable { source, .. } | Self::Unwritable { source, .. }
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
                 ErrorKind::NotFound
             }
-            Self::Unreadable { .. } => ErrorKind::Unavailable,
+            Self::Unreadable { .. } | Self::Unwritable { .. } => ErrorKind::Unavailable,
+            Self::LogInUse { .. } | Self::OtherRun { .. } => ErrorKind::WrongState,
             Self::UnknownName { .. }
             | Self::BadCutoffs { .. }
             | Self::UnknownLayout { .. }
             | Self::Malformed { .. }
-            | Self::NothingToScore => ErrorKind::InvalidInput,
+            | Self::NothingToScore
+            | Self::NoEvidence { .. }
+            | Self::BadRecord { .. }
+            | Self::NotComparable { .. } => ErrorKind::InvalidInput,
         }
     }
 

@@ -1,22 +1,32 @@
-//! Evaluation of retrieval: reads public data sets, scores rankings of their units, reports.
+//! Evaluation: reads public data sets, scores rankings of their units and answers to their questions,
+//! reports.
 //!
 //! ```text
-//! files ──Format::open──► haystacks: units + questions with gold units
-//!                             │ (the caller ingests the units and searches for the questions)
+//! files ──Format::open──► haystacks: units + questions with gold units and reference answers
+//!                             │ (the caller ingests the units and asks the questions)
 //! ranking of unit ids ──Tally::add──► scores per question ──Tally::report──► Report
+//! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
+//!                                      all lines ──AnswerReport::new──► text, JSON, HTML
+//!                                                  several ──compare──► side by side
 //! ```
 //!
-//! Nothing here searches, so that any search can be measured with the same yardstick. A data set is
-//! added as one file under `dataset/` and one line in [`FORMATS`]. The data sets themselves are never
-//! part of this crate: their licences differ, and they are read from where the user keeps them.
+//! Nothing here searches or answers, so that whatever does can be measured with the same yardstick. A
+//! data set is added as one file under `dataset/` and one line in [`FORMATS`]. The data sets themselves
+//! are never part of this crate: their licences differ, and they are read from where the user keeps
+//! them.
 
+mod answer_report;
+pub mod answers;
 mod bootstrap;
 mod dataset;
 mod error;
+mod log;
 mod metrics;
 mod report;
 
-pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Unit, UnitKind};
+pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
+pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Survey, Unit, UnitKind};
 pub use error::Error;
+pub use log::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
 pub use metrics::{Cutoffs, Scores};
 pub use report::{Report, Run, Tally};

@@ -11,7 +11,7 @@ use crate::bootstrap::intervals_95;
 use crate::{Cutoffs, Error, Question, Scores, UnitKind};
 
 /// Every report draws its resamples from here, so that two reports differ by their rankings only.
-const BOOTSTRAP_SEED: u64 = 20_250_101;
+pub(crate) const BOOTSTRAP_SEED: u64 = 20_250_101;
 
 /// What was measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -160,7 +160,7 @@ impl Serialize for GroupFields<'_> {
 }
 
 /// A map that keeps its order.
-struct Entries<'a, T>(Vec<(&'a str, T)>);
+pub(crate) struct Entries<'a, T>(pub(crate) Vec<(&'a str, T)>);
 
 impl<T: Serialize> Serialize for Entries<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -202,6 +202,7 @@ const METRIC_WIDTH: usize = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::Scoring;
 
     fn question(kind: &str, groups: &[&str], gold: &str) -> Question {
         Question {
@@ -212,6 +213,8 @@ mod tests {
             gold: vec![gold.parse().unwrap()],
             asked_at: None,
             is_abstention: false,
+            references: Vec::new(),
+            scoring: Scoring::Squad,
         }
     }
 

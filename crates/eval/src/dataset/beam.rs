@@ -1,10 +1,11 @@
 //! BEAM (Tavakoli et al., ICLR 2026): user-assistant chats of a hundred thousand to ten million tokens.
 //!
-//! `questions.jsonl` `{question_id, conversation_id, type, question, evidence_message_ids}` and for
-//! each conversation `<conversation_id>.messages.jsonl` `{id, role, time_anchor, content}`. Each
+//! `questions.jsonl` `{question_id, conversation_id, type, question, answer, rubric,
+//! evidence_message_ids}` and for each conversation `<conversation_id>.messages.jsonl` `{id, role, time_anchor, content}`. Each
 //! conversation is a haystack. Its id begins with its size, such as `100K-7`; the size is a split and,
 //! if all are read together, a group of the report. Evidence that names no message of the
-//! conversation is dropped; questions without evidence, such as all of abstention, are left out.
+//! conversation is dropped; questions without evidence, such as all of abstention, are left out of
+//! retrieval. Answers are judged by the points of the rubric.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -12,16 +13,19 @@ use std::path::{Path, PathBuf};
 use clew_core::{DocumentId, Timestamp};
 use serde::Deserialize;
 
+use super::answer::Answer;
 use super::dialogue::rounds;
 use super::files::{first_of, folder_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
+use crate::answers::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "beam",
     units: &[UnitKind::Round, UnitKind::Turn],
     splits: &["100K", "500K", "1M", "10M"],
+    has_evidence: true,
     open,
 };
 
@@ -38,6 +42,8 @@ struct QuestionRecord {
     #[serde(rename = "type")]
     kind: String,
     question: String,
+    answer: Option<Answer>,
+    rubric: Option<Vec<String>>,
     evidence_message_ids: Vec<u64>,
 }
 
@@ -102,7 +108,8 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
         | UnitKind::Passage
         | UnitKind::Chat
         | UnitKind::Session
-        | UnitKind::SessionAll => (0..messages.len()).map(|index| index..index + 1).collect(),
+        | UnitKind::SessionAll
+        | UnitKind::Document => (0..messages.len()).map(|index| index..index + 1).collect(),
     };
     let mut units = Vec::new();
     let mut part_of = HashMap::new();
@@ -129,6 +136,8 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
             groups: vec!["all".to_owned(), size.to_owned()],
             gold: parts.into_iter().map(|part| units[part].id.clone()).collect(),
             asked_at: None,
+            references: record.answer.and_then(Answer::into_text).into_iter().collect(),
+            scoring: Scoring::Judged { rubric: record.rubric.unwrap_or_default() },
         }
     });
     let questions = questions.collect();
@@ -179,6 +188,7 @@ fn message_id(id: u64) -> DocumentId {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Files, gold, ids, texts};
+    use super::*;
 
     const MESSAGES: &str = r#"
         {"id":4,"batch":1,"role":"user","time_anchor":"May-02-2030","content":"I fly kites. ->-> 1,1"}
@@ -188,7 +198,7 @@ mod tests {
 
     fn question(id: &str, conversation: &str, kind: &str, evidence: &str) -> String {
         format!(
-            r#"{{"question_id":"{id}","conversation_id":"{conversation}","type":"{kind}","question":"How high?","evidence_message_ids":[{evidence}],"original":{{}}}}"#
+            r#"{{"question_id":"{id}","conversation_id":"{conversation}","type":"{kind}","question":"How high?","answer":"Very.","rubric":["says: very"],"evidence_message_ids":[{evidence}],"original":{{}}}}"#
         )
     }
 
@@ -215,8 +225,12 @@ mod tests {
         assert_eq!(haystacks[0].units[1].event_time, "2030-05-02".parse().ok());
         assert_eq!(gold(&haystacks[0], "q1"), ["m4", "m6"]);
         assert_eq!(gold(&haystacks[1], "q2"), ["m4"]);
-        assert_eq!((haystacks[0].questions.len(), haystacks[0].left_out), (1, 1));
+        assert_eq!((haystacks[0].questions.len(), haystacks[0].without_evidence.len()), (1, 1));
         assert_eq!(haystacks[1].questions[0].groups, ["all", "500K"]);
+        let asked: Vec<_> = haystacks[0].answerable().map(|question| &*question.id).collect();
+        assert_eq!(asked, ["q1", "q3"]);
+        let rubric = vec!["says: very".to_owned()];
+        assert_eq!(haystacks[0].questions[0].scoring, Scoring::Judged { rubric });
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! LiHua-World (MiniRAG, Fan et al. 2025): one person's year of chats.
 //!
 //! `docs.jsonl` holds `{doc_id, text}`, a text being `Time: 20260105_11:00` and then lines of
-//! `Name: message`; `questions.jsonl` holds `{question_id, type, question, evidence_doc_ids}`. All
-//! questions are asked of all chats. Questions that no chat answers are left out.
+//! `Name: message`; `questions.jsonl` holds `{question_id, type, question, answer, evidence_doc_ids}`. All
+//! questions are asked of all chats. Questions that no chat answers are left out of retrieval. Answers
+//! are judged by a model in the paper.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -10,13 +11,15 @@ use std::path::Path;
 use clew_core::{DocumentId, Timestamp};
 use serde::Deserialize;
 
+use super::answer::Answer;
 use super::files::{first_of, folder_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
+use crate::answers::Scoring;
 
 pub(super) const FORMAT: Format =
-    Format { name: "lihua", units: &[UnitKind::Chat], splits: &[], open };
+    Format { name: "lihua", units: &[UnitKind::Chat], splits: &[], has_evidence: true, open };
 
 const CHATS: &str = "docs.jsonl";
 const QUESTIONS: &str = "questions.jsonl";
@@ -33,6 +36,7 @@ struct QuestionRecord {
     #[serde(rename = "type")]
     kind: String,
     question: String,
+    answer: Option<Answer>,
     evidence_doc_ids: Vec<DocumentId>,
 }
 
@@ -77,7 +81,8 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
     let known: HashSet<_> = units.iter().map(|unit| &unit.id).collect();
     Records::<QuestionRecord>::open(path)?
         .map(|record| {
-            let QuestionRecord { question_id, kind, question, evidence_doc_ids } = record?.value;
+            let QuestionRecord { question_id, kind, question, answer, evidence_doc_ids } =
+                record?.value;
             let mut gold = evidence_doc_ids;
             gold.retain(|id| known.contains(id));
             gold.sort();
@@ -90,6 +95,8 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
                 groups: vec!["all".to_owned()],
                 gold,
                 asked_at: None,
+                references: answer.and_then(Answer::into_text).into_iter().collect(),
+                scoring: Scoring::Judged { rubric: Vec::new() },
             })
         })
         .collect()
@@ -107,7 +114,7 @@ mod tests {
 
     fn question(id: &str, kind: &str, evidence: &str) -> String {
         format!(
-            r#"{{"question_id":"{id}","type":"{kind}","question":"Which?","evidence_doc_ids":[{evidence}]}}"#
+            r#"{{"question_id":"{id}","type":"{kind}","question":"Which?","answer":"The new one","evidence_doc_ids":[{evidence}]}}"#
         )
     }
 
@@ -128,7 +135,9 @@ mod tests {
             assert_eq!(times, ["2030-01-02T09:00:00Z".parse().ok(), None]);
             assert_eq!(gold(haystack, "q1"), ["20300103"]);
             assert_eq!(gold(haystack, "q2"), ["20300102_0900", "20300103"]);
-            assert_eq!((haystack.questions.len(), haystack.left_out), (2, 1));
+            assert_eq!((haystack.questions.len(), haystack.without_evidence.len()), (2, 1));
+            let abstention = haystack.answerable().last().unwrap();
+            assert!(abstention.is_abstention && abstention.has_answer());
         }
     }
 

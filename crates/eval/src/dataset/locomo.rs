@@ -1,10 +1,14 @@
 //! LoCoMo (Maharana et al., ACL 2024): long chats of two people over many sessions.
 //!
 //! `locomo.json` or the authors' `locomo10.json`: an array of conversations `{sample_id,
-//! conversation: {session_<n>: [turn], session_<n>_date_time}, qa: [{question, evidence,
+//! conversation: {session_<n>: [turn], session_<n>_date_time}, qa: [{question, answer, evidence,
 //! category}]}`. Each conversation is a haystack. Evidence names turns as `D<session>:<turn>`; some of
 //! it is malformed (several in one string, a missing number, a turn that does not exist), so whatever
 //! reads as such a name is taken and what names no turn is dropped.
+//!
+//! Answers are scored as in the authors' `task_eval/evaluation.py`: multi-hop answers by their parts, and
+//! of open-domain answers, which give a reason after a semicolon, what stands before it. Adversarial
+//! questions have no answer; the one that `adversarial_answer` gives is wrong.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +16,28 @@ use clew_core::{DocumentId, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::answer::Answer;
 use super::files::first_of;
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
+use crate::answers::Scoring;
 
-pub(super) const FORMAT: Format =
-    Format { name: "locomo", units: &[UnitKind::Turn, UnitKind::Session], splits: &[], open };
+pub(super) const FORMAT: Format = Format {
+    name: "locomo",
+    units: &[UnitKind::Turn, UnitKind::Session],
+    splits: &[],
+    has_evidence: true,
+    open,
+};
 
 const FILES: [&str; 2] = ["locomo.json", "locomo10.json"];
 
 /// Categories 1 to 5, in this order; the last holds questions whose right answer is that it was
 /// never said.
-const CATEGORIES: [&str; 5] = ["multi-hop", "temporal", "open-domain", "single-hop", ADVERSARIAL];
+const CATEGORIES: [&str; 5] = [MULTI_HOP, "temporal", OPEN_DOMAIN, "single-hop", ADVERSARIAL];
+const MULTI_HOP: &str = "multi-hop";
+const OPEN_DOMAIN: &str = "open-domain";
 const ADVERSARIAL: &str = "adversarial";
 const WITHOUT_ADVERSARIAL: &str = "without-adversarial";
 
@@ -39,6 +52,7 @@ struct ConversationRecord {
 #[derive(Deserialize)]
 struct QuestionRecord {
     question: String,
+    answer: Option<Answer>,
     evidence: Vec<String>,
     category: usize,
 }
@@ -123,10 +137,21 @@ fn haystack(record: ConversationRecord, unit: UnitKind) -> Result<Haystack, Stri
             gold,
             asked_at: None,
             is_abstention,
+            references: references(kind, qa.answer),
+            scoring: if kind == MULTI_HOP { Scoring::LocomoSubAnswers } else { Scoring::Locomo },
         });
     }
     let units = sessions.into_iter().flat_map(|session| units_of(session, unit)).collect();
     Ok(Haystack::new(record.sample_id, units, questions))
+}
+
+fn references(kind: &str, answer: Option<Answer>) -> Vec<String> {
+    let answer = answer.and_then(Answer::into_text).filter(|_| kind != ADVERSARIAL);
+    let scored = |answer: String| match answer.split_once(';') {
+        Some((said, _)) if kind == OPEN_DOMAIN => said.trim().to_owned(),
+        _ => answer,
+    };
+    answer.map(scored).into_iter().collect()
 }
 
 fn read_sessions(conversation: &BTreeMap<String, Value>) -> Result<Vec<Session>, String> {
@@ -229,7 +254,7 @@ mod tests {
         assert_eq!(haystack.units[2].event_time, "2030-01-02T09:15:00Z".parse().ok());
         assert_eq!(gold(haystack, "chat-1_qa0"), ["D2:1", "D2:2"]);
         assert_eq!(gold(haystack, "chat-1_qa1"), ["D10:1", "D2:2"]);
-        assert_eq!((haystack.questions.len(), haystack.left_out), (3, 1));
+        assert_eq!((haystack.questions.len(), haystack.without_evidence.len()), (3, 1));
     }
 
     #[test]
@@ -253,6 +278,28 @@ mod tests {
         );
         assert_eq!((&*adversarial.kind, adversarial.groups.len()), (ADVERSARIAL, 1));
         assert!(adversarial.is_abstention && !hop.is_abstention);
+    }
+
+    #[test]
+    fn answers_are_scored_by_category() {
+        let chat = CHAT.replace(r#""answer":"?""#, r#""answer":"Bo; he said so""#);
+        let chat = chat.replace(r#""category":4"#, r#""category":3"#);
+        let files = Files::of(&[("locomo.json", &chat)]);
+        let haystack = files.read("locomo", None, None).unwrap().remove(0);
+        let answers: Vec<_> = haystack
+            .answerable()
+            .map(|question| (&*question.kind, question.references.join("|"), &question.scoring))
+            .collect();
+        let expected = [
+            ("multi-hop", "bees", Scoring::LocomoSubAnswers),
+            ("temporal", "2030", Scoring::Locomo),
+            ("adversarial", "", Scoring::Locomo),
+            ("open-domain", "Bo", Scoring::Locomo),
+        ];
+        for (answer, (kind, reference, scoring)) in answers.iter().zip(&expected) {
+            assert_eq!((answer.0, &*answer.1, answer.2), (*kind, *reference, scoring));
+        }
+        assert_eq!(answers.len(), expected.len());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! LongMemEval (Wu et al., ICLR 2025): questions about a user's history of assistant sessions.
 //!
-//! Records `{question_id, question_type, question, question_date, haystack_session_ids,
+//! Records `{question_id, question_type, question, answer, question_date, haystack_session_ids,
 //! haystack_dates, haystack_sessions, answer_session_ids}`, each a haystack with one question. A
 //! session is an array of turns `{role, content, has_answer}`. They come as the authors' arrays
 //! (`longmemeval_s.json`, `longmemeval_oracle.json`), as lines (`oracle.jsonl`), or with the sessions,
@@ -9,7 +9,8 @@
 //!
 //! Conventions: the paper leaves abstention questions out of retrieval scores, so `all` does too;
 //! most leaderboards keep them, which is the group `with-abstention`. A session that occurs twice in
-//! a haystack counts once, at its first date.
+//! a haystack counts once, at its first date. Answers are judged by a model in the paper; an answer to an
+//! abstention question tells what is missing.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,16 +18,19 @@ use std::path::{Path, PathBuf};
 use clew_core::{DocumentId, Timestamp};
 use serde::Deserialize;
 
+use super::answer::Answer;
 use super::dialogue::rounds;
 use super::files::{first_of, folder_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
+use crate::answers::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "longmemeval",
     units: &[UnitKind::Session, UnitKind::SessionAll, UnitKind::Round, UnitKind::Turn],
     splits: &["s", "m", "oracle"],
+    has_evidence: true,
     open,
 };
 
@@ -50,6 +54,7 @@ struct InstanceRecord {
     question_type: String,
     question: String,
     question_date: String,
+    answer: Option<Answer>,
     haystack_session_ids: Vec<DocumentId>,
     haystack_dates: Vec<String>,
     haystack_sessions: Option<Vec<Vec<Turn>>>,
@@ -140,6 +145,8 @@ fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result
         gold,
         asked_at: Some(time(&record.question_date)?),
         is_abstention,
+        references: record.answer.and_then(Answer::into_text).into_iter().collect(),
+        scoring: Scoring::Judged { rubric: Vec::new() },
     };
     Ok(Haystack::new(record.question_id, units, vec![question]))
 }
@@ -190,7 +197,11 @@ fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>,
     let parts = match unit {
         UnitKind::Round => rounds(turns, is_user),
         UnitKind::Turn => (0..turns.len()).map(|index| index..index + 1).collect(),
-        UnitKind::Session | UnitKind::SessionAll | UnitKind::Passage | UnitKind::Chat => {
+        UnitKind::Session
+        | UnitKind::SessionAll
+        | UnitKind::Passage
+        | UnitKind::Chat
+        | UnitKind::Document => {
             let heard = |turn: &&Turn| unit != UnitKind::Session || is_user(turn);
             let text = joined(turns.iter().filter(heard));
             return Ok(vec![Cut {
@@ -313,6 +324,10 @@ mod tests {
             ("abstention", "with-abstention".to_owned())
         );
         assert!(abstention.is_abstention && !plain.is_abstention);
+        assert_eq!(
+            (plain.references.join(" "), haystacks[1].answerable().count()),
+            ("12".to_owned(), 1)
+        );
     }
 
     #[test]

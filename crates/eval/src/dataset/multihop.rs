@@ -2,12 +2,14 @@
 //!
 //! Two layouts, each one haystack:
 //!
-//! - `corpus.jsonl` `{idx, title, text}` and `questions.jsonl` `{question_id, question, type,
-//!   supporting: [idx]}`;
+//! - `corpus.jsonl` `{idx, title, text}` and `questions.jsonl` `{question_id, question, answer,
+//!   answer_aliases, type, supporting: [idx]}`;
 //! - the authors' files `<name>_corpus.json` and `<name>.json`. A corpus is an array of `{title,
 //!   text}` or an object from title to sentences; a question marks its evidence by
 //!   `supporting_facts: [[title, sentence]]` (HotpotQA, 2WikiMultihopQA) or by
 //!   `paragraphs: [{title, paragraph_text, is_supporting}]` (MuSiQue).
+//!
+//! The answer and its aliases are references; without an `answer` only retrieval can be measured.
 //!
 //! A passage's title is [`Unit::title`]: whoever indexes it decides how it joins the text.
 
@@ -19,13 +21,15 @@ use std::path::{Path, PathBuf};
 use clew_core::DocumentId;
 use serde::Deserialize;
 
+use super::answer::Answer;
 use super::files::{first_of, folder_of, name_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind};
 use crate::Error;
+use crate::answers::Scoring;
 
 pub(super) const FORMAT: Format =
-    Format { name: "multihop", units: &[UnitKind::Passage], splits: &[], open };
+    Format { name: "multihop", units: &[UnitKind::Passage], splits: &[], has_evidence: true, open };
 
 const CORPUS: &str = "corpus.jsonl";
 const QUESTIONS: &str = "questions.jsonl";
@@ -43,6 +47,8 @@ struct QuestionRecord {
     #[serde(rename = "type")]
     kind: String,
     question: String,
+    answer: Option<Answer>,
+    answer_aliases: Option<Vec<String>>,
     supporting: Vec<u64>,
 }
 
@@ -96,7 +102,7 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
     let mut questions = Vec::new();
     for record in Records::<QuestionRecord>::open(path)? {
         let record = record?;
-        let mut gold: Vec<_> = record.value.supporting.into_iter().map(passage_id).collect();
+        let mut gold: Vec<_> = record.value.supporting.iter().copied().map(passage_id).collect();
         if let Some(unknown) = gold.iter().find(|id| !known.contains(id)) {
             let problem =
                 format!("`supporting` names passage {unknown}, which is not in the corpus");
@@ -104,17 +110,33 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
         }
         gold.sort();
         gold.dedup();
-        questions.push(question(
-            record.value.question_id,
-            record.value.question,
-            record.value.kind,
-            gold,
-        ));
+        let QuestionRecord { question_id, kind, question, answer, answer_aliases, .. } =
+            record.value;
+        let references = references(answer, answer_aliases);
+        questions.push(self::question(question_id, question, kind, gold, references));
     }
     Ok(questions)
 }
 
-fn question(id: String, text: String, kind: String, gold: Vec<DocumentId>) -> Question {
+/// The answer and what else it is called, each once.
+fn references(answer: Option<Answer>, aliases: Option<Vec<String>>) -> Vec<String> {
+    let Some(answer) = answer.and_then(Answer::into_text) else { return Vec::new() };
+    let mut references = vec![answer];
+    for alias in aliases.into_iter().flatten() {
+        if !references.contains(&alias) {
+            references.push(alias);
+        }
+    }
+    references
+}
+
+fn question(
+    id: String,
+    text: String,
+    kind: String,
+    gold: Vec<DocumentId>,
+    references: Vec<String>,
+) -> Question {
     Question {
         id,
         text,
@@ -123,6 +145,8 @@ fn question(id: String, text: String, kind: String, gold: Vec<DocumentId>) -> Qu
         gold,
         asked_at: None,
         is_abstention: false,
+        references,
+        scoring: Scoring::Squad,
     }
 }
 
@@ -139,8 +163,7 @@ mod tests {
 
     #[test]
     fn the_corpus_is_one_haystack() {
-        let questions =
-            r#"{"question_id":"q","question":"Where?","type":"2hop","supporting":[1,0,1]}"#;
+        let questions = r#"{"question_id":"q","question":"Where?","answer":"a port","answer_aliases":["port","a port"],"type":"2hop","supporting":[1,0,1]}"#;
         let files = Files::of(&[("corpus.jsonl", CORPUS), ("questions.jsonl", questions)]);
         for path in [files.folder(), &files.path("corpus.jsonl")] {
             let haystacks = files.read_at(path, "multihop", None, None).unwrap();
@@ -150,6 +173,7 @@ mod tests {
             assert_eq!(haystack.units[1].text, "It shines at night.");
             assert_eq!(gold(haystack, "q"), ["0", "1"]);
             assert_eq!(haystack.questions[0].kind, "2hop");
+            assert_eq!(haystack.questions[0].references, ["a port", "port"]);
         }
     }
 

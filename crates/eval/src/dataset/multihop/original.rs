@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use clew_core::DocumentId;
 use serde::Deserialize;
 
+use super::super::answer::Answer;
 use super::super::records::Records;
 use super::super::{Haystack, Question, Unit};
-use super::{FORMAT, Pair, passage_id, question};
+use super::{FORMAT, Pair, passage_id, question, references};
 use crate::Error;
 
 const CORPUS_ENDING: &str = "_corpus.json";
@@ -26,6 +27,8 @@ struct QuestionRecord {
     #[serde(alias = "_id", alias = "question_id")]
     id: Option<String>,
     question: String,
+    answer: Option<Answer>,
+    answer_aliases: Option<Vec<String>>,
     #[serde(rename = "type")]
     kind: Option<String>,
     supporting_facts: Option<Vec<(String, u64)>>,
@@ -157,7 +160,8 @@ fn read_questions(path: &Path, passages: &Passages<'_>) -> Result<Vec<Question>,
         })?;
         let id = record.id.unwrap_or_else(|| questions.len().to_string());
         let kind = record.kind.unwrap_or_else(|| kind_of(&id).to_owned());
-        questions.push(question(id, record.question, kind, gold));
+        let references = references(record.answer, record.answer_aliases);
+        questions.push(question(id, record.question, kind, gold, references));
     }
     Ok(questions)
 }

@@ -1,0 +1,118 @@
+//! Several runs on the same questions, side by side.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use super::{AnswerReport, Group, OVERALL, html, table};
+use crate::Error;
+use crate::answers::Metric;
+
+/// Reports of the same questions, in the order in which they were given.
+///
+/// As JSON: `{"runs": [<report>, …]}`. As text: tables over all questions with a row per run, and of
+/// the headline metric by type with a column per run. As a page: [`Comparison::to_html`].
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    reports: Vec<&'a AnswerReport>,
+}
+
+/// Puts `reports` side by side. Runs that have not finished can be compared; their numbers of questions
+/// tell.
+///
+/// # Errors
+/// [`Error::NothingToScore`] if there are none, [`Error::NotComparable`] if they are not about the same
+/// data.
+pub fn compare(reports: &[AnswerReport]) -> Result<Comparison<'_>, Error> {
+    let first = reports.first().ok_or(Error::NothingToScore)?;
+    for other in reports {
+        let data = |report: &AnswerReport| {
+            format!("format `{}` with data `{}`", report.run.format, report.run.data)
+        };
+        if data(first) != data(other) {
+            let problem = format!("{} and {}", data(first), data(other));
+            return Err(Error::NotComparable { problem });
+        }
+    }
+    Ok(Comparison { reports: reports.iter().collect() })
+}
+
+impl Comparison<'_> {
+    /// One page for a browser, with tables and plots and without anything that is loaded or run.
+    pub fn to_html(&self) -> String {
+        html::page(&self.reports)
+    }
+}
+
+impl Serialize for Comparison<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map([("runs", &self.reports)])
+    }
+}
+
+/// What tells each run from the others: its strategy, and the settings in which they differ.
+pub(super) fn labels(reports: &[&AnswerReport]) -> Vec<String> {
+    let differs = |name: &str| {
+        let mut values = reports.iter().map(|report| report.run.settings.get(name));
+        let first = values.next();
+        values.any(|value| Some(value) != first)
+    };
+    let label = |report: &&AnswerReport| {
+        let settings = report.run.settings.iter().filter(|(name, _)| differs(name));
+        let settings = settings.map(|(name, value)| format!(" {name}={value}"));
+        format!("{}{}", report.run.strategy, settings.collect::<String>())
+    };
+    reports.iter().map(label).collect()
+}
+
+/// The first metric in the order of reports that all runs have.
+pub(super) fn headline(reports: &[&AnswerReport]) -> Metric {
+    let common = |metric: &Metric| {
+        reports.iter().all(|report| report.overall().metrics.contains_key(metric))
+    };
+    Metric::ALL.into_iter().find(common).unwrap_or(Metric::Answered)
+}
+
+/// Names of the groups of any run, in the order of the first that has them.
+pub(super) fn group_names<'a>(reports: &[&'a AnswerReport]) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for group in reports.iter().flat_map(|report| &report.groups) {
+        if !names.contains(&&*group.name) {
+            names.push(&group.name);
+        }
+    }
+    names
+}
+
+/// Metrics that any run has over all questions, in order.
+pub(super) fn metrics(reports: &[&AnswerReport]) -> Vec<Metric> {
+    let known = |metric: &Metric| {
+        reports.iter().any(|report| report.overall().metrics.contains_key(metric))
+    };
+    Metric::ALL.into_iter().filter(known).collect()
+}
+
+impl fmt::Display for Comparison<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = labels(&self.reports);
+        let overall = self.reports.iter().map(|report| report.overall());
+        let runs: Vec<(String, &Group)> = labels.iter().cloned().zip(overall).collect();
+        let format = self.reports.first().map_or("", |report| &report.run.format);
+        writeln!(f, "{format}, {OVERALL}, per cent, with 95 % intervals below\n")?;
+        table::quality("run", &metrics(&self.reports), &runs).fmt(f)?;
+        writeln!(f, "\ncost, mean per question\n")?;
+        table::cost("run", &runs).fmt(f)?;
+        let metric = headline(&self.reports);
+        writeln!(f, "\n{metric} by type, per cent\n")?;
+        let header = std::iter::once("group".to_owned()).chain(labels);
+        let mut rows: Vec<Vec<String>> = vec![header.collect()];
+        for name in group_names(&self.reports) {
+            let cells = self.reports.iter().map(|report| {
+                let estimate = report.estimate(name, metric);
+                estimate.map_or_else(String::new, |estimate| table::per_cent(estimate.mean))
+            });
+            rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+        }
+        table::Table::of(rows).fmt(f)
+    }
+}

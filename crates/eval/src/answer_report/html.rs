@@ -1,0 +1,166 @@
+//! A report as one page: tables and plots, without a script and without anything that is loaded.
+
+use super::compare::{group_names, headline, labels, metrics};
+use super::plot::{Bars, Point, bars, scatter};
+use super::table::{amount, per_cent, spread};
+use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, OVERALL};
+use crate::answers::Metric;
+
+const STYLE: &str = include_str!("style.css");
+
+/// Colours there are; further runs take them again and are told apart by their numbers.
+const SERIES: usize = 8;
+
+/// The page of `reports`, at least one, all of the same data.
+pub(super) fn page(reports: &[&AnswerReport]) -> String {
+    let labels = labels(reports);
+    let format = reports.first().map_or("", |report| &report.run.format);
+    let data = reports.first().map_or("", |report| &report.run.data);
+    let title = match &labels[..] {
+        [label] => format!("{format}: {label}"),
+        labels => format!("{format}: {} runs", labels.len()),
+    };
+    let mut body = format!("<h1>{}</h1>\n<p>Data {}.", escaped(&title), escaped(data));
+    body += " Quality in per cent, with 95 % intervals over questions; costs per question.</p>\n";
+    if reports.iter().any(|report| report.questions() != reports[0].questions()) {
+        body += "<p><strong>The runs answered different numbers of questions.</strong></p>\n";
+    }
+    body += &runs(reports, &labels);
+    let metric = headline(reports);
+    if reports.len() > 1 {
+        let title = format!("{metric} against evidence");
+        let x_name = "evidence tokens per question";
+        body += &figure(&title, &scatter(&title, x_name, &points(reports, &labels, metric)));
+    }
+    let title = format!("{metric} by type");
+    let groups: Vec<_> = group_names(reports)
+        .into_iter()
+        .map(|group| Bars {
+            group,
+            runs: reports.iter().map(|report| report.estimate(group, metric)).collect(),
+        })
+        .collect();
+    body += &figure(&title, &bars(&title, &groups));
+    for (index, (report, label)) in reports.iter().zip(&labels).enumerate() {
+        body += &format!("<h2>Run {}: {}</h2>\n", index + 1, escaped(label));
+        body += &settings(report);
+        body += &quality_table(
+            &report.metrics(),
+            "group",
+            report.groups.iter().map(|group| (escaped(&group.name), group)),
+        );
+        body +=
+            &cost_table("group", report.groups.iter().map(|group| (escaped(&group.name), group)));
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escaped(&title),
+    )
+}
+
+/// All runs over all questions.
+fn runs(reports: &[&AnswerReport], labels: &[String]) -> String {
+    let named: Vec<_> = reports
+        .iter()
+        .zip(labels)
+        .enumerate()
+        .map(|(index, (report, label))| {
+            let dot = format!("<span class=\"dot {}\"></span>", series(index));
+            (format!("{dot}{} {}", index + 1, escaped(label)), report.overall())
+        })
+        .collect();
+    let quality = quality_table(&metrics(reports), "run", named.iter().cloned());
+    format!("<h2>{OVERALL}</h2>\n{quality}{}", cost_table("run", named.into_iter()))
+}
+
+fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<Point> {
+    let point = |(report, label): (&&AnswerReport, &String)| {
+        let y = report.estimate(OVERALL, metric)?;
+        Some(Point { label: label.clone(), x: report.overall().mean_cost(EVIDENCE_TOKENS), y })
+    };
+    reports.iter().zip(labels).filter_map(point).collect()
+}
+
+fn settings(report: &AnswerReport) -> String {
+    let items = report.run.settings.iter();
+    let items =
+        items.map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escaped(name), escaped(value)));
+    let items: String = items.collect();
+    if items.is_empty() { items } else { format!("<dl>{items}</dl>\n") }
+}
+
+/// Rows are names, as HTML, and their groups.
+fn quality_table<'a>(
+    metrics: &[Metric],
+    first: &str,
+    rows: impl Iterator<Item = (String, &'a Group)>,
+) -> String {
+    let header: Vec<_> =
+        ["n".to_owned()].into_iter().chain(metrics.iter().map(Metric::to_string)).collect();
+    let rows = rows.map(|(name, group)| {
+        let cells = metrics.iter().map(|metric| {
+            group.metrics.get(metric).map_or_else(String::new, |estimate| {
+                format!("{} <small>{}</small>", per_cent(estimate.mean), spread(estimate, group.n))
+            })
+        });
+        (name, std::iter::once(group.n.to_string()).chain(cells).collect())
+    });
+    table("Quality", first, &header, rows)
+}
+
+fn cost_table<'a>(first: &str, rows: impl Iterator<Item = (String, &'a Group)>) -> String {
+    let header: Vec<_> = COSTS.iter().map(|(name, _)| name.replace('_', " ")).collect();
+    let rows = rows
+        .map(|(name, group)| (name, group.costs.iter().map(|cost| amount(cost.mean)).collect()));
+    table("Cost per question", first, &header, rows)
+}
+
+/// A table of HTML cells with a name for each row.
+fn table(
+    caption: &str,
+    first: &str,
+    header: &[String],
+    rows: impl Iterator<Item = (String, Vec<String>)>,
+) -> String {
+    let header: String =
+        header.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+    let rows: String = rows
+        .map(|(name, cells)| {
+            let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
+            format!("<tr><th scope=\"row\">{name}</th>{cells}</tr>\n")
+        })
+        .collect();
+    format!(
+        "<div class=\"wide\"><table>\n<caption>{caption}</caption>\n\
+         <thead><tr><th scope=\"col\">{first}</th>{header}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn figure(title: &str, svg: &str) -> String {
+    format!("<figure>\n<figcaption>{}</figcaption>\n{svg}</figure>\n", escaped(title))
+}
+
+/// The class of the colour of the run at `index`.
+pub(super) fn series(index: usize) -> String {
+    format!("s{}", index % SERIES + 1)
+}
+
+/// `text` as it can stand between tags and in quoted attributes.
+pub(super) fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // Not allowed in a page in any form.
+            c if c.is_control() && !c.is_whitespace() => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

@@ -1,0 +1,96 @@
+//! Tables of text, with columns as wide as what is in them.
+
+use std::fmt;
+
+use super::{COSTS, Estimate, Group};
+use crate::answers::Metric;
+
+/// Cells of text; the first row is the header. The first column is aligned to the left, the others to
+/// the right.
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+/// The metrics of groups, with their intervals in a line of their own.
+pub(super) fn quality(first: &str, metrics: &[Metric], groups: &[(String, &Group)]) -> Table {
+    let header = [first.to_owned(), "n".to_owned()];
+    let header = header.into_iter().chain(metrics.iter().map(Metric::to_string)).collect();
+    let mut rows: Vec<Vec<String>> = vec![header];
+    for (name, group) in groups {
+        let (mut means, mut spreads) =
+            (vec![name.clone(), group.n.to_string()], vec![String::new(), String::new()]);
+        for metric in metrics {
+            let estimate = group.metrics.get(metric);
+            means.push(estimate.map_or_else(String::new, |estimate| per_cent(estimate.mean)));
+            spreads.push(estimate.map_or_else(String::new, |estimate| spread(estimate, group.n)));
+        }
+        rows.extend([means, spreads]);
+    }
+    Table { rows }
+}
+
+/// Mean costs of groups.
+pub(super) fn cost(first: &str, groups: &[(String, &Group)]) -> Table {
+    let header = std::iter::once(first).chain(COSTS.iter().map(|(name, _)| *name));
+    let mut rows: Vec<Vec<String>> = vec![header.map(|name| name.replace('_', " ")).collect()];
+    for (name, group) in groups {
+        let costs = group.costs.iter().map(|cost| amount(cost.mean));
+        rows.push(std::iter::once(name.clone()).chain(costs).collect());
+    }
+    Table { rows }
+}
+
+impl Table {
+    /// A table whose first row is the header.
+    pub(super) fn of(rows: Vec<Vec<String>>) -> Self {
+        Self { rows }
+    }
+}
+
+/// `45.6`, of a fraction.
+pub(super) fn per_cent(fraction: f64) -> String {
+    format!("{:.1}", 100.0 * fraction)
+}
+
+/// `39-52`, of fractions.
+pub(super) fn interval(estimate: &Estimate) -> String {
+    let [low, high] = estimate.ci95;
+    format!("{:.0}-{:.0}", 100.0 * low, 100.0 * high)
+}
+
+/// `39-52`, or `39-52 of 24` where that many of the group's `n` questions, or pairs, have the metric.
+pub(super) fn spread(estimate: &Estimate, n: usize) -> String {
+    let interval = interval(estimate);
+    if estimate.n == n { interval } else { format!("{interval} of {}", estimate.n) }
+}
+
+/// Few digits for large amounts, and more for small ones.
+pub(super) fn amount(amount: f64) -> String {
+    let digits = match amount {
+        100.0.. => 0,
+        10.0.. => 1,
+        _ => 2,
+    };
+    format!("{amount:.digits$}")
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        for row in &self.rows {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                match column {
+                    0 => write!(f, "{cell:width$}")?,
+                    _ => write!(f, "  {cell:>width$}")?,
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+use super::*;
+use crate::answers::{AnswerScores, Outcome};
+
+fn run(strategy: &str, k: &str) -> RunIdentity {
+    RunIdentity {
+        format: "nocha".to_owned(),
+        data: "0123".to_owned(),
+        strategy: strategy.to_owned(),
+        settings: [("k", k), ("model", "<small> & fast")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+    }
+}
+
+fn claim(id: usize, kind: &str, pair: &str, score: f64) -> AnswerRecord {
+    AnswerRecord {
+        question_id: id.to_string(),
+        kind: kind.to_owned(),
+        groups: vec!["all".to_owned()],
+        pair: Some(pair.to_owned()),
+        outcome: Outcome::Answered,
+        answer: "true".to_owned(),
+        scores: AnswerScores::from([(Metric::Accuracy, score), (Metric::Answered, 1.0)]),
+        cost: AnswerCost {
+            model_calls: 2,
+            evidence_tokens: 100 * id as u64,
+            seconds: 0.5,
+            ..AnswerCost::default()
+        },
+    }
+}
+
+/// Right: 3 of 4 claims and 1 of 2 pairs of `alpha`, no claim of `beta`, whose pair is not whole.
+fn records() -> Vec<AnswerRecord> {
+    vec![
+        claim(1, "alpha", "a1", 1.0),
+        claim(2, "alpha", "a1", 1.0),
+        claim(3, "alpha", "a2", 1.0),
+        claim(4, "alpha", "a2", 0.0),
+        claim(5, "beta", "b1", 0.0),
+    ]
+}
+
+fn report(strategy: &str, k: &str) -> AnswerReport {
+    AnswerReport::new(run(strategy, k), &records()).unwrap()
+}
+
+#[test]
+fn groups_average_their_questions_and_their_pairs() {
+    let report = report("plain", "10");
+    let cases = [
+        ("overall", Metric::Accuracy, 5, 0.6),
+        ("overall", Metric::PairAccuracy, 2, 0.5),
+        ("alpha", Metric::Accuracy, 4, 0.75),
+        ("alpha", Metric::PairAccuracy, 2, 0.5),
+        ("beta", Metric::Accuracy, 1, 0.0),
+    ];
+    for (group, metric, n, mean) in cases {
+        let estimate = report.estimate(group, metric).unwrap();
+        assert_eq!((estimate.n, estimate.mean), (n, mean), "{group} {metric}");
+        let [low, high] = estimate.ci95;
+        assert!(0.0 <= low && low <= mean && mean <= high && high <= 1.0, "{group} {metric}");
+    }
+    assert_eq!(report.estimate("beta", Metric::PairAccuracy), None);
+    assert_eq!(report.estimate("none", Metric::Accuracy), None);
+    assert_eq!((report.questions(), report.headline()), (5, Metric::PairAccuracy));
+    assert_eq!(report.overall().mean_cost(EVIDENCE_TOKENS), 300.0);
+}
+
+#[test]
+fn groups_of_several_types_are_shown_where_they_are_not_all_questions() {
+    let mut records = records();
+    for (index, record) in records.iter_mut().enumerate() {
+        record.groups.push("whole".to_owned());
+        if index < 2 {
+            record.groups.push("easy".to_owned());
+        }
+    }
+    let report = AnswerReport::new(run("plain", "10"), &records).unwrap();
+    let names: Vec<_> = report.groups.iter().map(|group| &*group.name).collect();
+    assert_eq!(names, ["overall", "easy", "alpha", "beta"]);
+}
+
+#[test]
+fn the_json_has_the_documented_keys_in_order() {
+    let json = serde_json::to_string(&report("plain", "10")).unwrap();
+    let start = concat!(
+        r#"{"format":"nocha","data":"0123","strategy":"plain","settings":{"k":"10","#,
+        r#""model":"<small> & fast"},"groups":{"overall":{"n":5,"metrics":{"pair-accuracy":{"n":2,"#,
+        r#""mean":0.5,"ci95":[0.0,1.0]},"accuracy":{"n":5,"mean":0.6,"ci95":["#
+    );
+    assert!(json.starts_with(start), "{json}");
+    assert!(json.contains(r#""cost":{"model_calls":{"mean":2.0,"total":10.0},"#), "{json}");
+}
+
+#[test]
+fn the_text_has_tables_of_aligned_columns() {
+    let text = report("plain", "10").to_string();
+    assert!(text.starts_with("nocha, strategy plain, k 10, model <small> & fast\n"), "{text}");
+    let quality: Vec<_> = text.split("\n\n").nth(1).unwrap().lines().collect();
+    assert_eq!(quality[0], "group    n  pair-accuracy  accuracy  answered");
+    assert_eq!(quality[1], "overall  5           50.0      60.0     100.0");
+    assert!(quality.iter().all(|line| line.len() == quality[0].len()), "{text}");
+    assert!(text.contains("evidence tokens") && text.contains("0-100 of 2 "), "{text}");
+}
+
+#[test]
+fn runs_are_compared_by_what_tells_them_apart() {
+    let reports = [report("plain", "10"), report("plain", "20"), report("tree", "20")];
+    let text = compare(&reports).unwrap().to_string();
+    for label in ["plain k=10", "plain k=20", "tree k=20"] {
+        assert!(text.contains(label), "{text}");
+    }
+    assert!(!text.contains("model="), "{text}");
+    assert!(text.contains("pair-accuracy by type"), "{text}");
+    let json = serde_json::to_value(compare(&reports).unwrap()).unwrap();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn reports_of_other_data_and_none_at_all_are_not_compared() {
+    let mut other = report("plain", "10");
+    other.run.data = "4567".to_owned();
+    let error = compare(&[report("plain", "10"), other]).unwrap_err();
+    assert!(matches!(error, Error::NotComparable { .. }), "{error:?}");
+    assert!(error.to_string().contains("`4567`"), "{error}");
+    assert!(matches!(compare(&[]), Err(Error::NothingToScore)));
+    assert!(matches!(AnswerReport::new(run("plain", "10"), &[]), Err(Error::NothingToScore)));
+}
+
+#[test]
+fn pages_are_whole_load_nothing_and_run_nothing() {
+    let mut reports = vec![report("plain", "10"), report("<b>\"tree\"</b>", "20")];
+    let unfinished = AnswerReport::new(run("late", "5"), &records()[..3]).unwrap();
+    reports.push(unfinished);
+    let pages = [report("plain", "10").to_html(), compare(&reports).unwrap().to_html()];
+    for page in &pages {
+        check_tags(page);
+        for loaded in ["http", "<script", "url(", "@import", "src=", "href="] {
+            assert!(!page.contains(loaded), "{loaded}");
+        }
+        assert!(page.contains("prefers-color-scheme: dark"));
+        assert!(!page.contains("<b>") && !page.contains("NaN") && !page.contains("inf"));
+    }
+    assert_eq!(pages[0].matches("<svg").count(), 1);
+    assert_eq!(pages[1].matches("<svg").count(), 2);
+    assert_eq!(pages[1].matches("<circle").count(), 3);
+    assert!(pages[1].contains("different numbers of questions"));
+    assert!(pages[1].contains("&lt;b&gt;&quot;tree&quot;&lt;/b&gt;"));
+}
+
+/// Checks that every tag is closed, in the right order.
+fn check_tags(page: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    for tag in page.split('<').skip(1) {
+        let (tag, _) = tag.split_once('>').unwrap();
+        let name = tag.split_whitespace().next().unwrap();
+        match name.strip_prefix('/') {
+            Some(name) => assert_eq!(open.pop(), Some(name), "{tag}"),
+            None if tag.ends_with('/') || ["!DOCTYPE", "meta"].contains(&name) => {}
+            None => open.push(name),
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}

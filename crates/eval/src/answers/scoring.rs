@@ -1,0 +1,290 @@
+//! Which metrics a question's answer is measured with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    ChoiceOption, chosen_letter, locomo_f1, locomo_sub_answers_f1, rouge_l, squad_exact_match,
+    squad_f1, verdict,
+};
+use crate::Question;
+
+/// What a score measures; each is from 0 to 1 and higher is better, except [`Metric::Answered`], which
+/// only describes. In the order in which reports show them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Metric {
+    /// What a judge outside of this crate thinks of the answer.
+    Judge,
+    /// Both claims of a pair are right. Of pairs: only reports have it.
+    PairAccuracy,
+    /// The option or verdict is right.
+    Accuracy,
+    /// [`squad_f1`], [`locomo_f1`] or [`locomo_sub_answers_f1`], as the data set's script has it.
+    F1,
+    /// [`squad_exact_match`].
+    #[serde(rename = "em")]
+    ExactMatch,
+    /// [`rouge_l`].
+    RougeL,
+    /// Of questions whose right answer is that it was never said: whether that was the reaction.
+    Abstention,
+    /// Whether there was an answer and not the reaction that nothing is in memory.
+    Answered,
+}
+
+impl Metric {
+    /// Every metric, in the order of reports. The first that a report has is its headline.
+    pub const ALL: [Self; 8] = [
+        Self::Judge,
+        Self::PairAccuracy,
+        Self::Accuracy,
+        Self::F1,
+        Self::ExactMatch,
+        Self::RougeL,
+        Self::Abstention,
+        Self::Answered,
+    ];
+
+    /// Its name in logs and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Judge => "judge",
+            Self::PairAccuracy => "pair-accuracy",
+            Self::Accuracy => "accuracy",
+            Self::F1 => "f1",
+            Self::ExactMatch => "em",
+            Self::RougeL => "rouge-l",
+            Self::Abstention => "abstention",
+            Self::Answered => "answered",
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// AnswerScores of one answer, each from 0 to 1.
+pub type AnswerScores = BTreeMap<Metric, f64>;
+
+/// How a question was reacted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// By an answer.
+    Answered,
+    /// By saying that the memory does not hold it.
+    NotInMemory,
+}
+
+/// How the answers to a question are measured beside the reference answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scoring {
+    /// Exact match and F1 of words, as SQuAD has them.
+    Squad,
+    /// F1 of stems, as LoCoMo has it; the right reaction to an abstention question counts as an F1 of
+    /// 1 and any other as 0.
+    Locomo,
+    /// F1 of stems, averaged over the parts of the reference between commas: LoCoMo's multi-hop
+    /// questions.
+    LocomoSubAnswers,
+    /// The right letter among options; the reference answers say the right option's text.
+    Choice {
+        /// The question without its options.
+        stem: String,
+        /// The options, at least two.
+        options: Vec<ChoiceOption>,
+        /// Letter of the right one.
+        right: char,
+    },
+    /// Whether a claim, which is the question's text, is true.
+    ClaimPair {
+        /// Name of the pair of claims; unique in the data set.
+        pair: String,
+        /// Whether this claim is true.
+        is_true: bool,
+    },
+    /// ROUGE-L with the reference summaries.
+    RougeL,
+    /// By a judge only; no rule on the text says how good an answer is.
+    Judged {
+        /// What a good answer says or does, point by point; empty if the reference answers are all
+        /// there is to compare with.
+        rubric: Vec<String>,
+    },
+}
+
+impl Question {
+    /// Whether it is known what a right answer is, so that answers can be scored.
+    pub fn has_answer(&self) -> bool {
+        self.is_abstention || !self.references.is_empty()
+    }
+
+    /// AnswerScores an answer to this question; the text of a reaction [`Outcome::NotInMemory`] does not
+    /// count.
+    ///
+    /// [`Metric::Answered`] is there always, [`Metric::Abstention`] for abstention questions, and the
+    /// metrics of [`Question::scoring`] for the others (with [`Scoring::Locomo`] for all). A reaction
+    /// of not knowing to a question that has an answer scores 0.
+    pub fn score(&self, outcome: Outcome, answer: &str) -> AnswerScores {
+        let answer = if outcome == Outcome::Answered { answer } else { "" };
+        let is_answered = f64::from(u8::from(outcome == Outcome::Answered));
+        let mut scores = AnswerScores::from([(Metric::Answered, is_answered)]);
+        if self.is_abstention {
+            let is_locomo = matches!(self.scoring, Scoring::Locomo | Scoring::LocomoSubAnswers);
+            let is_right =
+                outcome == Outcome::NotInMemory || (is_locomo && says_not_mentioned(answer));
+            let score = f64::from(u8::from(is_right));
+            scores.insert(Metric::Abstention, score);
+            if is_locomo {
+                scores.insert(Metric::F1, score);
+            }
+        } else if self.has_answer() {
+            scores.extend(self.quality(outcome, answer));
+        }
+        scores
+    }
+
+    fn quality(&self, outcome: Outcome, answer: &str) -> AnswerScores {
+        let references = &self.references;
+        let best = |score: fn(&str, &str) -> f64| {
+            // A reference of nothing but articles equals no answer at all; not knowing is still wrong.
+            let scores = references.iter().map(|reference| score(answer, reference));
+            if outcome == Outcome::Answered { scores.fold(0.0, f64::max) } else { 0.0 }
+        };
+        let right = |is_right: bool| {
+            AnswerScores::from([(Metric::Accuracy, f64::from(u8::from(is_right)))])
+        };
+        match &self.scoring {
+            Scoring::Squad => {
+                let exact = |answer: &str, reference: &str| {
+                    squad_exact_match(answer, &[reference.to_owned()])
+                };
+                let f1 = |answer: &str, reference: &str| squad_f1(answer, &[reference.to_owned()]);
+                AnswerScores::from([(Metric::ExactMatch, best(exact)), (Metric::F1, best(f1))])
+            }
+            Scoring::Locomo => AnswerScores::from([(Metric::F1, best(locomo_f1))]),
+            Scoring::LocomoSubAnswers => {
+                AnswerScores::from([(Metric::F1, best(locomo_sub_answers_f1))])
+            }
+            Scoring::Choice { options, right: letter, .. } => {
+                right(chosen_letter(answer, options) == Some(*letter))
+            }
+            Scoring::ClaimPair { is_true, .. } => right(verdict(answer) == Some(*is_true)),
+            Scoring::RougeL => AnswerScores::from([(Metric::RougeL, rouge_l(answer, references))]),
+            Scoring::Judged { .. } => AnswerScores::new(),
+        }
+    }
+}
+
+/// Whether `answer` says in the words of LoCoMo's script (`task_eval/evaluation.py`, category 5) that
+/// it was never said: `not mentioned` or `no information available`, in any case.
+pub fn says_not_mentioned(answer: &str) -> bool {
+    let answer = answer.to_lowercase();
+    answer.contains("not mentioned") || answer.contains("no information available")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(scoring: Scoring, references: &[&str], is_abstention: bool) -> Question {
+        Question {
+            id: "q".to_owned(),
+            text: "?".to_owned(),
+            kind: "kind".to_owned(),
+            groups: Vec::new(),
+            gold: Vec::new(),
+            asked_at: None,
+            is_abstention,
+            references: references.iter().map(|&text| text.to_owned()).collect(),
+            scoring,
+        }
+    }
+
+    fn choice() -> Scoring {
+        let options = [('A', "A cat"), ('B', "A dog")]
+            .map(|(letter, text)| ChoiceOption { letter, text: text.to_owned() })
+            .to_vec();
+        Scoring::Choice { stem: "Who?".to_owned(), options, right: 'B' }
+    }
+
+    fn claim() -> Scoring {
+        Scoring::ClaimPair { pair: "p".to_owned(), is_true: false }
+    }
+
+    /// Checks the scores of an answer but for [`Metric::Answered`].
+    fn check(question: &Question, answer: &str, expected: &[(Metric, f64)]) {
+        let mut scores = question.score(Outcome::Answered, answer);
+        assert_eq!(scores.remove(&Metric::Answered), Some(1.0));
+        assert_eq!(scores, AnswerScores::from_iter(expected.iter().copied()), "{answer}");
+    }
+
+    #[test]
+    fn each_scoring_has_its_metrics() {
+        use Metric::{Accuracy, ExactMatch, F1, RougeL};
+        let squad = question(Scoring::Squad, &["Genoa", "the port of Genoa"], false);
+        check(&squad, "Port of Genoa", &[(ExactMatch, 1.0), (F1, 1.0)]);
+        check(&squad, "Genoa port", &[(ExactMatch, 0.0), (F1, 0.8)]);
+        check(&question(Scoring::Locomo, &["painting"], false), "paints", &[(F1, 1.0)]);
+        let parts = question(Scoring::LocomoSubAnswers, &["painting, camping"], false);
+        check(&parts, "paints", &[(F1, 0.5)]);
+        check(&question(choice(), &["A dog"], false), "(B)", &[(Accuracy, 1.0)]);
+        check(&question(choice(), &["A dog"], false), "no idea", &[(Accuracy, 0.0)]);
+        check(&question(claim(), &["false"], false), "False.", &[(Accuracy, 1.0)]);
+        check(&question(claim(), &["false"], false), "", &[(Accuracy, 0.0)]);
+        check(&question(Scoring::RougeL, &["x y", "z"], false), "z", &[(RougeL, 1.0)]);
+        let judged = Scoring::Judged { rubric: Vec::new() };
+        check(&question(judged, &["x"], false), "x", &[]);
+    }
+
+    #[test]
+    fn the_right_reaction_to_what_was_never_said_is_that_it_was_not() {
+        let judged = question(Scoring::Judged { rubric: Vec::new() }, &["not said"], true);
+        check(&judged, "not mentioned", &[(Metric::Abstention, 0.0)]);
+        let scores = judged.score(Outcome::NotInMemory, "");
+        assert_eq!(scores[&Metric::Abstention], 1.0);
+        assert_eq!(scores[&Metric::Answered], 0.0);
+        let locomo = question(Scoring::Locomo, &[], true);
+        check(&locomo, "It is NOT mentioned", &[(Metric::F1, 1.0), (Metric::Abstention, 1.0)]);
+        check(&locomo, "a dog", &[(Metric::F1, 0.0), (Metric::Abstention, 0.0)]);
+    }
+
+    #[test]
+    fn not_knowing_is_no_right_answer_whatever_text_comes_with_it() {
+        let cases = [
+            (Scoring::Squad, "the"),
+            (Scoring::Locomo, "the"),
+            (Scoring::LocomoSubAnswers, "the"),
+            (choice(), "A dog"),
+            (claim(), "false"),
+            (Scoring::RougeL, "the"),
+        ];
+        for (scoring, reference) in cases {
+            let question = question(scoring, &[reference], false);
+            let scores = question.score(Outcome::NotInMemory, reference);
+            assert!(scores.len() > 1 && scores.values().all(|score| *score == 0.0), "{scores:?}");
+        }
+    }
+
+    #[test]
+    fn without_a_known_answer_nothing_is_right_or_wrong() {
+        let unknown = question(Scoring::Squad, &[], false);
+        assert!(!unknown.has_answer());
+        check(&unknown, "Genoa", &[]);
+        assert!(question(Scoring::Locomo, &[], true).has_answer());
+    }
+
+    #[test]
+    fn names_of_metrics_are_those_of_the_logs() {
+        for metric in Metric::ALL {
+            assert_eq!(serde_json::to_value(metric).unwrap(), metric.as_str());
+        }
+        assert!(Metric::ALL.is_sorted());
+    }
+}

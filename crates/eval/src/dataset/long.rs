@@ -1,0 +1,38 @@
+//! What the sets of questions about one long document have in common: a haystack of one unit, and
+//! questions whose evidence is not known.
+
+use clew_core::DocumentId;
+
+use super::{Haystack, Question, Unit};
+use crate::answers::Scoring;
+
+/// The haystack of the document `id`.
+pub(super) fn haystack(
+    id: String,
+    title: String,
+    text: String,
+    questions: Vec<Question>,
+) -> Result<Haystack, String> {
+    if text.trim().is_empty() {
+        return Err(format!("expected a document, got no text for `{id}`"));
+    }
+    let document: DocumentId =
+        id.parse().map_err(|error: clew_core::Error| format!("`{id}`: {error}"))?;
+    let unit = Unit { id: document, title, text, event_time: None };
+    Ok(Haystack::new(id, vec![unit], questions))
+}
+
+/// A question without text and references yet.
+pub(super) fn question(id: String, kind: &str, scoring: Scoring) -> Question {
+    Question {
+        id,
+        text: String::new(),
+        kind: kind.to_owned(),
+        groups: vec!["all".to_owned()],
+        gold: Vec::new(),
+        asked_at: None,
+        is_abstention: false,
+        references: Vec::new(),
+        scoring,
+    }
+}

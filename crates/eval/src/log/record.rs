@@ -1,0 +1,122 @@
+//! What a log holds: which run it is, and what became of a question.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Question;
+use crate::answers::{AnswerScores, Outcome, Scoring};
+
+/// What makes two runs the same, so that one can go on with the answers of the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunIdentity {
+    /// Name of the [`crate::Format`].
+    pub format: String,
+    /// What was asked of what: [`crate::Survey::fingerprint`].
+    pub data: String,
+    /// What answers.
+    pub strategy: String,
+    /// Everything else that decides about the answers, such as the model and the number of passages,
+    /// by name.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl RunIdentity {
+    /// What `other` has that this run has not, for a message, or `None` if they are the same.
+    pub(super) fn difference_to(&self, other: &Self) -> Option<String> {
+        let values = |run: &Self| {
+            let fields =
+                [("format", &run.format), ("data", &run.data), ("strategy", &run.strategy)];
+            let fields = fields.map(|(name, value)| (name.to_owned(), value.clone()));
+            let settings = run.settings.iter();
+            let settings =
+                settings.map(|(name, value)| (format!("settings.{name}"), value.clone()));
+            fields.into_iter().chain(settings).collect::<Vec<_>>()
+        };
+        let (ours, theirs) = (values(self), values(other));
+        let value_in = |values: &[(String, String)], name: &str| {
+            let value = values.iter().find(|(known, _)| known == name);
+            value.map_or_else(|| "nothing".to_owned(), |(_, value)| format!("`{value}`"))
+        };
+        let mut names = ours.iter().chain(&theirs).map(|(name, _)| name);
+        let name = names.find(|name| value_in(&ours, name) != value_in(&theirs, name))?;
+        let (found, expected) = (value_in(&theirs, name), value_in(&ours, name));
+        Some(format!("`{name}` is {found} instead of {expected}"))
+    }
+}
+
+/// What answering one question cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AnswerCost {
+    /// Calls of a language model.
+    pub model_calls: u64,
+    /// Tokens sent to language models.
+    pub prompt_tokens: u64,
+    /// Tokens received from language models.
+    pub completion_tokens: u64,
+    /// Tokens that were embedded.
+    pub embedded_tokens: u64,
+    /// Tokens of the evidence that the answer was made of.
+    pub evidence_tokens: u64,
+    /// Wall-clock time from question to answer.
+    pub seconds: f64,
+}
+
+/// What became of a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnswerRecord {
+    /// [`Question::id`].
+    pub question_id: String,
+    /// [`Question::kind`].
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// [`Question::groups`].
+    pub groups: Vec<String>,
+    /// The pair of claims it belongs to, if it is a claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<String>,
+    /// How it was reacted to.
+    pub outcome: Outcome,
+    /// The answer's text.
+    pub answer: String,
+    /// What the answer is worth, by metric; a judge adds its own.
+    pub scores: AnswerScores,
+    /// What it cost.
+    pub cost: AnswerCost,
+}
+
+impl AnswerRecord {
+    /// The record of an answer to `question`, scored by [`Question::score`].
+    pub fn new(question: &Question, outcome: Outcome, answer: String, cost: AnswerCost) -> Self {
+        let pair = match &question.scoring {
+            Scoring::ClaimPair { pair, .. } => Some(pair.clone()),
+            Scoring::Squad
+            | Scoring::Locomo
+            | Scoring::LocomoSubAnswers
+            | Scoring::Choice { .. }
+            | Scoring::RougeL
+            | Scoring::Judged { .. } => None,
+        };
+        Self {
+            question_id: question.id.clone(),
+            kind: question.kind.clone(),
+            groups: question.groups.clone(),
+            pair,
+            outcome,
+            scores: question.score(outcome, &answer),
+            answer,
+            cost,
+        }
+    }
+
+    /// What is wrong with its numbers.
+    pub(super) fn fault(&self) -> Option<String> {
+        let bad = self.scores.iter().find(|(_, score)| !(0.0..=1.0).contains(*score));
+        if let Some((metric, score)) = bad {
+            return Some(format!("expected scores from 0 to 1, got `{metric}` {score}"));
+        }
+        let seconds = self.cost.seconds;
+        let is_time = seconds.is_finite() && seconds >= 0.0;
+        (!is_time).then(|| format!("expected `seconds` of at least 0, got {seconds}"))
+    }
+}
