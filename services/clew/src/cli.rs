@@ -121,7 +121,11 @@ impl Command {
             Self::Status(arguments) => arguments.print.json,
             Self::Check(arguments) => arguments.print.json,
             Self::Cluster(arguments) => arguments.json,
-            Self::Eval(_) => false,
+            Self::Eval(arguments) => match &arguments.action {
+                EvalAction::Retrieval(_) => false,
+                EvalAction::Answers(arguments) => arguments.print.json,
+                EvalAction::Compare(arguments) => arguments.print.json,
+            },
             Self::Bench(arguments) => arguments.json,
         }
     }
@@ -644,6 +648,59 @@ pub struct Eval {
 pub enum EvalAction {
     /// Recall, NDCG and MRR of retrieval.
     Retrieval(EvalRetrieval),
+    /// Answers against reference answers; goes on where an interrupted run stopped.
+    Answers(EvalAnswers),
+    /// Finished runs of `eval answers` side by side.
+    Compare(EvalCompare),
+}
+
+/// Arguments of `eval answers`.
+#[derive(Debug, Args)]
+pub struct EvalAnswers {
+    #[command(flatten)]
+    pub print: Print,
+    /// Data set: multihop, locomo, longmemeval, lihua, beam, quality, nocha, govreport or squality.
+    #[arg(long)]
+    pub format: String,
+    /// Folder or file of the data set.
+    #[arg(long, value_name = "PATH")]
+    pub data: PathBuf,
+    /// What documents are made of, such as turn, round or session; by default the data set's usual unit.
+    #[arg(long)]
+    pub unit: Option<clew_eval::UnitKind>,
+    /// Part of the data set, such as 100K of beam.
+    #[arg(long)]
+    pub split: Option<String>,
+    /// Ways of answering, several with commas between them; `clew strategies` lists them.
+    #[arg(long, value_delimiter = ',', default_value = "direct")]
+    pub strategy: Vec<String>,
+    /// Folder of the logs, a file for each strategy. What is in them is not asked again.
+    #[arg(long, value_name = "DIR")]
+    pub logs: PathBuf,
+    /// Most passages read.
+    #[arg(short, default_value_t = 10)]
+    pub k: u32,
+    /// Most questions, the first of the data set.
+    #[arg(long)]
+    pub limit: Option<u64>,
+    #[command(flatten)]
+    pub cutting: Cutting,
+    /// Write the report as a page to this file (`-`: standard output).
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Arguments of `eval compare`.
+#[derive(Debug, Args)]
+pub struct EvalCompare {
+    #[command(flatten)]
+    pub print: Print,
+    /// Logs of `eval answers`, of the same data.
+    #[arg(required = true, value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// Write the comparison as a page to this file (`-`: standard output).
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `cluster`.

@@ -3,6 +3,8 @@
 //! Each haystack becomes a corpus in a temporary directory; its units become documents, which are cut
 //! into parts where they are longer than a chunk and reported whole.
 
+mod answers;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -28,10 +30,14 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures.
 pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::Result<()> {
-    let EvalAction::Retrieval(arguments) = arguments.action;
     if shared.endpoint.is_some() {
         bail!("`clew eval` makes corpora of its own in this process; leave --endpoint out");
     }
+    let arguments = match arguments.action {
+        EvalAction::Retrieval(arguments) => arguments,
+        EvalAction::Answers(arguments) => return answers::run(shared, arguments, output).await,
+        EvalAction::Compare(arguments) => return answers::compare(&arguments, output),
+    };
     let reports = retrieval(shared, &arguments).await?;
     let tables = || reports.iter().map(ToString::to_string).collect::<String>();
     let document = match reports.as_slice() {
@@ -55,6 +61,7 @@ pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::R
 
 async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result<Vec<Report>> {
     let format = Format::named(&arguments.format)?;
+    format.check_retrieval()?;
     let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     let mut config = NodeConfig::load(shared, None)?;

@@ -1,0 +1,216 @@
+//! `clew eval answers` and `clew eval compare`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::Context;
+use clew_client::Question as Asked;
+use clew_core::{CorpusName, Filter, StructureSettings};
+use clew_eval::answers::Outcome;
+use clew_eval::{
+    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Haystack, Question, RunIdentity,
+};
+use clew_proto::query::v1 as wire;
+use clew_proto::query::v1::answer_response::Event;
+use clew_proto::query::v1::trace_event::Step;
+use futures::StreamExt;
+
+use super::{CONCURRENT_QUESTIONS, fill};
+use crate::cli::{EvalAnswers, EvalCompare, Shared};
+use crate::config::NodeConfig;
+use crate::connection::Connection;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+
+/// Bytes of a token where only bytes are told: about what English has.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// Answers the questions of a data set, as far as the log does not have them, and reports.
+pub async fn run(shared: &Shared, arguments: EvalAnswers, output: &Output) -> anyhow::Result<()> {
+    let format = Format::named(&arguments.format)?;
+    let survey = format.survey(&arguments.data, arguments.unit, arguments.split.as_deref())?;
+    let config = NodeConfig::load(shared, None)?;
+    std::fs::create_dir_all(&arguments.logs)
+        .with_context(|| format!("cannot make `{}`", arguments.logs.display()))?;
+    let mut logs = Vec::new();
+    for strategy in &arguments.strategy {
+        let identity = RunIdentity {
+            format: arguments.format.clone(),
+            data: survey.fingerprint.clone(),
+            strategy: strategy.clone(),
+            settings: settings(&arguments, &config),
+        };
+        let file = arguments.logs.join(format!("{}-{strategy}.jsonl", arguments.format));
+        logs.push(AnswerLog::open(&file, identity)?);
+    }
+    answer(&arguments, format, config, survey.answerable as u64, &mut logs).await?;
+    let report = |log: &AnswerLog| AnswerReport::new(log.run().clone(), log.records());
+    let reports = logs.iter().map(report).collect::<Result<Vec<_>, _>>()?;
+    show(&reports, arguments.html.as_deref(), output)
+}
+
+/// Sets finished runs side by side.
+pub fn compare(arguments: &EvalCompare, output: &Output) -> anyhow::Result<()> {
+    let mut reports = Vec::new();
+    for log in &arguments.logs {
+        let (run, records) = AnswerLog::read(log)?;
+        reports.push(AnswerReport::new(run, &records)?);
+    }
+    show(&reports, arguments.html.as_deref(), output)
+}
+
+fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyhow::Result<()> {
+    let comparison = clew_eval::compare(reports)?;
+    if let Some(file) = html {
+        let page = match reports {
+            [report] => report.to_html(),
+            _ => comparison.to_html(),
+        };
+        output::write(file, &page)?;
+    }
+    output.print(&reports, |reports| match reports {
+        [report] => report.to_string(),
+        _ => comparison.to_string(),
+    })
+}
+
+/// What decides about answers besides data and strategy.
+fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, String> {
+    let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
+    let mut settings = BTreeMap::from([
+        ("k".to_owned(), arguments.k.to_string()),
+        ("chunking".to_owned(), format!("{:?}", arguments.cutting.chunking())),
+    ]);
+    let unit = arguments.unit.map(|unit| ("unit".to_owned(), unit.to_string()));
+    let split = arguments.split.clone().map(|split| ("split".to_owned(), split));
+    settings.extend(unit.into_iter().chain(split));
+    settings.extend(model.map(|model| ("model".to_owned(), model)));
+    settings
+}
+
+/// Asks what is not in the logs, haystack by haystack.
+async fn answer(
+    arguments: &EvalAnswers,
+    format: &Format,
+    mut config: NodeConfig,
+    answerable: u64,
+    logs: &mut [AnswerLog],
+) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("no temporary directory could be made")?;
+    config.data_dir = folder.path().to_path_buf();
+    let connection = Connection::embed(&config).await?;
+    let mut progress = Progress::new("answers");
+    let total = answerable.min(arguments.limit.unwrap_or(u64::MAX)) * logs.len() as u64;
+    let mut finished: u64 = logs.iter().map(|log| log.records().len() as u64).sum();
+    let mut left = arguments.limit.unwrap_or(u64::MAX) as usize;
+    let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
+    for (at, haystack) in haystacks.enumerate() {
+        let haystack = haystack?;
+        let questions: Vec<&Question> = haystack.answerable().take(left).collect();
+        left -= questions.len();
+        let is_finished = |id: &str| logs.iter().all(|log| log.is_finished(id));
+        if questions.iter().all(|question| is_finished(&question.id)) {
+            continue;
+        }
+        let corpus: CorpusName = format!("haystack-{at}").parse()?;
+        progress.set(finished, total, &format!("reading {}", haystack.name));
+        let structure = Some(StructureSettings::default());
+        fill(&connection, &corpus, &haystack, arguments.cutting, structure).await?;
+        let asking = Asking {
+            connection: &connection,
+            corpus: &corpus,
+            texts: texts(&haystack),
+            k: arguments.k,
+        };
+        for log in &mut *logs {
+            let strategy = log.run().strategy.clone();
+            let due: Vec<&Question> =
+                questions.iter().filter(|q| !log.is_finished(&q.id)).copied().collect();
+            let answers = futures::stream::iter(due)
+                .map(|question| asking.ask(question, &strategy))
+                .buffer_unordered(CONCURRENT_QUESTIONS);
+            futures::pin_mut!(answers);
+            while let Some(record) = answers.next().await {
+                log.append(record?)?;
+                finished += 1;
+                progress.set(finished, total, &format!("{strategy}: {}", haystack.name));
+            }
+        }
+        connection.client.delete_corpus(&corpus).await?;
+        if left == 0 {
+            break;
+        }
+    }
+    progress.finish();
+    connection.close().await
+}
+
+/// The texts of a haystack's units, by document.
+fn texts(haystack: &Haystack) -> HashMap<&str, &str> {
+    haystack.units.iter().map(|unit| (unit.id.as_str(), unit.text.as_str())).collect()
+}
+
+/// What questions are asked of.
+struct Asking<'a> {
+    connection: &'a Connection,
+    corpus: &'a CorpusName,
+    texts: HashMap<&'a str, &'a str>,
+    k: u32,
+}
+
+impl Asking<'_> {
+    async fn ask(&self, question: &Question, strategy: &str) -> anyhow::Result<AnswerRecord> {
+        let asked = Asked {
+            text: question.text.clone(),
+            strategy: strategy.to_owned(),
+            k: Some(self.k),
+            filter: Filter::default(),
+        };
+        let began = Instant::now();
+        let events = self.connection.client.answer(self.corpus, asked).await?;
+        futures::pin_mut!(events);
+        let (mut evidence_tokens, mut last) = (0, None);
+        while let Some(event) = events.next().await {
+            match event?.event {
+                Some(Event::Trace(wire::TraceEvent { step: Some(Step::Read(read)) })) => {
+                    evidence_tokens = self.tokens(&read.places)?;
+                }
+                // A walk reads as it goes.
+                Some(Event::Trace(wire::TraceEvent { step: Some(Step::Walked(walked)) })) => {
+                    evidence_tokens = walked.bytes_read / BYTES_PER_TOKEN;
+                }
+                Some(Event::Answer(answer)) => last = Some(answer),
+                Some(Event::TextDelta(_) | Event::Trace(_)) | None => {}
+            }
+        }
+        let answer = last.context("the server ended the stream without an answer")?;
+        let outcome = match answer.outcome() {
+            wire::Outcome::NotInMemory | wire::Outcome::Unspecified => Outcome::NotInMemory,
+            wire::Outcome::Answered | wire::Outcome::AnsweredWithShardsMissing => Outcome::Answered,
+        };
+        let cost = answer.cost.unwrap_or_default();
+        let cost = AnswerCost {
+            model_calls: cost.model_calls,
+            prompt_tokens: cost.prompt_tokens,
+            completion_tokens: cost.completion_tokens,
+            embedded_tokens: cost.embedded_tokens,
+            evidence_tokens,
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        Ok(AnswerRecord::new(question, outcome, answer.text, cost))
+    }
+
+    /// Tokens of places, as the corpus' encoder counts them.
+    fn tokens(&self, places: &[wire::Place]) -> anyhow::Result<u64> {
+        let node = self.connection.node().context("the node runs in this process")?;
+        let text = |place: &wire::Place| -> Option<&str> {
+            let span = place.span.as_ref()?;
+            let (start, end) = (usize::try_from(span.start), usize::try_from(span.end));
+            let (start, end) = (start.ok()?, end.ok()?);
+            self.texts.get(place.document_id.as_str())?.get(start..end)
+        };
+        let count = |text: &str| node.backends.encoder.token_spans(text).len() as u64;
+        Ok(places.iter().filter_map(text).map(count).sum())
+    }
+}
