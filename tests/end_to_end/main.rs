@@ -11,6 +11,7 @@
 mod client;
 mod cluster;
 mod command_line;
+mod evaluation;
 mod forget;
 #[path = "../shared/harness.rs"]
 mod harness;
