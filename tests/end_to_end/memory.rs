@@ -57,7 +57,21 @@ fn walks(request: &ModelRequest) -> ModelReply {
             text.contains(word).then(|| number.parse().ok())?
         })
     };
-    let reply = if asks("notes") {
+    let reply = if asks("updated") {
+        let point = json!({ "entities": ["Theseus", "Minotaur"], "text": quote });
+        json!({ "updated": [], "inserted": [point] })
+    } else if asks("judgement") {
+        let is_known = shown.contains("Minotaur: ");
+        let concern = json!({ "point": 1, "concern": "who killed him" });
+        match is_known {
+            true => json!({ "judgement": "resolved", "concerns": [] }),
+            false => json!({ "judgement": "global", "concerns": [concern] }),
+        }
+    } else if asks("merged") {
+        json!({ "merged": [] })
+    } else if asks("query") {
+        json!({ "query": "Who killed the Minotaur in the Labyrinth?" })
+    } else if asks("notes") {
         match numbered("Minotaur") {
             Some(number) => json!({
                 "notes": [], "suffices": true, "answer": "Theseus did.",

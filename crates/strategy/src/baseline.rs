@@ -12,6 +12,8 @@ mod route;
 #[cfg(test)]
 mod tests;
 
+use crate::direct::DEFAULT_K;
+
 pub use full_context::FullContext;
 pub use hipporag::HippoRag;
 pub use hyde::Hyde;
@@ -21,6 +23,3 @@ pub use naive::Naive;
 pub use raptor::Raptor;
 pub use rewrite::Rewrite;
 pub use route::Route;
-
-/// Passages read where the caller does not say, as many as `direct` reads.
-const DEFAULT_K: usize = 10;

@@ -1,7 +1,7 @@
 //! `direct`: search once, judge, compose.
 
 use async_trait::async_trait;
-use clew_core::{Answer, Error};
+use clew_core::{Answer, Error, SearchMode};
 
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
@@ -12,7 +12,7 @@ pub struct Direct;
 
 /// Passages read where the caller does not say: enough that an answer that was found is among them,
 /// few enough that reading stays within the time of a search.
-const DEFAULT_K: usize = 10;
+pub(crate) const DEFAULT_K: usize = 10;
 
 #[async_trait]
 impl Strategy for Direct {
@@ -26,12 +26,23 @@ impl Strategy for Direct {
         seams: Seams<'_>,
         progress: &dyn Progress,
     ) -> Result<Answer, Error> {
-        let mut work = Work::new(question, seams, progress);
-        let query = work.query(question.text.clone(), question.k.unwrap_or(DEFAULT_K));
-        let evidence = work.search(query).await?;
-        let reading = work.read(&evidence).await?;
-        Ok(work.conclude(reading))
+        search_once(SearchMode::Hybrid, question, seams, progress).await
     }
+}
+
+/// One search in a mode, one reading.
+pub(crate) async fn search_once(
+    mode: SearchMode,
+    question: &Question,
+    seams: Seams<'_>,
+    progress: &dyn Progress,
+) -> Result<Answer, Error> {
+    let mut work = Work::new(question, seams, progress);
+    let mut query = work.query(question.text.clone(), question.k.unwrap_or(DEFAULT_K));
+    query.mode = mode;
+    let evidence = work.search(query).await?;
+    let reading = work.read(&evidence).await?;
+    Ok(work.conclude(reading))
 }
 
 #[cfg(test)]

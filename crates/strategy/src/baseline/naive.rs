@@ -3,8 +3,7 @@
 use async_trait::async_trait;
 use clew_core::{Answer, Error, SearchMode};
 
-use super::DEFAULT_K;
-use crate::work::Work;
+use crate::direct::search_once;
 use crate::{Progress, Question, Seams, Strategy};
 
 /// Retrieval-augmented generation without anything else, by vectors, by words or by both.
@@ -35,11 +34,6 @@ impl Strategy for Naive {
         seams: Seams<'_>,
         progress: &dyn Progress,
     ) -> Result<Answer, Error> {
-        let mut work = Work::new(question, seams, progress);
-        let mut query = work.query(question.text.clone(), question.k.unwrap_or(DEFAULT_K));
-        query.mode = self.mode;
-        let evidence = work.search(query).await?;
-        let reading = work.read(&evidence).await?;
-        Ok(work.conclude(reading))
+        search_once(self.mode, question, seams, progress).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
-    EntityKey, EntityNode, Error, Evidence, GraphQuery, RelationEdge, SegmentId, TextKind,
+    EntityKey, EntityNode, Error, Evidence, GraphQuery, Place, RelationEdge, SegmentId, TextKind,
 };
 use clew_hypergraph::PointId;
 
@@ -20,8 +20,9 @@ const PASSAGES: usize = 6;
 const PLACES: usize = 12;
 /// Entities and relations that are looked at for one subquery.
 const LOOKED_AT: (usize, usize) = (128, 512);
-/// Segments whose texts are looked at to find the passages: for a subquery, and in the end.
-const TEXTS: usize = 64;
+/// Segments whose texts are looked at to find the passages of a subquery, and those that are read in the
+/// end: each text is embedded, which is most of what a step costs.
+const TEXTS: (usize, usize) = (24, 48);
 
 /// Where a subquery looks for entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +73,7 @@ impl Memory<'_> {
         scope: &Scope,
         found: &mut Found,
     ) -> Result<(), Error> {
-        let entities = self.entities_in(subquery, vector, scope).await?;
+        let (entities, places) = self.entities_in(subquery, vector, scope).await?;
         if entities.is_empty() {
             return Ok(());
         }
@@ -97,16 +98,19 @@ impl Memory<'_> {
             .collect();
         let texts = relations.iter().map(|edge| self.in_words(edge).join(" ")).collect();
         let relations = self.closest(vector, texts, relations, RELATIONS).await?;
-        let ids: BTreeSet<SegmentId> = entities
-            .iter()
-            .flat_map(|entity| entity.segments.iter().take(TEXTS / ENTITIES))
-            .chain(relations.iter().map(|edge| &edge.segment))
+        let stating = relations.iter().map(|edge| &edge.segment);
+        let mut ids: Vec<&SegmentId> = stating
+            .chain(entities.iter().flat_map(|entity| &entity.segments))
             .filter(|id| self.admitted.has(&id.document_id))
             .filter(|id| found.passages.iter().all(|(known, _)| known != *id))
-            .take(TEXTS)
-            .cloned()
             .collect();
-        let ids: Vec<SegmentId> = ids.into_iter().collect();
+        // Stable: among equals what states a relation, or is of an entity more like the subquery, is first.
+        ids.sort_by_key(|id| {
+            places.iter().position(|place| place.document_id == id.document_id).unwrap_or(PLACES)
+        });
+        let mut seen = BTreeSet::new();
+        ids.retain(|id| seen.insert(*id));
+        let ids: Vec<SegmentId> = ids.into_iter().take(TEXTS.0).cloned().collect();
         let passages = self.texts(&ids).await?;
         let texts = passages.iter().map(|(_, passage)| passage.text.clone()).collect();
         let passages = self.closest(vector, texts, passages, PASSAGES).await?;
@@ -118,20 +122,21 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// The entities of a scope that are most like a subquery.
+    /// The entities of a scope that are most like a subquery, and the places that a search for it found, best
+    /// first, if there was one.
     async fn entities_in(
         &mut self,
         subquery: &str,
         vector: &[f32],
         scope: &Scope,
-    ) -> Result<Vec<EntityNode>, Error> {
+    ) -> Result<(Vec<EntityNode>, Vec<Place>), Error> {
         let (most_entities, most_relations) = LOOKED_AT;
         let query = match scope {
             Scope::Around(point) => {
                 let anchors = self.graph.point(*point).map(|point| point.entities.clone());
                 let entities: Vec<EntityKey> = anchors.unwrap_or_default().into_iter().collect();
                 if entities.is_empty() {
-                    return Ok(Vec::new());
+                    return Ok((Vec::new(), Vec::new()));
                 }
                 GraphQuery {
                     entities,
@@ -168,7 +173,7 @@ impl Memory<'_> {
             .filter(|entity| is_admitted(entity) && is_in_scope(entity))
             .collect();
         let names = candidates.iter().map(|entity| entity.name.clone()).collect();
-        self.closest(vector, names, candidates, ENTITIES).await
+        Ok((self.closest(vector, names, candidates, ENTITIES).await?, query.places))
     }
 
     /// The `most` items whose texts are most like a vector, best first; equals in order.
@@ -204,7 +209,7 @@ impl Memory<'_> {
     ) -> Result<Vec<Evidence>, Error> {
         let of_points: BTreeSet<SegmentId> = of_points.into_iter().collect();
         let others = all.into_iter().filter(|id| !of_points.contains(id));
-        let ids: Vec<SegmentId> = of_points.iter().cloned().chain(others).take(TEXTS).collect();
+        let ids: Vec<SegmentId> = of_points.iter().cloned().chain(others).take(TEXTS.1).collect();
         let texts = self.texts(&ids).await?;
         let question = self.asked.first().map(|(_, vector)| vector.clone()).unwrap_or_default();
         let contents = texts.iter().map(|(_, passage)| passage.text.clone()).collect();
