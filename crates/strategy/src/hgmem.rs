@@ -38,7 +38,7 @@ use crate::admitted::Admitted;
 use crate::work::{Work, cosine};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Steps after the first: three in all are the paper's best (section 5).
+/// Steps in all, the first included: the paper's best (section 5).
 pub const MAX_STEPS: usize = 3;
 
 /// Most concerns of a step.
