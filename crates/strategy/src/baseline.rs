@@ -7,6 +7,7 @@ mod iterative;
 mod memorag;
 mod naive;
 mod raptor;
+mod recurrent_summary;
 mod rewrite;
 mod route;
 #[cfg(test)]
@@ -21,5 +22,6 @@ pub use iterative::Iterative;
 pub use memorag::MemoRag;
 pub use naive::Naive;
 pub use raptor::Raptor;
+pub use recurrent_summary::RecurrentSummary;
 pub use rewrite::Rewrite;
 pub use route::Route;

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::{
     Direct, FullContext, HgMem, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive,
-    QrmemEntity, QrmemExpand, QrmemReflect, Raptor, Rewrite, Route, Strategy,
+    QrmemEntity, QrmemExpand, QrmemReflect, Raptor, RecurrentSummary, Rewrite, Route, Strategy,
 };
 
 /// A strategy as it is offered.
@@ -55,7 +55,7 @@ const fn listed(
 use Needs::{Chunks, Graph, Tree};
 
 /// All strategies; the first is the default.
-pub static STRATEGIES: [Listed; 25] = [
+pub static STRATEGIES: [Listed; 26] = [
     listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
     listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
     listed(
@@ -151,6 +151,12 @@ pub static STRATEGIES: [Listed; 25] = [
         Chunks,
         "up to 4 searches, 2 calls",
         "baseline: searches with what the question may mean",
+    ),
+    listed(
+        &RecurrentSummary,
+        Chunks,
+        "2 searches, a call a group",
+        "baseline: carries a summary over the documents, reads what is like it",
     ),
     listed(
         &Raptor,

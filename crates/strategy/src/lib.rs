@@ -25,7 +25,8 @@ use clew_core::{
 };
 
 pub use baseline::{
-    FullContext, HippoRag, Hyde, Iterative, MemoRag, Naive, Raptor, Rewrite, Route,
+    FullContext, HippoRag, Hyde, Iterative, MemoRag, Naive, Raptor, RecurrentSummary, Rewrite,
+    Route,
 };
 pub use catalogue::{Listed, Needs, STRATEGIES, find};
 pub use direct::Direct;

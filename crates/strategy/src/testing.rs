@@ -553,8 +553,14 @@ impl FakeGraphBuilder {
 
 #[async_trait]
 impl GraphBuilder for FakeGraphBuilder {
-    async fn summarise(&self, _: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
-        unreachable!("no strategy has texts summarised")
+    /// The beginnings of the parts.
+    async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
+        let begun = |part: &String| part.split("..").next().unwrap_or_default().to_owned();
+        let summary = |task: &SummaryTask| {
+            let text = task.parts.iter().map(begun).collect::<Vec<_>>().join(" ");
+            Summary { text, cost: self.cost, ..Summary::default() }
+        };
+        Ok(tasks.iter().map(summary).collect())
     }
 
     async fn extract(

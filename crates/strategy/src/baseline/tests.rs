@@ -56,6 +56,28 @@ async fn full_context_keeps_one_end_in_order_and_says_what_it_drops() {
 }
 
 #[tokio::test]
+async fn recurrent_summary_carries_a_summary_over_the_text_in_order() {
+    let mut world = World::default();
+    let long = |start| evidence("d", start, start + 5_000, 0.5);
+    let hits = vec![long(20_000), long(0), long(10_000)];
+    world.retriever.found.insert("what?".to_owned(), hits);
+    world.retriever.found.insert("d:0 d:10000 d:20000".to_owned(), vec![long(10_000)]);
+    world.graph_builder.cost = calls(1);
+    // Each is too long to go with another.
+    let answer = world.ask(&RecurrentSummary).await.unwrap();
+    assert_eq!(answer.cost.model_calls, 1000 + 3);
+    assert_eq!(queries(&world), ["what?", "d:0 d:10000 d:20000"]);
+    assert_eq!(world.retriever.queries()[1].mode, SearchMode::Dense);
+    assert_eq!(world.reasoner.read_last(), ["d:10000"]);
+}
+
+#[tokio::test]
+async fn with_nothing_to_go_through_recurrent_summary_reads_nothing() {
+    let world = World::default();
+    assert!(read(&world, &RecurrentSummary).await.is_empty());
+}
+
+#[tokio::test]
 async fn hyde_searches_for_what_it_imagines_out_of_the_best_passages() {
     let mut world = world(&[("what?", &[0, 100, 200, 300]), ("a clew of thread", &[100, 500])]);
     world.planner.imagined = vec!["a clew of thread".to_owned()];
