@@ -23,8 +23,11 @@ use object_store::{
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// Folders of a table whose files are never changed.
-const UNCHANGING: [&str; 3] = ["data", "_deletions", "_indices"];
+/// Folders of a table whose files are never changed, beside those of indexes.
+const UNCHANGING: [&str; 2] = ["data", "_deletions"];
+
+/// Ends the name of a table's folder.
+const TABLE: &str = ".lance";
 
 /// Most bytes of a file that is kept.
 const MAX_FILE: u64 = 256 * 1024;
@@ -69,6 +72,11 @@ impl Copies {
         Self { store, kept: Arc::new(Cache::with_weighter(EXPECTED, MAX_BYTES, Weigh)) }
     }
 
+    /// The store without copies.
+    pub(crate) fn below(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.store)
+    }
+
     /// Reads a file of which no copy is kept. Where only a range of it is wanted, it is read from its
     /// beginning to as far as small files go.
     async fn fetch(&self, path: &Path, wanted: Option<Range<u64>>) -> Result<GetResult> {
@@ -89,9 +97,17 @@ impl Copies {
     }
 }
 
-/// Whether nobody ever changes the file, given that it is one of a table.
+/// Whether it is a file of a table that nobody ever changes: in one of those folders, or in the folder of an
+/// index. The table's folder tells it from what only has such a name above it, as a data
+/// directory or a corpus may.
 fn is_unchanging(path: &Path) -> bool {
-    path.parts().any(|part| UNCHANGING.contains(&part.as_ref()))
+    let parts: Vec<_> = path.parts().collect();
+    let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
+    match parts.as_slice() {
+        [.., table, folder, _file] if UNCHANGING.contains(folder) => table.ends_with(TABLE),
+        [.., table, "_indices", _index, _file] => table.ends_with(TABLE),
+        _ => false,
+    }
 }
 
 /// An answer out of the beginning of a file. What is wanted, all or a range, may end after the file does.
@@ -279,10 +295,23 @@ mod tests {
 
     #[tokio::test]
     async fn a_manifest_is_read_from_the_store_always() {
-        let manifest = "corpora/a/shard-0/chunks.lance/_versions/1.manifest";
-        let fixture = Fixture::with(manifest, bytes(0..100)).await;
-        for _ in 0..2 {
-            assert_eq!(fixture.read(manifest, 0..10).await.1, 1);
+        // Whatever the data directory and the corpus are called.
+        for above in ["corpora/a", "data/corpora/data", "_indices/x/_deletions", "b.lance/data"] {
+            let manifest = format!("{above}/shard-0/chunks.lance/_versions/1.manifest");
+            let fixture = Fixture::with(&manifest, bytes(0..100)).await;
+            for _ in 0..2 {
+                assert_eq!(fixture.read(&manifest, 0..10).await.1, 1);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn files_of_indexes_and_deletions_are_read_once() {
+        for file in ["_indices/0a1b/metadata.lance", "_deletions/0-1-2.arrow"] {
+            let file = format!("data/corpora/a/shard-0/chunks.lance/{file}");
+            let fixture = Fixture::with(&file, bytes(0..100)).await;
+            assert_eq!(fixture.read(&file, 0..10).await.1, 1);
+            assert_eq!(fixture.read(&file, 0..10).await.1, 0);
         }
     }
 

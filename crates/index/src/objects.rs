@@ -29,9 +29,8 @@ pub(crate) const PARALLEL: usize = 16;
 /// All objects whose names begin with a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    store: Arc<dyn ObjectStore>,
-    /// The same, for the storage engine.
-    copies: Copies,
+    /// All goes through the copies, so that what is removed leaves memory too.
+    store: Copies,
     bucket: Arc<str>,
     prefix: Path,
 }
@@ -53,8 +52,7 @@ pub(crate) struct Listing {
 
 impl Objects {
     pub(crate) fn new(store: Arc<dyn ObjectStore>, bucket: &str, prefix: Path) -> Self {
-        let copies = Copies::of(Arc::clone(&store));
-        Self { store, copies, bucket: bucket.into(), prefix }
+        Self { store: Copies::of(store), bucket: bucket.into(), prefix }
     }
 
     pub(crate) fn join(&self, name: &str) -> Self {
@@ -62,7 +60,7 @@ impl Objects {
     }
 
     pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
-        Arc::clone(&self.store)
+        self.store.below()
     }
 
     fn path(&self, name: &str) -> Path {
@@ -73,7 +71,7 @@ impl Objects {
     /// what lies at a name may be of another corpus of that name later.
     pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
         let stores = ObjectStoreRegistry::default();
-        stores.insert(SCHEME, Arc::new(Given(self.copies.clone())));
+        stores.insert(SCHEME, Arc::new(Given(self.store.clone())));
         let session =
             Session::new(DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE, Arc::new(stores));
         let address = format!("{SCHEME}://{}/{}", self.bucket, self.prefix);
