@@ -72,7 +72,8 @@ impl Strategy for HgMem {
         let mut work = Work::new(question, seams, progress);
         let admitted = Admitted::find(&mut work).await?;
         let mut memory = Memory { work, admitted, graph: Hypergraph::default(), asked: Vec::new() };
-        memory.evolve(vec![(question.text.clone(), Scope::Everything)]).await?;
+        let first = memory.subquery(question.text.clone(), Scope::Everything).await?;
+        memory.evolve(vec![first]).await?;
         for _ in 1..MAX_STEPS {
             let subqueries = memory.subqueries().await?;
             if subqueries.is_empty() {
@@ -83,6 +84,13 @@ impl Strategy for HgMem {
         }
         memory.respond().await
     }
+}
+
+/// What is asked in a step.
+struct Subquery {
+    text: String,
+    vector: Vec<f32>,
+    scope: Scope,
 }
 
 /// The memory of a question while it grows.
@@ -96,14 +104,12 @@ struct Memory<'a> {
 
 impl Memory<'_> {
     /// Retrieves for subqueries, and takes in what is found (equation 2).
-    async fn evolve(&mut self, subqueries: Vec<(String, Scope)>) -> Result<(), Error> {
+    async fn evolve(&mut self, subqueries: Vec<Subquery>) -> Result<(), Error> {
         self.work.check_time("evolving the working memory")?;
         let mut found = Found::default();
-        for (subquery, scope) in subqueries {
-            let vector = self.work.embed(vec![subquery.clone()], TextKind::Query).await?.pop();
-            let vector = vector.unwrap_or_default();
-            self.retrieve(&subquery, &vector, &scope, &mut found).await?;
-            self.asked.push((subquery, vector));
+        for Subquery { text, vector, scope } in subqueries {
+            self.retrieve(&text, &vector, &scope, &mut found).await?;
+            self.asked.push((text, vector));
         }
         let question = self.work.question.text.clone();
         let (points, ids) = (self.points(), self.ids());
@@ -161,7 +167,7 @@ impl Memory<'_> {
     }
 
     /// What is to be asked next (section 3.4); nothing once the memory resolves the question.
-    async fn subqueries(&mut self) -> Result<Vec<(String, Scope)>, Error> {
+    async fn subqueries(&mut self) -> Result<Vec<Subquery>, Error> {
         let question = self.work.question.text.clone();
         let (points, ids) = (self.points(), self.ids());
         let (planner, deadline) = (self.work.seams.planner, self.work.deadline());
@@ -188,26 +194,33 @@ impl Memory<'_> {
                 .collect::<Vec<_>>()
                 .join("; "),
         });
-        let mut subqueries: Vec<(String, Scope)> = Vec::new();
+        let mut subqueries: Vec<Subquery> = Vec::new();
         for (concern, scope) in raised {
             let before = self.asked.iter().map(|(asked, _)| asked);
-            let now = subqueries.iter().map(|(subquery, _)| subquery);
+            let now = subqueries.iter().map(|subquery| &subquery.text);
             let asked: Vec<String> = before.chain(now).cloned().collect();
             let named = planner.subquery(&question, &points, &concern, &asked, deadline).await?;
             self.work.spend(named.cost);
-            let Some(subquery) = named.texts.into_iter().next() else { continue };
-            if !asked.contains(&subquery) && !self.was_asked(&subquery).await? {
-                subqueries.push((subquery, scope));
+            let Some(text) = named.texts.into_iter().next() else { continue };
+            if asked.contains(&text) {
+                continue;
+            }
+            let subquery = self.subquery(text, scope).await?;
+            if !self.was_asked(&subquery) {
+                subqueries.push(subquery);
             }
         }
         Ok(subqueries)
     }
 
+    async fn subquery(&mut self, text: String, scope: Scope) -> Result<Subquery, Error> {
+        let vector = self.work.embed(vec![text.clone()], TextKind::Query).await?.pop();
+        Ok(Subquery { text, vector: vector.unwrap_or_default(), scope })
+    }
+
     /// Whether an earlier subquery asks the same.
-    async fn was_asked(&mut self, subquery: &str) -> Result<bool, Error> {
-        let vector = self.work.embed(vec![subquery.to_owned()], TextKind::Query).await?.pop();
-        let vector = vector.unwrap_or_default();
-        Ok(self.asked.iter().any(|(_, asked)| cosine(asked, &vector) >= CLOSE))
+    fn was_asked(&self, subquery: &Subquery) -> bool {
+        self.asked.iter().any(|(_, asked)| cosine(asked, &subquery.vector) >= CLOSE)
     }
 
     /// Reads what the points rest on, then the passages of their entities (section 3.6).

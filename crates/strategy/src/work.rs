@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use clew_core::{
-    Answer, Cost, Error, ErrorKind, Evidence, Extraction, ExtractionTask, Outcome, Priority, Query,
-    Reading, ShardIndex, TextKind, TraceEvent,
+    Answer, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask, Outcome,
+    Priority, Query, Reading, ShardIndex, TextKind, TraceEvent,
 };
 
 use crate::{Progress, Question, Seams};
@@ -154,6 +154,11 @@ pub(crate) fn supports_an_answer(reading: &Reading) -> bool {
 /// The cosine of unit vectors `[dimension]`.
 pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Where a passage stands in the order of the documents.
+pub(crate) fn order(passage: &Evidence) -> (&DocumentId, usize) {
+    (&passage.document_id, passage.span.start)
 }
 
 /// Whether two passages share text.

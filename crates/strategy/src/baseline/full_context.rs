@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence, TraceEvent};
 
-use crate::work::Work;
+use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
 /// Most passages of which a context is put together.
@@ -41,7 +41,7 @@ impl Strategy for FullContext {
         let mut work = Work::new(question, seams, progress);
         let query = work.query(question.text.clone(), MOST_PASSAGES);
         let mut passages = work.search(query).await?;
-        passages.sort_by(|a, b| place(a).cmp(&place(b)));
+        passages.sort_by(|a, b| order(a).cmp(&order(b)));
         if self.keeps_right {
             passages.reverse();
         }
@@ -54,7 +54,7 @@ impl Strategy for FullContext {
         let mut kept: Vec<Evidence> =
             passages.iter().take(most).take_while(fits).cloned().collect();
         let dropped = passages.len() - kept.len();
-        kept.sort_by(|a, b| place(a).cmp(&place(b)));
+        kept.sort_by(|a, b| order(a).cmp(&order(b)));
         work.trace(TraceEvent::Gathered {
             segments: kept.len(),
             dropped,
@@ -63,8 +63,4 @@ impl Strategy for FullContext {
         let reading = work.read(&kept).await?;
         Ok(work.conclude(reading))
     }
-}
-
-fn place(passage: &Evidence) -> (&str, usize) {
-    (passage.document_id.as_str(), passage.span.start)
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence, SearchMode, SummaryLevel, SummaryTask, TraceEvent};
 
 use super::DEFAULT_K;
-use crate::work::Work;
+use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
 /// Most passages that are gone through.
@@ -36,8 +36,7 @@ impl Strategy for RecurrentSummary {
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let mut passages = work.search(work.query(question.text.clone(), MOST_PASSAGES)).await?;
-        passages
-            .sort_by(|a, b| (&a.document_id, a.span.start).cmp(&(&b.document_id, b.span.start)));
+        passages.sort_by(|a, b| order(a).cmp(&order(b)));
         let (mut summary, mut bytes) = (String::new(), 0);
         for some in groups(&passages) {
             work.check_time("carrying a summary over the documents")?;
