@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Query,
-    Subgraph, TreeNode,
+    Subgraph, Task, Timestamp, TreeNode,
 };
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::{
-    ingest as convert_ingest, memory as convert_memory, query as convert_query,
+    ingest as convert_ingest, memory as convert_memory, query as convert_query, timestamp_to_wire,
 };
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
@@ -51,12 +51,18 @@ pub struct Client {
 /// A question to be answered.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
-    /// The question.
+    /// The question, or what to summarise.
     pub text: String,
+    /// What is wanted.
+    pub task: Task,
+    /// When it is asked, if that matters.
+    pub asked_at: Option<Timestamp>,
     /// Name of the strategy; empty for the default.
     pub strategy: String,
     /// Most passages read; `None` for the strategy's default.
     pub k: Option<u32>,
+    /// Most tokens of the passages that are read.
+    pub evidence_tokens: Option<u32>,
     /// What may be found.
     pub filter: Filter,
 }
@@ -345,6 +351,9 @@ impl Client {
             strategy: question.strategy,
             k: question.k,
             filter: Some(convert_query::filter_to_wire(question.filter)),
+            task: convert_query::task_to_wire(question.task).into(),
+            asked_at: question.asked_at.map(timestamp_to_wire),
+            evidence_tokens: question.evidence_tokens,
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))

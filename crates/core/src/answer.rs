@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DocumentId, SearchMode, ShardIndex, Span, Version};
+use crate::{DocumentId, SearchMode, SegmentId, ShardIndex, Span, Version};
 
 /// How a question ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +130,15 @@ pub enum TraceEvent {
         /// What was looked for.
         reason: String,
     },
+    /// A working memory of points went through a step (HGMem, section 3.5).
+    Evolved {
+        /// The step, from 0.
+        step: u32,
+        /// All its points at the end of the step, by number.
+        points: Vec<PointState>,
+        /// Names of entities that the corpus' graph does not know and a point brought in this step.
+        brought: Vec<String>,
+    },
     /// Segments were gathered as evidence.
     Gathered {
         /// Their number.
@@ -157,6 +166,37 @@ pub enum TraceEvent {
         /// How long it took.
         took: Duration,
     },
+}
+
+/// A point of a working memory at the end of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PointState {
+    /// Its number, from 1; never used twice for one question.
+    pub number: u32,
+    /// What the step did to it.
+    pub fate: PointFate,
+    /// Names of the entities that it is about.
+    pub entities: Vec<String>,
+    /// What it says.
+    pub text: String,
+    /// Numbers of the points that it was made of.
+    pub merged_from: Vec<u32>,
+    /// The segments that it comes from.
+    pub segments: Vec<SegmentId>,
+}
+
+/// What a step did to a point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PointFate {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// It says something else now.
+    Updated,
+    /// It is new.
+    Inserted,
+    /// It was made of others.
+    Merged,
 }
 
 /// What answering cost.

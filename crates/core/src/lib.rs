@@ -2,8 +2,9 @@
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
 //! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
-//! [`Navigator`], [`GraphBuilder`] and [`Clock`] are the only seams between crates. Nothing in this crate does input or output, reads a clock, or knows a
-//! storage engine, a tensor library or a network.
+//! [`Navigator`], [`Planner`], [`Memory`], [`GraphBuilder`] and [`Clock`] are the only seams between crates.
+//! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
+//! network.
 
 pub mod answer;
 mod chunk;
@@ -28,7 +29,7 @@ mod span;
 mod time;
 mod tree;
 
-pub use answer::{Answer, Citation, Cost, Outcome, Place, TraceEvent};
+pub use answer::{Answer, Citation, Cost, Outcome, Place, PointFate, PointState, TraceEvent};
 pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
@@ -50,13 +51,13 @@ pub use navigation::{
     ChildChoice, EntityChoice, LeafReading, Named, Navigator, Reflection, Triage, TriageStep,
 };
 pub use planning::{
-    Clues, Concerns, Findings, Guide, MemoryPoint, MergedPoint, NewPoint, Planner, PointChanges,
-    Rewording, UpdatedPoint,
+    Clues, Concerns, Findings, Guide, Memory, MemoryPoint, MergedPoint, NewPoint, Planner,
+    PointChanges, Rewording, UpdatedPoint,
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
-    Accepting, Clock, Corpora, Embedding, Encoder, Generator, GraphBuilder, Priority, Reading,
-    Reasoner, Retrieved, Retriever, Shard, SystemClock, TextKind,
+    Accepting, Assignment, Clock, Corpora, Embedding, Encoder, Generator, GraphBuilder, Priority,
+    Reading, Reasoner, Retrieved, Retriever, Shard, SystemClock, Task, TextKind,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shape::{DocumentShape, UpperNode, UpperTree};

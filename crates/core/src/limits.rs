@@ -15,6 +15,10 @@ pub struct Limits {
     pub query_bytes: usize,
     /// Most evidence items of one search.
     pub results: usize,
+    /// Most tokens of evidence that a question may have read.
+    pub evidence_tokens: usize,
+    /// Most points of a working memory that are read with evidence.
+    pub points: usize,
     /// Most document ids in one filter or one forget request.
     pub document_ids: usize,
     /// Most shards of a corpus.
@@ -40,6 +44,8 @@ impl Default for Limits {
             attribute_bytes: 16 << 10,
             query_bytes: 16 << 10,
             results: 1000,
+            evidence_tokens: 32 << 10,
+            points: 256,
             document_ids: 1000,
             shards: 256,
             passage_bytes: 64 << 10,

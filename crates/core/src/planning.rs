@@ -6,15 +6,17 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::{Cost, Error, Evidence, Named, Navigator};
+use crate::{Cost, Error, Evidence, Filter, Named, Navigator, Task};
 
-/// What to search for.
+/// What to search for (MemoRAG, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clues {
     /// Questions that say more exactly what is asked.
     pub queries: Vec<String>,
     /// What the answer may be made of, in words that the corpus may use. They need not be true.
     pub clues: Vec<String>,
+    /// What a task without a question has to cover.
+    pub key_points: Vec<String>,
 }
 
 /// How a question is put in other words (RQ-RAG: rewrite, decompose, disambiguate).
@@ -102,7 +104,7 @@ pub struct MergedPoint {
 #[async_trait]
 pub trait Planner: Send + Sync {
     /// At most `most` queries and as many clues for a question, out of `outline`, what is known of the corpus
-    /// at large (MemoRAG).
+    /// at large (MemoRAG). `near` is what a search for the question found, best first.
     ///
     /// # Errors
     /// Those of the model or encoder behind it.
@@ -110,6 +112,7 @@ pub trait Planner: Send + Sync {
         &self,
         question: &str,
         outline: &str,
+        near: &[Evidence],
         most: usize,
         deadline: Instant,
     ) -> Result<(Clues, Cost), Error>;
@@ -198,6 +201,27 @@ pub trait Planner: Send + Sync {
         points: &[MemoryPoint],
         deadline: Instant,
     ) -> Result<(Vec<MergedPoint>, Cost), Error>;
+}
+
+/// What is known of a corpus at large by whoever has seen all of it, such as a model that keeps it compressed
+/// (MemoRAG, section 2.2). It drafts what to search for; what it says is never an answer.
+#[async_trait]
+pub trait Memory: Send + Sync {
+    /// At most `most` queries and clues that help to answer `question`, or key points that a summary of it has
+    /// to cover; out of documents that `filter` admits. `near` is what a search for the question found, best
+    /// first.
+    ///
+    /// # Errors
+    /// Those of the model or tree behind it.
+    async fn clues(
+        &self,
+        task: Task,
+        question: &str,
+        filter: &Filter,
+        near: &[Evidence],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<(Clues, Cost), Error>;
 }
 
 /// Performs all steps of judgement between a question and its evidence.

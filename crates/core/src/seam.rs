@@ -11,8 +11,8 @@ use crate::{
     Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
     CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
     Extraction, ExtractionTask, Forgotten, Generated, GenerationRequest, GeneratorIdentity,
-    GraphQuery, Heard, ListQuery, Query, SegmentId, ShardIndex, Span, StoredDocument, Subgraph,
-    Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
+    GraphQuery, Heard, ListQuery, MemoryPoint, Query, SegmentId, ShardIndex, Span, StoredDocument,
+    Subgraph, Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -254,6 +254,38 @@ pub trait Generator: Send + Sync {
     ) -> Result<Generated, Error>;
 }
 
+/// What is wanted of a memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// The answer to a question.
+    #[default]
+    Answer,
+    /// A summary: what it is to be about is told, and may be everything.
+    Summarise,
+}
+
+/// What a reader is to make of what was found.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Assignment<'a> {
+    /// What is wanted.
+    pub task: Task,
+    /// The question, or what to summarise.
+    pub question: &'a str,
+    /// When it is asked, if that is known.
+    pub asked_at: Option<Timestamp>,
+    /// What was worked out on the way, if anything: it helps to understand, and is never cited.
+    pub points: &'a [MemoryPoint],
+    /// What was found, best first.
+    pub evidence: &'a [Evidence],
+}
+
+impl<'a> Assignment<'a> {
+    /// To answer a question out of evidence.
+    pub fn new(question: &'a str, evidence: &'a [Evidence]) -> Self {
+        Self { question, evidence, ..Self::default() }
+    }
+}
+
 /// What a reader made of evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
@@ -276,16 +308,11 @@ pub struct Reading {
 /// Performs the steps that need judgement: with prompts to a language model, or extractively.
 #[async_trait]
 pub trait Reasoner: Send + Sync {
-    /// Judges whether `evidence` supports an answer to `question`, and composes it.
+    /// Judges whether the evidence supports what is wanted, and composes it.
     ///
     /// # Errors
     /// Those of the encoder or model behind it.
-    async fn read(
-        &self,
-        question: &str,
-        evidence: &[Evidence],
-        deadline: Instant,
-    ) -> Result<Reading, Error>;
+    async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error>;
 }
 
 /// Reads out of texts what trees and graphs are built of: with prompts to a language model, or

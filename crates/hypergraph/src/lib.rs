@@ -52,7 +52,7 @@ pub use error::Error;
 pub use export::{Snapshot, Vertex, to_json};
 pub use limit::Limit;
 pub use memory::Hypergraph;
-pub use picture::{svg, svg_steps};
+pub use picture::{Figure, figure, svg, svg_steps};
 pub use point::{NamedEntity, Point, PointId};
 pub use view::{ToldRelation, View};
 

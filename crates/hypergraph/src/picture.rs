@@ -96,6 +96,23 @@ pub fn svg(step: &Snapshot) -> String {
 
 /// Steps side by side, each as [`svg`] draws it; of more than eight, the last ones.
 pub fn svg_steps(steps: &[Snapshot]) -> String {
+    let Figure { content, width, height } = figure(steps);
+    pen::framed(&content, MARGIN, width, height)
+}
+
+/// What [`svg_steps`] draws, for a larger figure.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// SVG elements, from 0, 0 on.
+    pub content: String,
+    /// Their width in pixels.
+    pub width: f64,
+    /// Their height.
+    pub height: f64,
+}
+
+/// Steps side by side, as part of a larger figure.
+pub fn figure(steps: &[Snapshot]) -> Figure {
     let earlier = steps.len().saturating_sub(MOST_STEPS);
     let (mut pen, mut bottom) = (Pen::default(), TOP);
     for (number, step) in (0_u32..).zip(&steps[earlier..]) {
@@ -109,7 +126,7 @@ pub fn svg_steps(steps: &[Snapshot]) -> String {
     let shown = u32::try_from(steps.len() - earlier).unwrap_or_default().max(1);
     let width = f64::from(shown) * (STEP + APART) - APART;
     legend(&mut pen, bottom + 22.0, earlier);
-    pen.framed(MARGIN, width, bottom + 30.0)
+    Figure { content: pen.into_content(), width, height: bottom + 30.0 }
 }
 
 /// Draws a step from `left` on; answers where it ends below.

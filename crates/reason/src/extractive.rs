@@ -10,6 +10,7 @@ mod question;
 mod score;
 mod sentence;
 mod step;
+mod summary;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Citation, Cost, Embedding, Encoder, Error, Evidence, Priority, Reading, Reasoner, TextKind,
+    Assignment, Citation, Cost, Embedding, Encoder, Error, Evidence, Priority, Reading, Reasoner,
+    Task, TextKind,
 };
 
 pub use self::step::{list_facts, propose_clues, raise_concerns};
@@ -92,18 +94,18 @@ impl Extractive {
 
 #[async_trait]
 impl Reasoner for Extractive {
-    /// Judges and composes as the crate's documentation tells.
+    /// Judges and composes as the crate's documentation tells; a summary is of all that was found. The points
+    /// of a working memory are not read, since they are made of what was found.
     ///
     /// # Errors
     /// Those of the encoder; [`clew_core::ErrorKind::Internal`] if a passage's text is not as long
     /// as its span, for then no quote could be placed.
-    async fn read(
-        &self,
-        question: &str,
-        evidence: &[Evidence],
-        deadline: Instant,
-    ) -> Result<Reading, Error> {
+    async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
+        let &Assignment { question, evidence, .. } = assignment;
         check_spans(evidence)?;
+        if assignment.task == Task::Summarise {
+            return Ok(summary::summarise(evidence));
+        }
         let asked = Question::new(question);
         let material = Material::new(&asked, evidence);
         let weights = Weights::new(&asked, &material.sentences);

@@ -15,6 +15,7 @@
 //! | judge evidence, tell what is missing | [`Extractive`], as it reads; the question's words that nothing holds | tell a fact that is missing from a word that is |
 //! | name a question's entities | [`Extractive`]: titles, names and numbers, or else topics | tell what a pronoun or a description stands for |
 //! | choose entities to look at | [`Extractive`], by their names | see that an entity leads to another |
+//! | summarise evidence | [`Extractive`]: the sentences that stand for most of it | tell what matters for the task |
 //! | elaborate a query | [`Extractive`]: the question beside a relation | use other words than both |
 //! | clues | [`propose_clues`] | say what the outline does not say |
 //! | concerns | [`raise_concerns`] | doubt what a point says |

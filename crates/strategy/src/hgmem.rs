@@ -20,7 +20,7 @@
 //! - A point that names an entity which the graph does not know brings it into the question's view.
 //! - What a model says that the memory cannot hold (a point about one entity, a number that is none) is left
 //!   out, as the memory's own limits are kept whatever is said.
-//! - An answer cites passages. The reader is given those; the points steer what it is given.
+//! - An answer cites passages. The reader is given the points too, to see how passages hang together.
 
 mod retrieval;
 #[cfg(test)]
@@ -28,8 +28,8 @@ mod tests;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Concerns, EntityKey, Error, Findings, MemoryPoint, PointChanges, SegmentId, TextKind,
-    TraceEvent,
+    Answer, Concerns, EntityKey, Error, Findings, MemoryPoint, PointChanges, PointFate, PointState,
+    SegmentId, TextKind, TraceEvent,
 };
 use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
 
@@ -122,7 +122,9 @@ impl Memory<'_> {
         let (changes, cost) = planner.take_in(&question, &points, &findings, deadline).await?;
         self.work.spend(cost);
         self.change(changes, &ids, &found);
-        self.merge(&question).await
+        self.merge(&question).await?;
+        self.show();
+        Ok(())
     }
 
     /// Updates and inserts points; what the memory refuses is left out.
@@ -131,9 +133,7 @@ impl Memory<'_> {
             let Some(id) = ids.get(update.point) else { continue };
             let entities = self.graph.point(*id).map(|point| point.entities.clone());
             let sources = found.sources_of(&entities.unwrap_or_default());
-            if self.graph.update(*id, &update.text, sources).is_ok() {
-                self.show(*id, "updated");
-            }
+            let _refused = self.graph.update(*id, &update.text, sources).err();
         }
         for new in changes.inserted {
             let entities: Vec<NamedEntity> = new
@@ -143,9 +143,7 @@ impl Memory<'_> {
                 .collect();
             let keys = entities.iter().map(|entity| entity.key.clone()).collect();
             let sources = found.sources_of(&keys);
-            if let Ok(id) = self.graph.insert(&new.text, &entities, sources) {
-                self.show(id, "inserted");
-            }
+            let _refused = self.graph.insert(&new.text, &entities, sources).err();
         }
     }
 
@@ -158,10 +156,7 @@ impl Memory<'_> {
             // Indices are those that the planner saw; a point that was merged before is now another.
             let of = merging.points.iter().filter_map(|at| self.graph.current(*ids.get(*at)?));
             let of: Vec<PointId> = of.collect();
-            if let Ok(id) = self.graph.merge(&of, &merging.text) {
-                let from: Vec<String> = of.iter().map(ToString::to_string).collect();
-                self.show(id, &format!("merged of {}", from.join(", ")));
-            }
+            let _refused = self.graph.merge(&of, &merging.text).err();
         }
         Ok(())
     }
@@ -242,7 +237,8 @@ impl Memory<'_> {
             dropped: passages.len() - kept.len(),
             bytes: kept.iter().map(|passage| passage.text.len() as u64).sum(),
         });
-        let reading = self.work.read(&kept).await?;
+        let (points, kept) = (self.points(), self.work.within_tokens(&kept));
+        let reading = self.work.read_with(&points, kept).await?;
         Ok(self.work.conclude(reading))
     }
 
@@ -270,12 +266,32 @@ impl Memory<'_> {
         called.map(|entity| entity.key.clone()).or_else(|| clew_graph::entity_key(name))
     }
 
-    /// Shows what became of a point.
-    fn show(&self, id: PointId, what: &str) {
-        let Ok(point) = self.graph.point(id) else { return };
-        self.work.trace(TraceEvent::EntitiesChosen {
+    /// Shows the memory at the end of a step.
+    fn show(&self) {
+        let changes = self.graph.changes();
+        let fate = |id: PointId| {
+            if changes.merged.iter().any(|merging| merging.into == id) {
+                PointFate::Merged
+            } else if changes.inserted.contains(&id) {
+                PointFate::Inserted
+            } else if changes.updated.contains(&id) {
+                PointFate::Updated
+            } else {
+                PointFate::Kept
+            }
+        };
+        let point = |point: &clew_hypergraph::Point| PointState {
+            number: point.id.0,
+            fate: fate(point.id),
             entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
-            reason: format!("{what} {id}: {}", point.description),
+            text: point.description.clone(),
+            merged_from: point.merged_from.iter().map(|id| id.0).collect(),
+            segments: point.segments.iter().cloned().collect(),
+        };
+        self.work.trace(TraceEvent::Evolved {
+            step: changes.step,
+            points: self.graph.points().map(point).collect(),
+            brought: changes.entities_inserted.iter().map(|key| self.name_of(key)).collect(),
         });
     }
 }

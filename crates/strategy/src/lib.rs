@@ -14,14 +14,15 @@ mod pool;
 mod qrmem;
 #[cfg(test)]
 mod testing;
+mod tree_memory;
 mod work;
 
 use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Navigator, Planner, Reasoner,
-    Retriever, TraceEvent, Tree,
+    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, Navigator, Planner,
+    Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
 };
 
 pub use baseline::{
@@ -37,18 +38,41 @@ pub use qrmem::{
     EDGE_THRESHOLD, MAX_EXPANSIONS, MAX_FULL, MAX_READ, MAX_READ_BYTES, MAX_TRIALS, QrmemEntity,
     QrmemExpand, QrmemReflect, SEGMENTS_PER_ENTITY, WINDOW_BYTES,
 };
+pub use tree_memory::TreeMemory;
 
 /// A question as it is put to a strategy.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// The question.
+    /// The question, or what to summarise.
     pub text: String,
+    /// What is wanted.
+    pub task: Task,
+    /// When it is asked, if that is known.
+    pub asked_at: Option<Timestamp>,
     /// Most passages read; `None` for the strategy's default.
     pub k: Option<usize>,
+    /// Most tokens of the passages that are read, as the corpus' encoder counts them; at least one passage is
+    /// read. A walk of a tree reads as it goes, and ends when it has read as many.
+    pub evidence_tokens: Option<usize>,
     /// What may be found.
     pub filter: Filter,
     /// When the answer must be there.
     pub deadline: Instant,
+}
+
+impl Question {
+    /// A question about everything, without limits of its own.
+    pub fn new(text: impl Into<String>, deadline: Instant) -> Self {
+        Self {
+            text: text.into(),
+            task: Task::default(),
+            asked_at: None,
+            k: None,
+            evidence_tokens: None,
+            filter: Filter::default(),
+            deadline,
+        }
+    }
 }
 
 /// What a strategy works with.
@@ -66,6 +90,8 @@ pub struct Seams<'a> {
     pub navigator: &'a dyn Navigator,
     /// Says what to look for.
     pub planner: &'a dyn Planner,
+    /// What is known of the corpus at large.
+    pub memory: &'a dyn Memory,
     /// The corpus' encoder, to compare texts by meaning.
     pub encoder: &'a dyn Encoder,
     /// Reads entities and relations out of passages while a question waits.

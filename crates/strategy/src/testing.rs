@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, ChildChoice, ChunkId, CorpusName, Cost, DocumentId, Embedding, Encoder,
+    Answer, Assignment, ChildChoice, ChunkId, CorpusName, Cost, DocumentId, Embedding, Encoder,
     EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error, ErrorKind,
     Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
     LeafReading, Named, Navigator, NodeId, Place, Priority, Query, Reading, Reasoner, Reflection,
@@ -16,10 +16,11 @@ use clew_core::{
 };
 
 use clew_core::{
-    Clues, Concerns, Findings, MemoryPoint, MergedPoint, Planner, PointChanges, Rewording,
+    Clues, Concerns, Findings, MemoryPoint, MergedPoint, Planner, PointChanges, PointState,
+    Rewording, Task,
 };
 
-use crate::{Progress, Question, Seams, Strategy};
+use crate::{Progress, Question, Seams, Strategy, TreeMemory};
 
 /// Bytes of a segment's text where a test does not say.
 pub(crate) const SEGMENT_BYTES: usize = 100;
@@ -40,12 +41,7 @@ pub(crate) struct World {
 
 impl Default for World {
     fn default() -> Self {
-        let question = Question {
-            text: "what?".to_owned(),
-            k: None,
-            filter: Filter::default(),
-            deadline: Instant::now() + Duration::from_secs(60),
-        };
+        let question = Question::new("what?", Instant::now() + Duration::from_secs(60));
         Self {
             question,
             retriever: FakeRetriever::default(),
@@ -70,6 +66,7 @@ impl World {
             graph: &self.graph,
             navigator: &self.navigator,
             planner: &self.planner,
+            memory: &TreeMemory { tree: &self.tree, planner: &self.planner },
             encoder: &self.encoder,
             graph_builder: &self.graph_builder,
         };
@@ -121,6 +118,12 @@ impl Shown {
             TraceEvent::EdgeFollowed { head, relation, tail, to, score, .. } => {
                 format!("edge {head} {relation} {tail} to {to} {score:.2}")
             }
+            TraceEvent::Evolved { step, points, brought } => {
+                let points: Vec<String> = points.iter().map(point_in_words).collect();
+                let brought = if brought.is_empty() { "" } else { " brought " }.to_owned()
+                    + &brought.join(",");
+                format!("evolved {step}: {}{brought}", points.join("; "))
+            }
             TraceEvent::Gathered { segments, dropped, bytes } => {
                 format!("gathered {segments} dropped {dropped} bytes {bytes}")
             }
@@ -128,6 +131,16 @@ impl Shown {
             TraceEvent::Read { passages, .. } => format!("read {}", passages.len()),
         }
     }
+}
+
+/// Such as `inserted 1 ISSUS,XODAR of b#0`.
+fn point_in_words(point: &PointState) -> String {
+    let PointState { number, fate, entities, segments, merged_from, .. } = point;
+    let segments: Vec<String> = segments.iter().map(ToString::to_string).collect();
+    let from: Vec<String> = merged_from.iter().map(ToString::to_string).collect();
+    let from = if from.is_empty() { String::new() } else { format!(" from {}", from.join("+")) };
+    let fate = format!("{fate:?}").to_lowercase();
+    format!("{fate} {number}{from} {} of {}", entities.join(","), segments.join(","))
 }
 
 #[derive(Default)]
@@ -207,11 +220,14 @@ pub(crate) struct FakeReasoner {
     pub(crate) confidence: f32,
     pub(crate) cost: Cost,
     read: Mutex<Vec<Evidence>>,
+    points: Mutex<Vec<MemoryPoint>>,
+    tasks: Mutex<Vec<Task>>,
 }
 
 impl Default for FakeReasoner {
     fn default() -> Self {
-        Self { confidence: 0.9, cost: calls(1000), read: Mutex::default() }
+        let (read, points, tasks) = Default::default();
+        Self { confidence: 0.9, cost: calls(1000), read, points, tasks }
     }
 }
 
@@ -219,6 +235,16 @@ impl FakeReasoner {
     /// What was read last, as it was given.
     pub(crate) fn evidence(&self) -> Vec<Evidence> {
         self.read.lock().unwrap().clone()
+    }
+
+    /// The points that were read with it.
+    pub(crate) fn points(&self) -> Vec<MemoryPoint> {
+        self.points.lock().unwrap().clone()
+    }
+
+    /// What was wanted, each time.
+    pub(crate) fn tasks(&self) -> Vec<Task> {
+        self.tasks.lock().unwrap().clone()
     }
 
     /// What was read last, in the order of scores.
@@ -231,8 +257,10 @@ impl FakeReasoner {
 
 #[async_trait]
 impl Reasoner for FakeReasoner {
-    async fn read(&self, _: &str, evidence: &[Evidence], _: Instant) -> Result<Reading, Error> {
-        *self.read.lock().unwrap() = evidence.to_vec();
+    async fn read(&self, assignment: &Assignment<'_>, _: Instant) -> Result<Reading, Error> {
+        *self.read.lock().unwrap() = assignment.evidence.to_vec();
+        *self.points.lock().unwrap() = assignment.points.to_vec();
+        self.tasks.lock().unwrap().push(assignment.task);
         Ok(reading(self.confidence, self.cost))
     }
 }
@@ -289,8 +317,9 @@ impl Encoder for FakeEncoder {
         unreachable!("no strategy asks which encoder it is")
     }
 
-    fn token_spans(&self, _: &str) -> Vec<Span> {
-        Vec::new()
+    /// A token a byte.
+    fn token_spans(&self, text: &str) -> Vec<Span> {
+        (0..text.len()).map(|at| Span::new(at, at + 1)).collect()
     }
 
     async fn embed(
@@ -765,6 +794,7 @@ impl Planner for ScriptedPlanner {
         &self,
         _: &str,
         outline: &str,
+        _: &[Evidence],
         _: usize,
         _: Instant,
     ) -> Result<(Clues, Cost), Error> {
@@ -772,8 +802,15 @@ impl Planner for ScriptedPlanner {
         Ok((self.clues.clone(), self.cost))
     }
 
-    async fn key_points(&self, _: &str, _: &str, _: usize, _: Instant) -> Result<Named, Error> {
-        Ok(Named::default())
+    async fn key_points(
+        &self,
+        _: &str,
+        outline: &str,
+        _: usize,
+        _: Instant,
+    ) -> Result<Named, Error> {
+        self.show(outline);
+        Ok(self.named(&self.clues.key_points))
     }
 
     async fn imagine(&self, _: &str, near: &[Evidence], _: Instant) -> Result<Named, Error> {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use clew_core::{
-    Answer, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask, Outcome,
-    Priority, Query, Reading, ShardIndex, TextKind, TraceEvent,
+    Answer, Assignment, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
+    MemoryPoint, Outcome, Priority, Query, Reading, ShardIndex, TextKind, TraceEvent,
 };
 
 use crate::{Progress, Question, Seams};
@@ -106,10 +106,35 @@ impl<'a> Work<'a> {
         Ok(if found.len() == count { found } else { Vec::new() })
     }
 
+    /// Reads as much of `evidence`, best first, as the question has tokens for.
     pub(crate) async fn read(&mut self, evidence: &[Evidence]) -> Result<Reading, Error> {
+        let evidence = self.within_tokens(evidence);
+        self.read_with(&[], evidence).await
+    }
+
+    /// The first of `evidence` that the question has tokens for.
+    pub(crate) fn within_tokens<'e>(&self, evidence: &'e [Evidence]) -> &'e [Evidence] {
+        let Some(most) = self.question.evidence_tokens else { return evidence };
+        let mut tokens = 0;
+        let fits = evidence.iter().take_while(|passage| {
+            tokens += self.seams.encoder.token_spans(&passage.text).len();
+            tokens <= most
+        });
+        &evidence[..fits.count().max(1).min(evidence.len())]
+    }
+
+    /// Reads evidence with points that were worked out on the way.
+    pub(crate) async fn read_with(
+        &mut self,
+        points: &[MemoryPoint],
+        evidence: &[Evidence],
+    ) -> Result<Reading, Error> {
         let started = Instant::now();
         let reasoner = self.seams.reasoner;
-        let reading = reasoner.read(&self.question.text, evidence, self.deadline()).await?;
+        let Question { text, task, asked_at, .. } = self.question;
+        let (task, asked_at) = (*task, *asked_at);
+        let assignment = Assignment { task, question: text, asked_at, points, evidence };
+        let reading = reasoner.read(&assignment, self.deadline()).await?;
         self.cost += reading.cost;
         self.trace(TraceEvent::Read {
             passages: evidence.iter().map(Evidence::place).collect(),

@@ -6,6 +6,7 @@ mod pen;
 mod walk;
 
 use self::pen::{Face, Panel, accent};
+use crate::memory::{is_of_memory, snapshots};
 use crate::route::is_of_route;
 use crate::step::Step;
 use crate::trace::{Outcome, Trace};
@@ -35,13 +36,14 @@ const MOST_WIDTH: f64 = 1400.0;
 /// A walk is drawn as the part of the tree that it visited, from left to right, with numbers that tell
 /// the order; the path to the segment that answers stands out, what it turned back from is grey. A
 /// navigation of a graph is drawn as the entities it came by and the edges it followed, with what it
-/// made of them beside. At most eighty nodes are drawn. The same trace gives the same figure.
+/// made of them beside. A working memory is drawn after each step, side by side. At most eighty nodes are drawn. The same trace gives the same figure.
 pub fn svg(trace: &Trace) -> String {
     let steps = &trace.trace;
     let mut walk = steps.iter().any(is_of_walk).then(|| walk::panel(steps));
     let mut graph = steps.iter().any(is_of_route).then(|| graph::panel(steps));
+    let mut memory = steps.iter().any(is_of_memory).then(|| memory_panel(steps));
     let has_graph = graph.is_some();
-    let widths = [&walk, &graph].into_iter().flatten().map(|panel| panel.width);
+    let widths = [&walk, &graph, &memory].into_iter().flatten().map(|panel| panel.width);
     let width = widths.fold(LEAST_WIDTH, f64::max);
     let card_width = width.min(MOST_WIDTH);
     let mut panels = vec![heading(trace, card_width)];
@@ -49,6 +51,8 @@ pub fn svg(trace: &Trace) -> String {
     for step in steps {
         if is_of_walk(step) {
             panels.extend(walk.take());
+        } else if is_of_memory(step) {
+            panels.extend(memory.take());
         } else if is_of_route(step) || (has_graph && matches!(step, Step::Gathered { .. })) {
             panels.extend(graph.take());
         } else if cards < MOST_CARDS {
@@ -67,6 +71,14 @@ pub fn svg(trace: &Trace) -> String {
     }
     panels.push(answer(trace, card_width));
     framed(&panels, width)
+}
+
+/// A working memory after each of its steps.
+fn memory_panel(steps: &[Step]) -> Panel {
+    let figure = clew_hypergraph::figure(&snapshots(steps));
+    let mut panel = Panel { body: figure.content, ..Panel::default() };
+    panel.covers(figure.width, figure.height);
+    panel
 }
 
 fn heading(trace: &Trace, width: f64) -> Panel {

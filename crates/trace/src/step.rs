@@ -21,6 +21,52 @@ pub struct Place {
     pub end: u64,
 }
 
+/// A point of a working memory at the end of a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Point {
+    /// Its number, from 1; never used twice for one question.
+    pub number: u32,
+    /// What the step did to it.
+    pub fate: Fate,
+    /// Names of the entities that it is about.
+    pub entities: Vec<String>,
+    /// What it says.
+    pub text: String,
+    /// Numbers of the points that it was made of.
+    #[serde(default)]
+    pub merged_from: Vec<u32>,
+    /// The segments that it comes from.
+    #[serde(default)]
+    pub segments: Vec<String>,
+}
+
+/// What a step did to a point.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// It says something else now.
+    Updated,
+    /// It is new.
+    Inserted,
+    /// It was made of others.
+    Merged,
+}
+
+impl Fate {
+    /// It, for a person.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Kept => "as before",
+            Self::Updated => "updated",
+            Self::Inserted => "new",
+            Self::Merged => "merged",
+        }
+    }
+}
+
 /// One step of answering. In JSON, `step` tells its kind in snake case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
@@ -123,6 +169,16 @@ pub enum Step {
         /// What was looked for.
         reason: String,
     },
+    /// A working memory of points went through a step.
+    Evolved {
+        /// Number of the step, from 0.
+        number: u32,
+        /// All its points at the end of the step, by number.
+        points: Vec<Point>,
+        /// Names of entities that the corpus' graph does not know and a point brought in this step.
+        #[serde(default)]
+        brought: Vec<String>,
+    },
     /// Segments were gathered as evidence.
     Gathered {
         /// Their number.
@@ -181,6 +237,18 @@ impl Step {
             }
             Self::EdgeFollowed { head, relation, tail, score, .. } => {
                 format!("followed {} ({score:.2})", edge(head, relation, tail))
+            }
+            Self::Evolved { number, points, .. } => {
+                let of = |fate| points.iter().filter(|point| point.fate == fate).count();
+                let changed =
+                    [Fate::Inserted, Fate::Updated, Fate::Merged].map(|fate| (of(fate), fate));
+                let changed = changed.iter().filter(|(number, _)| *number > 0);
+                let changed: Vec<String> =
+                    changed.map(|(number, fate)| format!("{number} {}", fate.words())).collect();
+                let changed =
+                    if changed.is_empty() { "none changed".to_owned() } else { changed.join(", ") };
+                let points = count(points.len() as u64, "point", "points");
+                format!("memory after step {number}: {points}, {changed}")
             }
             Self::Gathered { segments, dropped, bytes: size } => {
                 let dropped = if *dropped > 0 {
@@ -257,6 +325,12 @@ mod tests {
         check(
             r#"{"step":"edge_followed","head":"A","relation":"r","tail":"B","to":"B","score":0.53,"reason":""}"#,
             "followed A -- r --> B (0.53)",
+        );
+        check(
+            r#"{"step":"evolved","number":1,"points":[
+                {"number":1,"fate":"kept","entities":["A","B"],"text":"t"},
+                {"number":2,"fate":"inserted","entities":["A","C"],"text":"u"}]}"#,
+            "memory after step 1: 2 points, 1 new",
         );
         check(
             r#"{"step":"gathered","segments":1,"dropped":2,"bytes":1200}"#,

@@ -1,6 +1,6 @@
 //! A trace as a text for a terminal.
 
-use crate::step::{Step, edge};
+use crate::step::{Point, Step, edge};
 use crate::trace::{Citation, Cost, Trace};
 use crate::walk::{Visit, is_of_walk, visits};
 use crate::words::{
@@ -13,6 +13,8 @@ const MOST_COLUMNS: f64 = 100.0;
 const MOST_LEVELS: usize = 16;
 /// Most lines of a summary, a reason or a quote.
 const MOST_LINES: usize = 2;
+/// Most points of a working memory.
+const MOST_POINTS: usize = 24;
 /// Most lines of a question and of an answer.
 const MOST_ANSWER: usize = 24;
 
@@ -197,6 +199,15 @@ impl Page {
                 self.put("  why: ", reason, MOST_LINES);
                 self.put("  missing: ", missing, MOST_LINES);
             }
+            Step::Evolved { points, .. } => {
+                self.put("", &step.line(), MOST_LINES);
+                for point in points.iter().take(MOST_POINTS) {
+                    self.point(point);
+                }
+                if points.len() > MOST_POINTS {
+                    self.line(&format!("  and {} more", points.len() - MOST_POINTS));
+                }
+            }
             Step::Searched { query, mode, .. } => {
                 self.put("", &step.line(), MOST_LINES);
                 self.put(&format!("  {}: ", shortened(mode, 20.0, cell)), query, MOST_LINES);
@@ -214,6 +225,17 @@ impl Page {
             }
             Step::Entered { .. } | Step::TurnedBack { .. } | Step::LeafRead { .. } => {}
         }
+    }
+
+    fn point(&mut self, point: &Point) {
+        let from: Vec<String> =
+            point.merged_from.iter().map(|number| format!("P{number}")).collect();
+        let from =
+            if from.is_empty() { String::new() } else { format!(" from {}", from.join(", ")) };
+        let about = format!("{} ({}{from})", point.entities.join(", "), point.fate.words());
+        self.put(&format!("  P{}: ", point.number), &about, MOST_LINES);
+        self.put("      ", &point.text, MOST_LINES);
+        self.put("      in ", &point.segments.join(", "), MOST_LINES);
     }
 
     fn answer(&mut self, trace: &Trace) {

@@ -382,8 +382,14 @@ pub struct Ask {
     /// Corpus.
     #[arg(long)]
     pub corpus: CorpusName,
-    /// The question.
+    /// The question, or what to summarise.
     pub question: String,
+    /// What is wanted: an answer or a summary.
+    #[arg(long, value_enum, default_value_t = Task::Answer)]
+    pub task: Task,
+    /// When the question is asked, such as 2024-05-20T10:00:00Z, where that matters for what it says.
+    #[arg(long, value_name = "TIME")]
+    pub asked_at: Option<Timestamp>,
     /// Way of answering; `clew strategies` lists them.
     #[arg(long, default_value = "direct")]
     pub strategy: String,
@@ -393,8 +399,29 @@ pub struct Ask {
     /// Most passages read, 1 to 1000.
     #[arg(short)]
     pub k: Option<u32>,
+    /// Most tokens of the passages that are read.
+    #[arg(long, value_name = "TOKENS")]
+    pub evidence_tokens: Option<u32>,
     #[command(flatten)]
     pub filters: Filters,
+}
+
+/// What is wanted of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Task {
+    /// The answer to a question.
+    Answer,
+    /// A summary.
+    Summarise,
+}
+
+impl From<Task> for clew_core::Task {
+    fn from(task: Task) -> Self {
+        match task {
+            Task::Answer => Self::Answer,
+            Task::Summarise => Self::Summarise,
+        }
+    }
 }
 
 /// Arguments of `trace`.
@@ -680,6 +707,9 @@ pub struct EvalAnswers {
     /// Most passages read.
     #[arg(short, default_value_t = 10)]
     pub k: u32,
+    /// Most tokens of the passages that are read, so that strategies are compared at equal length.
+    #[arg(long, value_name = "TOKENS")]
+    pub evidence_tokens: Option<u32>,
     /// Most questions, the first of the data set.
     #[arg(long)]
     pub limit: Option<u64>,

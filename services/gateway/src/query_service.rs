@@ -65,7 +65,15 @@ impl Queries {
         let memory = CorpusMemory { corpus, search, patience };
         let permit = self.questions.try_enter(1)?;
         let (events, receiver) = mpsc::channel(EVENTS);
-        let question = Question { text: asked.text, k: asked.k, filter: asked.filter, deadline };
+        let question = Question {
+            text: asked.text,
+            task: asked.task,
+            asked_at: asked.asked_at,
+            k: asked.k,
+            evidence_tokens: asked.evidence_tokens,
+            filter: asked.filter,
+            deadline,
+        };
         let backends = Arc::clone(&self.backends);
         let arguments = Arguments { question, strategy, memory, backends, events, permit };
         Actor::spawn(None, Coordinator, arguments)

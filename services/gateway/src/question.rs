@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clew_core::{Answer, Error, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
-use clew_strategy::{Progress, Question, Seams, Strategy};
+use clew_strategy::{Progress, Question, Seams, Strategy, TreeMemory};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
@@ -77,6 +77,7 @@ async fn run(arguments: Arguments) {
         graph: &memory,
         navigator: backends.guide.as_ref(),
         planner: backends.guide.as_ref(),
+        memory: &TreeMemory { tree: &memory, planner: backends.guide.as_ref() },
         encoder: backends.encoder.as_ref(),
         graph_builder: backends.graph_builder.as_ref(),
     };

@@ -123,10 +123,11 @@ impl Planner for RemoteGuide {
         &self,
         question: &str,
         outline: &str,
+        near: &[Evidence],
         most: usize,
         deadline: Instant,
     ) -> Result<(Clues, Cost), Error> {
-        self.guide(deadline).await?.clues(question, outline, most, deadline).await
+        self.guide(deadline).await?.clues(question, outline, near, most, deadline).await
     }
 
     async fn key_points(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Role;
 use clew_core::{
-    Error, Evidence, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard, Reading,
+    Assignment, Error, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard, Reading,
     Reasoner,
 };
 use clew_node::Node;
@@ -49,13 +49,8 @@ impl RemoteReasoner {
 
 #[async_trait]
 impl Reasoner for RemoteReasoner {
-    async fn read(
-        &self,
-        question: &str,
-        evidence: &[Evidence],
-        deadline: Instant,
-    ) -> Result<Reading, Error> {
-        let message = convert::read_to_wire(question, evidence);
+    async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
+        let message = convert::read_to_wire(assignment);
         self.generators
             .call(1, deadline, |channel| {
                 let request = request(message.clone(), deadline);

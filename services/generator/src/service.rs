@@ -60,9 +60,10 @@ impl GeneratorRpc {
 
     async fn try_read(&self, request: Request<wire::ReadRequest>) -> Result<wire::Reading, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let (question, evidence) = convert::read_from_wire(request.into_inner(), &self.limits)?;
+        let assignment = convert::read_from_wire(request.into_inner(), &self.limits)?;
         let _permit = self.work.try_enter(1)?;
-        let reading = self.reasoner.read(&question, &evidence, deadline);
+        let assignment = assignment.borrowed();
+        let reading = self.reasoner.read(&assignment, deadline);
         Ok(convert::reading_to_wire(within(deadline, "reading", reading).await?))
     }
 

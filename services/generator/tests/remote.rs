@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    ChatMessage, ChatRole, Error, ErrorKind, Evidence, Finish, GenerationRequest, Generator, Heard,
-    Limits, Reading, Reasoner, ReplyFormat,
+    Assignment, ChatMessage, ChatRole, Error, ErrorKind, Finish, GenerationRequest, Generator,
+    Heard, Limits, Reading, Reasoner, ReplyFormat,
 };
 use clew_generator::config::LocalConfig;
 use clew_generator::{GeneratorConfig, GeneratorRpc, LocalGenerator, RemoteGenerator};
@@ -34,7 +34,7 @@ struct Illiterate;
 
 #[async_trait]
 impl Reasoner for Illiterate {
-    async fn read(&self, _: &str, _: &[Evidence], _: Instant) -> Result<Reading, Error> {
+    async fn read(&self, _: &Assignment<'_>, _: Instant) -> Result<Reading, Error> {
         Err(Error::internal("nobody reads here"))
     }
 }

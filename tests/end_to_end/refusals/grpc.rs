@@ -265,6 +265,12 @@ async fn bad_questions_are_refused() {
         ),
         ("k of 0", queries::AnswerRequest { k: Some(0), ..question() }, "query.k"),
         ("k of a million", queries::AnswerRequest { k: Some(1_000_000), ..question() }, "query.k"),
+        ("another task", queries::AnswerRequest { task: 9, ..question() }, "task"),
+        (
+            "no tokens",
+            queries::AnswerRequest { evidence_tokens: Some(0), ..question() },
+            "evidence_tokens",
+        ),
         (
             "no question",
             queries::AnswerRequest { question: "\n".into(), ..question() },

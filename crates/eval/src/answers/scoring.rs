@@ -1,8 +1,9 @@
 //! Which metrics a question's answer is measured with.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
+use clew_core::DocumentId;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -29,6 +30,8 @@ pub enum Metric {
     ExactMatch,
     /// [`rouge_l`].
     RougeL,
+    /// Of the units that hold the evidence, the share of which something was read.
+    Recall,
     /// Of questions whose right answer is that it was never said: whether that was the reaction.
     Abstention,
     /// Whether there was an answer and not the reaction that nothing is in memory.
@@ -37,13 +40,14 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of reports. The first that a report has is its headline.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Judge,
         Self::PairAccuracy,
         Self::Accuracy,
         Self::F1,
         Self::ExactMatch,
         Self::RougeL,
+        Self::Recall,
         Self::Abstention,
         Self::Answered,
     ];
@@ -57,6 +61,7 @@ impl Metric {
             Self::F1 => "f1",
             Self::ExactMatch => "em",
             Self::RougeL => "rouge-l",
+            Self::Recall => "recall",
             Self::Abstention => "abstention",
             Self::Answered => "answered",
         }
@@ -120,6 +125,13 @@ pub enum Scoring {
 }
 
 impl Question {
+    /// [`Metric::Recall`] of an answer for which something of the units `read` was read; `None` if no unit is
+    /// known to hold the evidence.
+    pub fn recall(&self, read: &HashSet<DocumentId>) -> Option<f64> {
+        let found = self.gold.iter().filter(|unit| read.contains(unit)).count();
+        (!self.gold.is_empty()).then(|| found as f64 / self.gold.len() as f64)
+    }
+
     /// Whether it is known what a right answer is, so that answers can be scored.
     pub fn has_answer(&self) -> bool {
         self.is_abstention || !self.references.is_empty()

@@ -117,21 +117,26 @@ impl Pen {
         ));
     }
 
-    /// The whole file: what was drawn, from (0, 0) to `width` and `height`, within a margin.
-    pub(super) fn framed(self, margin: f64, width: f64, height: f64) -> String {
-        let (width, height) = (width + 2.0 * margin, height + 2.0 * margin);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
-             viewBox=\"{0:.1} {0:.1} {width:.1} {height:.1}\" font-family=\"Helvetica, Arial, \
-             'DejaVu Sans', sans-serif\">\n<rect x=\"{0:.1}\" y=\"{0:.1}\" width=\"{width:.1}\" \
-             height=\"{height:.1}\" fill=\"{PAPER}\"/>\n{1}</svg>\n",
-            -margin, self.0
-        )
+    /// What was drawn.
+    pub(super) fn into_content(self) -> String {
+        self.0
     }
 
     fn put(&mut self, part: fmt::Arguments<'_>) {
         self.0.write_fmt(part).expect("a string takes whatever is written");
     }
+}
+
+/// The whole file, on paper with a margin.
+pub(super) fn framed(content: &str, margin: f64, width: f64, height: f64) -> String {
+    let (width, height) = (width + 2.0 * margin, height + 2.0 * margin);
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"{0:.1} {0:.1} {width:.1} {height:.1}\" font-family=\"Helvetica, Arial, 'DejaVu \
+         Sans', sans-serif\">\n<rect x=\"{0:.1}\" y=\"{0:.1}\" width=\"{width:.1}\" \
+         height=\"{height:.1}\" fill=\"{PAPER}\"/>\n{content}</svg>\n",
+        -margin
+    )
 }
 
 /// On at most `most` lines of at most `columns` columns, cut between words where possible. Characters

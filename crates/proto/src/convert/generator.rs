@@ -3,30 +3,56 @@
 use std::time::Duration;
 
 use clew_core::{
-    ChatMessage, ChatRole, Error, Evidence, Finish, Generated, GenerationRequest,
-    GeneratorIdentity, Limits, Reading, ReplyFormat, Sampling, Usage, Violations,
+    Assignment, ChatMessage, ChatRole, Error, Evidence, Finish, Generated, GenerationRequest,
+    GeneratorIdentity, Limits, MemoryPoint, Reading, ReplyFormat, Sampling, Task, Timestamp, Usage,
+    Violations,
 };
 
-use crate::convert::{duration_to_wire, query};
+use crate::convert::{duration_to_wire, query, timestamp_from_wire, timestamp_to_wire};
 use crate::generator::v1 as wire;
 use crate::generator::v1::generate_request::Format;
 
-/// A question and its evidence, for the wire.
-pub fn read_to_wire(question: &str, evidence: &[Evidence]) -> wire::ReadRequest {
+/// What is to be read, for the wire.
+pub fn read_to_wire(assignment: &Assignment<'_>) -> wire::ReadRequest {
+    let point = |point: &MemoryPoint| wire::MemoryPoint {
+        entities: point.entities.clone(),
+        text: point.text.clone(),
+    };
     wire::ReadRequest {
-        question: question.to_owned(),
-        evidence: evidence.iter().cloned().map(query::evidence_to_wire).collect(),
+        question: assignment.question.to_owned(),
+        evidence: assignment.evidence.iter().cloned().map(query::evidence_to_wire).collect(),
+        task: query::task_to_wire(assignment.task).into(),
+        asked_at: assignment.asked_at.map(timestamp_to_wire),
+        points: assignment.points.iter().map(point).collect(),
     }
 }
 
-/// A question and its evidence, from the wire, within `limits`.
+/// What is to be read, as it came from elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnedAssignment {
+    task: Task,
+    question: String,
+    asked_at: Option<Timestamp>,
+    points: Vec<MemoryPoint>,
+    evidence: Vec<Evidence>,
+}
+
+impl OwnedAssignment {
+    /// It, for a reader.
+    pub fn borrowed(&self) -> Assignment<'_> {
+        let Self { task, question, asked_at, points, evidence } = self;
+        Assignment { task: *task, question, asked_at: *asked_at, points, evidence }
+    }
+}
+
+/// What is to be read, from the wire, within `limits`.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault.
 pub fn read_from_wire(
     request: wire::ReadRequest,
     limits: &Limits,
-) -> Result<(String, Vec<Evidence>), Error> {
+) -> Result<OwnedAssignment, Error> {
     let mut violations = Violations::default();
     if request.question.len() > limits.query_bytes {
         let problem = format!("expected at most {} bytes", limits.query_bytes);
@@ -35,9 +61,22 @@ pub fn read_from_wire(
     if request.evidence.len() > limits.results {
         violations.push("evidence", format!("expected at most {} items", limits.results));
     }
+    if request.points.len() > limits.points {
+        violations.push("points", format!("expected at most {}", limits.points));
+    }
+    let task = query::task_from_wire(request.task, &mut violations);
+    let asked_at = request.asked_at.as_ref();
+    let asked_at = asked_at.and_then(|at| violations.take(timestamp_from_wire("asked_at", at)));
     violations.into_result()?;
     let evidence = request.evidence.into_iter().map(query::evidence_from_wire);
-    Ok((request.question, evidence.collect::<Result<_, _>>()?))
+    let point = |wire::MemoryPoint { entities, text }| MemoryPoint { entities, text };
+    Ok(OwnedAssignment {
+        task,
+        question: request.question,
+        asked_at,
+        points: request.points.into_iter().map(point).collect(),
+        evidence: evidence.collect::<Result<_, _>>()?,
+    })
 }
 
 /// A reading for the wire.
@@ -267,9 +306,18 @@ mod tests {
             dense_score: Some(0.25),
             sparse_score: None,
         };
-        let wire = read_to_wire("who?", std::slice::from_ref(&evidence));
-        let back = read_from_wire(wire, &Limits::default()).unwrap();
-        assert_eq!(back, ("who?".to_owned(), vec![evidence]));
+        let assignment = OwnedAssignment {
+            task: Task::Summarise,
+            question: "who?".to_owned(),
+            asked_at: Some(Timestamp::from_micros(7)),
+            points: vec![MemoryPoint {
+                entities: vec!["Ariadne".to_owned()],
+                text: "a".to_owned(),
+            }],
+            evidence: vec![evidence],
+        };
+        let back = read_from_wire(read_to_wire(&assignment.borrowed()), &Limits::default());
+        assert_eq!(back.unwrap(), assignment);
 
         let reading = Reading {
             confidence: 0.75,
@@ -292,7 +340,7 @@ mod tests {
     #[test]
     fn malformed_evidence_is_refused_by_name() {
         let evidence = vec![crate::query::v1::Evidence::default()];
-        let request = wire::ReadRequest { question: "?".to_owned(), evidence };
+        let request = wire::ReadRequest { evidence, ..wire::ReadRequest::default() };
         let error = read_from_wire(request, &Limits::default()).unwrap_err();
         assert_eq!(error.violations()[0].field, "evidence.chunk_id");
     }

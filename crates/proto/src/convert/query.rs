@@ -2,8 +2,8 @@
 
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
-    Outcome, Place, Query, SearchMode, ShardIndex, Span, TimeRange, TraceEvent, Version,
-    Violations,
+    Outcome, Place, PointFate, PointState, Query, SearchMode, ShardIndex, Span, Task, TimeRange,
+    Timestamp, TraceEvent, Version, Violations,
 };
 
 use crate::convert::{
@@ -95,12 +95,18 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
 pub struct Question {
     /// The corpus.
     pub corpus: CorpusName,
-    /// The question.
+    /// The question, or what to summarise.
     pub text: String,
+    /// What is wanted.
+    pub task: Task,
+    /// When it is asked.
+    pub asked_at: Option<Timestamp>,
     /// Name of the strategy; empty for the default.
     pub strategy: String,
     /// Most passages read.
     pub k: Option<usize>,
+    /// Most tokens of the passages that are read.
+    pub evidence_tokens: Option<usize>,
     /// What may be found.
     pub filter: Filter,
 }
@@ -119,16 +125,46 @@ pub fn question_from_wire(
     let mut query = Query::new(request.question, request.k.unwrap_or(DEFAULT_K) as usize);
     query.filter = filter;
     violations.take(query.check(limits));
+    let task = task_from_wire(request.task, &mut violations);
+    let asked_at = request.asked_at.as_ref();
+    let asked_at = asked_at.and_then(|at| violations.take(timestamp_from_wire("asked_at", at)));
+    let evidence_tokens = request.evidence_tokens.map(|tokens| tokens as usize);
+    if evidence_tokens.is_some_and(|tokens| !(1..=limits.evidence_tokens).contains(&tokens)) {
+        let problem = format!("expected 1 to {}", limits.evidence_tokens);
+        violations.push("evidence_tokens", problem);
+    }
     violations.into_result()?;
     match corpus {
         Some(corpus) => Ok(Question {
             corpus,
             text: query.text,
+            task,
+            asked_at,
             strategy: request.strategy,
             k: request.k.map(|k| k as usize),
+            evidence_tokens,
             filter: query.filter,
         }),
         None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// A task for the wire.
+pub fn task_to_wire(task: Task) -> wire::Task {
+    match task {
+        Task::Answer => wire::Task::Answer,
+        Task::Summarise => wire::Task::Summarise,
+    }
+}
+
+pub(crate) fn task_from_wire(task: i32, violations: &mut Violations) -> Task {
+    match wire::Task::try_from(task) {
+        Ok(wire::Task::Unspecified | wire::Task::Answer) => Task::Answer,
+        Ok(wire::Task::Summarise) => Task::Summarise,
+        Err(_) => {
+            violations.push("task", "expected answer or summarise");
+            Task::Answer
+        }
     }
 }
 
@@ -296,6 +332,10 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
         TraceEvent::EdgeFollowed { head, relation, tail, to, score, reason } => {
             Step::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason })
         }
+        TraceEvent::Evolved { step, points, brought } => {
+            let points = points.into_iter().map(point_to_wire).collect();
+            Step::Evolved(wire::Evolved { step, points, brought })
+        }
         TraceEvent::Gathered { segments, dropped, bytes } => Step::Gathered(wire::Gathered {
             segments: count(segments),
             dropped: count(dropped),
@@ -312,6 +352,23 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
         }),
     };
     wire::TraceEvent { step: Some(step) }
+}
+
+fn point_to_wire(point: PointState) -> wire::Point {
+    let fate = match point.fate {
+        PointFate::Kept => wire::PointFate::Kept,
+        PointFate::Updated => wire::PointFate::Updated,
+        PointFate::Inserted => wire::PointFate::Inserted,
+        PointFate::Merged => wire::PointFate::Merged,
+    };
+    wire::Point {
+        number: point.number,
+        fate: fate.into(),
+        entities: point.entities,
+        text: point.text,
+        merged_from: point.merged_from,
+        segments: point.segments.iter().map(ToString::to_string).collect(),
+    }
 }
 
 fn count(number: usize) -> u32 {

@@ -2,12 +2,31 @@
 /// Request of Read.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadRequest {
-    /// The question.
+    /// The question, or what to summarise.
     #[prost(string, tag = "1")]
     pub question: ::prost::alloc::string::String,
     /// What was found, best first.
     #[prost(message, repeated, tag = "2")]
     pub evidence: ::prost::alloc::vec::Vec<super::super::query::v1::Evidence>,
+    /// What is wanted.
+    #[prost(enumeration = "super::super::query::v1::Task", tag = "3")]
+    pub task: i32,
+    /// When the question is asked, if that is known.
+    #[prost(message, optional, tag = "4")]
+    pub asked_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// What was worked out on the way, at most 256 points.
+    #[prost(message, repeated, tag = "5")]
+    pub points: ::prost::alloc::vec::Vec<MemoryPoint>,
+}
+/// A point of a working memory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryPoint {
+    /// Names of the entities that it is about.
+    #[prost(string, repeated, tag = "1")]
+    pub entities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What it says.
+    #[prost(string, tag = "2")]
+    pub text: ::prost::alloc::string::String,
 }
 /// One message of the Read response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -126,7 +126,7 @@ pub struct AnswerRequest {
     /// Corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
-    /// The question, at most 16 KiB.
+    /// The question, or what to summarise; at most 16 KiB.
     #[prost(string, tag = "2")]
     pub question: ::prost::alloc::string::String,
     /// Way of answering, by name; empty means `direct`.
@@ -138,6 +138,17 @@ pub struct AnswerRequest {
     /// What may be found.
     #[prost(message, optional, tag = "5")]
     pub filter: ::core::option::Option<Filter>,
+    /// What is wanted.
+    #[prost(enumeration = "Task", tag = "6")]
+    pub task: i32,
+    /// When the question is asked, if that matters for what it says, such as "last week".
+    #[prost(message, optional, tag = "7")]
+    pub asked_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Most tokens of the passages that are read, 1 to 32768, as the corpus' encoder counts them; at least one
+    /// passage is read, and a walk of a tree ends when it has read as many. Absent means the strategy's own
+    /// limits.
+    #[prost(uint32, optional, tag = "8")]
+    pub evidence_tokens: ::core::option::Option<u32>,
 }
 /// One message of the Answer response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -166,7 +177,7 @@ pub mod answer_response {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TraceEvent {
     /// The kinds of steps.
-    #[prost(oneof = "trace_event::Step", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
+    #[prost(oneof = "trace_event::Step", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
     pub step: ::core::option::Option<trace_event::Step>,
 }
 /// Nested message and enum types in `TraceEvent`.
@@ -207,6 +218,9 @@ pub mod trace_event {
         /// It was judged whether what was gathered suffices.
         #[prost(message, tag = "11")]
         Reflected(super::Reflected),
+        /// A working memory of points went through a step.
+        #[prost(message, tag = "12")]
+        Evolved(super::Evolved),
     }
 }
 /// Shards were searched.
@@ -349,6 +363,41 @@ pub struct EdgeFollowed {
     /// What was looked for.
     #[prost(string, tag = "6")]
     pub reason: ::prost::alloc::string::String,
+}
+/// A working memory of points went through a step.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Evolved {
+    /// The step, from 0.
+    #[prost(uint32, tag = "1")]
+    pub step: u32,
+    /// All its points at the end of the step, by number.
+    #[prost(message, repeated, tag = "2")]
+    pub points: ::prost::alloc::vec::Vec<Point>,
+    /// Names of entities that the corpus' graph does not know and a point brought in this step.
+    #[prost(string, repeated, tag = "3")]
+    pub brought: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A point of a working memory: something about several entities.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Point {
+    /// Its number, from 1; never used twice for one question.
+    #[prost(uint32, tag = "1")]
+    pub number: u32,
+    /// What the step did to it.
+    #[prost(enumeration = "PointFate", tag = "2")]
+    pub fate: i32,
+    /// Names of the entities that it is about.
+    #[prost(string, repeated, tag = "3")]
+    pub entities: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What it says.
+    #[prost(string, tag = "4")]
+    pub text: ::prost::alloc::string::String,
+    /// Numbers of the points that it was made of.
+    #[prost(uint32, repeated, tag = "5")]
+    pub merged_from: ::prost::alloc::vec::Vec<u32>,
+    /// The segments that it comes from, for people.
+    #[prost(string, repeated, tag = "6")]
+    pub segments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Segments were gathered as evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -499,6 +548,80 @@ impl Grouping {
             "GROUPING_UNSPECIFIED" => Some(Self::Unspecified),
             "GROUPING_CHUNKS" => Some(Self::Chunks),
             "GROUPING_DOCUMENTS" => Some(Self::Documents),
+            _ => None,
+        }
+    }
+}
+/// What is wanted of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Task {
+    /// Not set: as TASK_ANSWER.
+    Unspecified = 0,
+    /// The answer to a question.
+    Answer = 1,
+    /// A summary.
+    Summarise = 2,
+}
+impl Task {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "TASK_UNSPECIFIED",
+            Self::Answer => "TASK_ANSWER",
+            Self::Summarise => "TASK_SUMMARISE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TASK_UNSPECIFIED" => Some(Self::Unspecified),
+            "TASK_ANSWER" => Some(Self::Answer),
+            "TASK_SUMMARISE" => Some(Self::Summarise),
+            _ => None,
+        }
+    }
+}
+/// What a step did to a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum PointFate {
+    /// Not told.
+    Unspecified = 0,
+    /// Nothing.
+    Kept = 1,
+    /// It says something else now.
+    Updated = 2,
+    /// It is new.
+    Inserted = 3,
+    /// It was made of others.
+    Merged = 4,
+}
+impl PointFate {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "POINT_FATE_UNSPECIFIED",
+            Self::Kept => "POINT_FATE_KEPT",
+            Self::Updated => "POINT_FATE_UPDATED",
+            Self::Inserted => "POINT_FATE_INSERTED",
+            Self::Merged => "POINT_FATE_MERGED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "POINT_FATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "POINT_FATE_KEPT" => Some(Self::Kept),
+            "POINT_FATE_UPDATED" => Some(Self::Updated),
+            "POINT_FATE_INSERTED" => Some(Self::Inserted),
+            "POINT_FATE_MERGED" => Some(Self::Merged),
             _ => None,
         }
     }

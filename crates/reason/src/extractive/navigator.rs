@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    ChildChoice, Cost, EntityChoice, EntityKind, Error, Evidence, ExtractionTask, LeafReading,
-    Named, Navigator, Reasoner, Reflection, Triage, TriageStep,
+    Assignment, ChildChoice, Cost, EntityChoice, EntityKind, Error, Evidence, ExtractionTask,
+    LeafReading, Named, Navigator, Reasoner, Reflection, Triage, TriageStep,
 };
 use clew_graph::extract;
 use clew_text::{one_line, words};
@@ -78,7 +78,8 @@ impl Navigator for Extractive {
         leaf: &Evidence,
         deadline: Instant,
     ) -> Result<LeafReading, Error> {
-        let reading = self.read(question, std::slice::from_ref(leaf), deadline).await?;
+        let reading =
+            self.read(&Assignment::new(question, std::slice::from_ref(leaf)), deadline).await?;
         let (reasoning, cost) = (reading.rationale.clone(), reading.cost);
         let answer = Some(reading).filter(|reading| reading.confidence >= reading.threshold);
         Ok(LeafReading { reasoning, answer, cost })
@@ -93,7 +94,7 @@ impl Navigator for Extractive {
         evidence: &[Evidence],
         deadline: Instant,
     ) -> Result<Reflection, Error> {
-        let reading = self.read(question, evidence, deadline).await?;
+        let reading = self.read(&Assignment::new(question, evidence), deadline).await?;
         let suffices = reading.confidence >= reading.threshold;
         let missing = if suffices { Vec::new() } else { words_missing(question, evidence) };
         Ok(Reflection {
@@ -347,8 +348,10 @@ mod tests {
         let question = "Who gave Theseus the ball of thread?";
         let memory = owned(&["Minos ruled Crete."]);
         let read = navigator().read_leaf(question, &memory, &leaf, soon()).await.unwrap();
-        let expected =
-            navigator().read(question, std::slice::from_ref(&leaf), soon()).await.unwrap();
+        let expected = navigator()
+            .read(&Assignment::new(question, std::slice::from_ref(&leaf)), soon())
+            .await
+            .unwrap();
         assert_eq!(read.reasoning, expected.rationale);
         assert_eq!(read.cost, expected.cost);
         assert_eq!(read.answer, Some(expected));

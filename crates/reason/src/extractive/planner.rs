@@ -13,6 +13,8 @@ use clew_text::{Term, is_grammar_word, key_phrases, one_line, sentences, terms, 
 use super::Extractive;
 use super::step::{propose_clues, raise_concerns};
 
+/// Best passages near a question whose phrases are looked at.
+const NEAR: usize = 3;
 /// Sentences of which an imagined passage is put together.
 const IMAGINED: usize = 3;
 /// Relations that are taken in at once: as many as a memory of a few steps stays readable with.
@@ -26,15 +28,26 @@ const COMMON_WORDS: f32 = 0.5;
 
 #[async_trait]
 impl Planner for Extractive {
-    /// Phrases of the outline beside words of the question, see [`propose_clues`].
+    /// Phrases beside words of the question (see [`propose_clues`]): of the outline, then of what was found
+    /// near it (pseudo-relevance feedback).
     async fn clues(
         &self,
         question: &str,
         outline: &str,
+        near: &[Evidence],
         most: usize,
         _deadline: Instant,
     ) -> Result<(Clues, Cost), Error> {
-        Ok((propose_clues(question, outline, most), Cost::default()))
+        let mut found = propose_clues(question, outline, most);
+        for passage in near.iter().take(NEAR) {
+            let left = most.saturating_sub(found.clues.len());
+            for clue in propose_clues(question, &passage.text, most).clues.into_iter().take(left) {
+                if !found.clues.contains(&clue) {
+                    found.clues.push(clue);
+                }
+            }
+        }
+        Ok((found, Cost::default()))
     }
 
     /// Key phrases of the outline.

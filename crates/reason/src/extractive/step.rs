@@ -37,7 +37,7 @@ pub fn propose_clues(question: &str, outline: &str, most: usize) -> Clues {
             }
         }
     }
-    Clues { queries: Vec::new(), clues }
+    Clues { clues, ..Clues::default() }
 }
 
 /// The words of the question that no point of a memory holds, names and numbers first, as at most `most`

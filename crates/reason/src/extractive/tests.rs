@@ -13,7 +13,10 @@ fn soon() -> Instant {
 }
 
 async fn read(question: &str, evidence: &[Evidence]) -> Reading {
-    Extractive::new(Arc::new(BagOfWords::new())).read(question, evidence, soon()).await.unwrap()
+    Extractive::new(Arc::new(BagOfWords::new()))
+        .read(&Assignment::new(question, evidence), soon())
+        .await
+        .unwrap()
 }
 
 fn quotes(reading: &Reading) -> Vec<&str> {
@@ -106,7 +109,10 @@ async fn no_amount_of_text_is_embedded_or_said_without_bound() {
     evidence.push(passage("run-on", 0, &one_sentence, 2.0));
     let encoder = Arc::new(BagOfWords::new());
     let reader = Extractive::new(encoder.clone());
-    let reading = reader.read("How many knots has the thread?", &evidence, soon()).await.unwrap();
+    let reading = reader
+        .read(&Assignment::new("How many knots has the thread?", &evidence), soon())
+        .await
+        .unwrap();
     assert_eq!(reading.sentences, 48);
     assert_eq!(*encoder.calls.lock().unwrap(), [(TextKind::Query, 1), (TextKind::Passage, 48)]);
     assert!(!reading.text.is_empty() && reading.text.chars().count() <= 600);
@@ -118,7 +124,8 @@ async fn nothing_found_is_nothing_known_and_costs_nothing() {
     let encoder = Arc::new(BagOfWords::new());
     let reader = Extractive::new(encoder.clone());
     for evidence in [vec![], vec![passage("blank", 0, " \n ", 0.5)]] {
-        let reading = reader.read("Who gave him thread?", &evidence, soon()).await.unwrap();
+        let reading =
+            reader.read(&Assignment::new("Who gave him thread?", &evidence), soon()).await.unwrap();
         assert_eq!((reading.confidence, reading.text.as_str()), (0.0, ""));
         assert!(reading.confidence < reading.threshold);
         assert_eq!(reading.cost, Cost::default());
@@ -136,7 +143,10 @@ async fn the_cost_is_the_tokens_of_the_question_and_the_sentences() {
 #[tokio::test]
 async fn a_passed_deadline_is_the_encoders_to_report() {
     let reader = Extractive::new(Arc::new(BagOfWords::new()));
-    let error = reader.read("Who gave thread?", &myth(), Instant::now()).await.unwrap_err();
+    let error = reader
+        .read(&Assignment::new("Who gave thread?", &myth()), Instant::now())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
 }
 
@@ -145,7 +155,8 @@ async fn a_passage_that_does_not_fit_its_span_is_refused() {
     let mut evidence = myth();
     evidence[1].span.end += 1;
     let reader = Extractive::new(Arc::new(BagOfWords::new()));
-    let error = reader.read("Who gave thread?", &evidence, soon()).await.unwrap_err();
+    let error =
+        reader.read(&Assignment::new("Who gave thread?", &evidence), soon()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal);
 }
 

@@ -1,6 +1,6 @@
 //! How texts stand in a prompt: numbered from 1, dated, and told from instructions.
 
-use clew_core::{Error, Timestamp};
+use clew_core::{Error, MemoryPoint, Timestamp};
 
 /// A passage as a model is shown it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,13 @@ pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
         .map(|(index, text)| format!("[{}] {text}", index + 1))
         .collect();
     or_none(lines.join("\n\n"))
+}
+
+/// Each point with its number and what it is about.
+pub(crate) fn points(points: &[MemoryPoint]) -> String {
+    let line = |point: &MemoryPoint| format!("{}: {}", point.entities.join("; "), point.text);
+    let lines: Vec<String> = points.iter().map(line).collect();
+    numbered(lines.iter().map(String::as_str))
 }
 
 /// Each passage with its number, title and day.

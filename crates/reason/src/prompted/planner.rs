@@ -35,10 +35,12 @@ impl Prompted {
 /// Each call has a budget of its own. What there is nothing to ask about is answered without the model.
 #[async_trait]
 impl Planner for Prompted {
+    /// What was found near it is left out: whoever drafts knows the corpus, not one search's view of it.
     async fn clues(
         &self,
         question: &str,
         outline: &str,
+        _near: &[Evidence],
         most: usize,
         deadline: Instant,
     ) -> Result<(Clues, Cost), Error> {

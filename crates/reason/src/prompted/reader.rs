@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
+use clew_core::{Assignment, Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
 
 use super::{NotedAnswer, Passage, Prompted, ReadEvidence};
 use crate::extractive::check_spans;
@@ -28,20 +28,17 @@ impl Reasoner for Prompted {
     /// # Errors
     /// Those of [`Prompted::perform`]; [`clew_core::ErrorKind::Internal`] if a passage's text is not as
     /// long as its span.
-    async fn read(
-        &self,
-        question: &str,
-        evidence: &[Evidence],
-        deadline: Instant,
-    ) -> Result<Reading, Error> {
-        check_spans(evidence)?;
-        let ranked = ranked(evidence);
+    async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
+        check_spans(assignment.evidence)?;
+        let ranked = ranked(assignment.evidence);
         if ranked.is_empty() {
             return Ok(reading(0.0, NOTHING_TO_READ.to_owned(), Cost::default()));
         }
         let act = ReadEvidence {
-            question: question.to_owned(),
-            asked_at: None,
+            task: assignment.task,
+            question: assignment.question.to_owned(),
+            asked_at: assignment.asked_at,
+            points: assignment.points.to_vec(),
             passages: ranked.iter().map(|passage| shown(passage)).collect(),
         };
         let ledger = self.ledger();

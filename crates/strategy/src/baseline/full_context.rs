@@ -51,8 +51,8 @@ impl Strategy for FullContext {
             bytes += passage.text.len();
             bytes <= WINDOW_BYTES
         };
-        let mut kept: Vec<Evidence> =
-            passages.iter().take(most).take_while(fits).cloned().collect();
+        let kept: Vec<Evidence> = passages.iter().take(most).take_while(fits).cloned().collect();
+        let mut kept = work.within_tokens(&kept).to_vec();
         let dropped = passages.len() - kept.len();
         kept.sort_by(|a, b| order(a).cmp(&order(b)));
         work.trace(TraceEvent::Gathered {
@@ -60,7 +60,7 @@ impl Strategy for FullContext {
             dropped,
             bytes: kept.iter().map(|passage| passage.text.len() as u64).sum(),
         });
-        let reading = work.read(&kept).await?;
+        let reading = work.read_with(&[], &kept).await?;
         Ok(work.conclude(reading))
     }
 }

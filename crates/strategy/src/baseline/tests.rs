@@ -1,4 +1,4 @@
-use clew_core::{Clues, Cost, Evidence, SearchMode};
+use clew_core::{Clues, Cost, Evidence, SearchMode, Task};
 
 use super::*;
 use crate::Strategy;
@@ -163,10 +163,39 @@ async fn memorag_searches_for_clues_out_of_the_top_of_the_tree() {
     let mut world =
         world(&[("what?", &[0, 100]), ("red thread", &[300]), ("who gave it?", &[100])]);
     world.tree.tops = vec![upper(1, "a", "c", 2), node("d", 0, 0, 0)];
-    world.planner.clues =
-        Clues { queries: vec!["who gave it?".to_owned()], clues: vec!["red thread".to_owned()] };
+    world.planner.clues = Clues {
+        queries: vec!["who gave it?".to_owned()],
+        clues: vec!["red thread".to_owned()],
+        key_points: Vec::new(),
+    };
     assert_eq!(read(&world, &MemoRag).await, ["d:100", "d:0", "d:300"]);
     assert_eq!(world.planner.shown(), ["upper 1\nd: d#0.0\n"]);
     assert_eq!(queries(&world), ["what?", "who gave it?", "red thread"]);
     assert_eq!(world.ask(&MemoRag).await.unwrap().cost, Cost { ..calls(1000) });
+}
+
+#[tokio::test]
+async fn memorag_searches_for_the_points_that_a_summary_has_to_cover() {
+    let mut world = world(&[("what?", &[0, 100]), ("the thread", &[300]), ("the maze", &[200])]);
+    world.question.task = Task::Summarise;
+    world.tree.tops = vec![node("d", 0, 0, 0)];
+    let key_points = ["the thread", "the maze"].map(str::to_owned).to_vec();
+    world.planner.clues = Clues { key_points, ..Clues::default() };
+    let found = read(&world, &MemoRag).await;
+    assert_eq!(found[2..], ["d:0", "d:100"]);
+    assert_eq!(world.planner.shown(), ["d: d#0.0\n"]);
+    assert_eq!(queries(&world), ["what?", "the thread", "the maze"]);
+    assert_eq!(world.reasoner.tasks(), [Task::Summarise]);
+}
+
+#[tokio::test]
+async fn no_more_is_read_than_there_are_tokens_for_and_the_best_always() {
+    let mut world = world(&[("what?", &[0, 100, 200, 300])]);
+    let passage = world.retriever.found["what?"][0].text.len();
+    for (tokens, passages) in [(0, 1), (passage, 1), (3 * passage, 3), (9 * passage, 4)] {
+        world.question.evidence_tokens = Some(tokens);
+        assert_eq!(read(&world, &Naive::HYBRID).await.len(), passages, "{tokens} tokens");
+    }
+    world.question.evidence_tokens = Some(2 * passage);
+    assert_eq!(read(&world, &FullContext::RIGHT).await, ["d:200", "d:300"]);
 }

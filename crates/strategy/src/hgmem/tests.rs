@@ -74,8 +74,10 @@ async fn a_memory_that_resolves_the_question_is_answered_from() {
     world.ask(&HgMem).await.unwrap();
     let entities = vec!["ISSUS".to_owned(), "XODAR".to_owned()];
     let text = DEGRADED.1.to_owned();
-    assert_eq!(world.planner.memories(), [[MemoryPoint { entities, text }]]);
-    // What the point rests on, then the other passage of its entities.
+    let point = MemoryPoint { entities, text };
+    assert_eq!(world.planner.memories(), [[point.clone()]]);
+    // The point is read with what it rests on, then the other passage of its entities.
+    assert_eq!(world.reasoner.points(), [point]);
     assert_eq!(world.reasoner.read_last(), ["b:0", "b:100"]);
     assert_eq!(world.steps_of("reflected"), ["reflected true"]);
 }
@@ -148,12 +150,10 @@ async fn a_memory_evolves_by_update_insertion_and_merging() {
     let entities = ["CARTER", "ISSUS", "XODAR"].map(str::to_owned).to_vec();
     assert_eq!(world.planner.memories()[1], [MemoryPoint { entities, text }]);
     assert_eq!(
-        world.steps_of("chose"),
+        world.steps_of("evolved"),
         [
-            "chose ISSUS,XODAR",
-            "chose ISSUS,XODAR",
-            "chose CARTER,XODAR",
-            "chose CARTER,ISSUS,XODAR"
+            "evolved 0: inserted 1 ISSUS,XODAR of b#0",
+            "evolved 1: merged 3 from 1+2 CARTER,ISSUS,XODAR of b#0,b#1"
         ]
     );
     // It rests on what both rested on.
@@ -167,6 +167,8 @@ async fn an_entity_that_the_graph_does_not_know_comes_into_the_questions_view() 
     world.ask(&HgMem).await.unwrap();
     let entities = ["Cowardly injustice", "XODAR"].map(str::to_owned).to_vec();
     assert_eq!(world.planner.memories()[0][0].entities, entities);
+    let steps = world.steps_of("evolved");
+    assert!(steps[0].ends_with(" brought Cowardly injustice"), "{steps:?}");
 }
 
 #[tokio::test]

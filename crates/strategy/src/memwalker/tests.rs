@@ -65,6 +65,7 @@ async fn the_walk_of_the_paper_goes_down_turns_back_and_answers() {
         "entered d#1.1 from d#2.0",
         "entered d#0.10 from d#1.1",
         "leaf d#0.10 true",
+        "read 2",
         "walked: a segment answers",
         "judged 0.9",
         "text a clew",

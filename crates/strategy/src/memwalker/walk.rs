@@ -1,9 +1,10 @@
 //! What the orders of a walk share: what was visited, read and remembered.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use clew_core::{
-    Answer, ChildChoice, Error, Evidence, NodeId, Reading, TraceEvent, TreeNode, Triage,
+    Answer, ChildChoice, Error, Evidence, NodeId, Place, Reading, TraceEvent, TreeNode, Triage,
 };
 
 use super::memory::Memory;
@@ -24,7 +25,12 @@ pub(super) struct Walk<'a> {
     /// Nodes whose summaries were shown, so that none is counted as read twice.
     shown: HashSet<NodeId>,
     steps: usize,
-    segments: usize,
+    /// Where the segments stand that were read, first read first.
+    read: Vec<Place>,
+    /// Their tokens, where the question counts them, and how long reading took.
+    tokens: usize,
+    reading: Duration,
+    sentences: usize,
     nodes: usize,
     turns: usize,
     bytes_read: u64,
@@ -52,7 +58,10 @@ impl<'a> Walk<'a> {
             memory: Memory::default(),
             shown: HashSet::new(),
             steps: 0,
-            segments: 0,
+            read: Vec::new(),
+            tokens: 0,
+            reading: Duration::ZERO,
+            sentences: 0,
             nodes: 0,
             turns: 0,
             bytes_read: 0,
@@ -105,12 +114,18 @@ impl<'a> Walk<'a> {
         text: &Evidence,
     ) -> Result<Option<Reading>, Error> {
         self.steps += 1;
-        self.segments += 1;
+        self.read.push(text.place());
         let question = self.work.question;
+        if question.evidence_tokens.is_some() {
+            self.tokens += self.work.seams.encoder.token_spans(&text.text).len();
+        }
+        let started = Instant::now();
         let navigator = self.work.seams.navigator;
         let memory = self.memory.texts();
         let leaf = navigator.read_leaf(&question.text, memory, text, question.deadline).await?;
         self.work.spend(leaf.cost);
+        self.reading += started.elapsed();
+        self.sentences += leaf.answer.as_ref().map_or(0, |reading| reading.sentences);
         let answer = leaf.answer.filter(supports_an_answer);
         self.work.trace(TraceEvent::LeafRead {
             node: node.id.to_string(),
@@ -172,12 +187,25 @@ impl<'a> Walk<'a> {
         if self.steps >= MAX_STEPS {
             return Some(End::NoAnswer(format!("all {MAX_STEPS} steps are used up")));
         }
-        let most = self.work.question.k?;
+        let question = self.work.question;
+        if let Some(most) = question.evidence_tokens.filter(|most| self.tokens >= *most) {
+            return Some(End::NoAnswer(format!("all {most} tokens that may be read were read")));
+        }
+        let most = question.k?;
         let why = || End::NoAnswer(format!("all {most} segments that may be read were read"));
-        (self.segments >= most).then(why)
+        (self.read.len() >= most).then(why)
     }
 
-    pub(super) fn finish(self, end: End) -> Answer {
+    pub(super) fn finish(mut self, end: End) -> Answer {
+        // What answers is what was read last.
+        if matches!(end, End::Answer(_)) {
+            self.read.rotate_right(1);
+        }
+        self.work.trace(TraceEvent::Read {
+            passages: std::mem::take(&mut self.read),
+            sentences: self.sentences,
+            took: self.reading,
+        });
         let ended = match &end {
             End::Answer(_) => "a segment answers".to_owned(),
             End::NoAnswer(why) => why.clone(),

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clew_client::Question;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
-use clew_trace::{Place, Step};
+use clew_trace::{Fate, Place, Point, Step};
 use futures::StreamExt;
 use serde_json::{Value, json};
 
@@ -25,8 +25,11 @@ pub async fn run(shared: &Shared, arguments: Ask, output: &Output) -> anyhow::Re
 async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow::Result<()> {
     let question = Question {
         text: arguments.question.clone(),
+        task: arguments.task.into(),
+        asked_at: arguments.asked_at,
         strategy: arguments.strategy.clone(),
         k: arguments.k,
+        evidence_tokens: arguments.evidence_tokens,
         filter: arguments.filters.into(),
     };
     let started = Instant::now();
@@ -155,6 +158,10 @@ fn step_of(step: wire::trace_event::Step) -> Step {
         Wire::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason }) => {
             Step::EdgeFollowed { head, relation, tail, to, score, reason }
         }
+        Wire::Evolved(wire::Evolved { step, points, brought }) => {
+            let points = points.into_iter().map(point).collect();
+            Step::Evolved { number: step, points, brought }
+        }
         Wire::Gathered(wire::Gathered { segments, dropped, bytes }) => {
             Step::Gathered { segments: segments.into(), dropped: dropped.into(), bytes }
         }
@@ -162,6 +169,17 @@ fn step_of(step: wire::trace_event::Step) -> Step {
             Step::Reflected { suffices, reason, missing }
         }
     }
+}
+
+fn point(point: wire::Point) -> Point {
+    let fate = match point.fate() {
+        wire::PointFate::Unspecified | wire::PointFate::Kept => Fate::Kept,
+        wire::PointFate::Updated => Fate::Updated,
+        wire::PointFate::Inserted => Fate::Inserted,
+        wire::PointFate::Merged => Fate::Merged,
+    };
+    let wire::Point { number, fate: _, entities, text, merged_from, segments } = point;
+    Point { number, fate, entities, text, merged_from, segments }
 }
 
 fn place(place: wire::Place) -> Place {

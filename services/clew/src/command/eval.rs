@@ -197,7 +197,7 @@ async fn read(
         text: question.to_owned(),
         strategy: strategy.to_owned(),
         k: Some(u32::try_from(depth)?),
-        filter: Filter::default(),
+        ..Question::default()
     };
     let events = connection.client.answer(corpus, question).await?;
     futures::pin_mut!(events);

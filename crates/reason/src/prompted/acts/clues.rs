@@ -64,7 +64,8 @@ impl Act for ProposeClues {
         if queries.is_empty() && clues.is_empty() {
             return Err(record.refused(Found::Missing("clues")));
         }
-        Ok(Clues { queries: first(queries, self.most), clues: first(clues, self.most) })
+        let (queries, clues) = (first(queries, self.most), first(clues, self.most));
+        Ok(Clues { queries, clues, key_points: Vec::new() })
     }
 }
 

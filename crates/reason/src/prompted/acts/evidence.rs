@@ -1,8 +1,8 @@
 //! Judging evidence, and answering from it.
 
-use clew_core::{Cost, Reflection, ReplyFormat, Timestamp};
+use clew_core::{Cost, MemoryPoint, Reflection, ReplyFormat, Task, Timestamp};
 
-use super::super::material::{day, or_none, passages};
+use super::super::material::{day, or_none, passages, points};
 use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
@@ -51,13 +51,18 @@ impl Act for JudgeEvidence {
 }
 
 /// Reads passages one by one, notes what bears on the question, and answers from the notes with citations
-/// (LongMemEval, section 5, figure 13: a variation of chain-of-note).
+/// (LongMemEval, section 5, figure 13: a variation of chain-of-note); or summarises them so (MemoRAG,
+/// section 2.4, table 3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadEvidence {
-    /// The question.
+    /// What is wanted.
+    pub task: Task,
+    /// The question, or what to summarise.
     pub question: String,
     /// When it is asked, if that is known.
     pub asked_at: Option<Timestamp>,
+    /// What was worked out before: points of a working memory (HGMem, section 3.6).
+    pub points: Vec<MemoryPoint>,
     /// The passages, best first.
     pub passages: Vec<Passage>,
 }
@@ -95,19 +100,24 @@ impl Act for ReadEvidence {
     type Output = NotedAnswer;
 
     fn prompt(&self) -> PromptFile {
-        prompt_file!("read_evidence")
+        match self.task {
+            Task::Answer => prompt_file!("read_evidence"),
+            Task::Summarise => prompt_file!("summarise_evidence"),
+        }
     }
 
     fn values(&self) -> Vec<(&'static str, String)> {
         vec![
             ("question", self.question.clone()),
             ("asked_at", or_none(self.asked_at.map(day).unwrap_or_default())),
+            ("points", points(&self.points)),
             ("passages", passages(&self.passages)),
         ]
     }
 
     fn cuts(&mut self) -> Vec<Cut<'_>> {
-        vec![Cut::Passages(&mut self.passages)]
+        let points = self.points.iter_mut().map(|point| &mut point.text).collect();
+        vec![Cut::Longest(points), Cut::Passages(&mut self.passages)]
     }
 
     fn format(&self) -> ReplyFormat {

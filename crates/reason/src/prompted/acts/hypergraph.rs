@@ -4,19 +4,11 @@ use clew_core::{
     Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, ReplyFormat, UpdatedPoint,
 };
 
-use super::super::material::{numbered, passages};
+use super::super::material::{numbered, passages, points};
 use super::super::reply::is_nothing;
 use super::super::schema::{self, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
-
-fn shown(points: &[MemoryPoint]) -> String {
-    let lines: Vec<String> = points
-        .iter()
-        .map(|point| format!("{}: {}", point.entities.join("; "), point.text))
-        .collect();
-    numbered(lines.iter().map(String::as_str))
-}
 
 /// Every point stays, since others are told by their numbers.
 fn texts_of(points: &mut [MemoryPoint]) -> Cut<'_> {
@@ -44,7 +36,7 @@ impl Act for RaiseConcerns {
     fn values(&self) -> Vec<(&'static str, String)> {
         vec![
             ("question", self.question.clone()),
-            ("points", shown(&self.points)),
+            ("points", points(&self.points)),
             ("most", self.most.to_string()),
         ]
     }
@@ -114,7 +106,7 @@ impl Act for AskSubquery {
     fn values(&self) -> Vec<(&'static str, String)> {
         vec![
             ("question", self.question.clone()),
-            ("points", shown(&self.points)),
+            ("points", points(&self.points)),
             ("concern", self.concern.clone()),
             ("asked", numbered(self.asked.iter().map(String::as_str))),
         ]
@@ -171,7 +163,7 @@ impl Act for UpdatePoints {
     fn values(&self) -> Vec<(&'static str, String)> {
         vec![
             ("question", self.question.clone()),
-            ("points", shown(&self.points)),
+            ("points", points(&self.points)),
             ("asked", numbered(self.asked.iter().map(String::as_str))),
             ("known", passages(&self.known)),
             ("found", passages(&self.found)),
@@ -239,7 +231,7 @@ impl Act for MergePoints {
     }
 
     fn values(&self) -> Vec<(&'static str, String)> {
-        vec![("question", self.question.clone()), ("points", shown(&self.points))]
+        vec![("question", self.question.clone()), ("points", points(&self.points))]
     }
 
     fn cuts(&mut self) -> Vec<Cut<'_>> {

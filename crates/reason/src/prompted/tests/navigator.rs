@@ -1,7 +1,8 @@
 //! The navigator's seam, on a scripted model.
 
 use clew_core::{
-    ChildChoice, EntityChoice, Evidence, Navigator, Reasoner, Reflection, Span, TriageStep,
+    Assignment, ChildChoice, EntityChoice, Evidence, Navigator, Reasoner, Reflection, Span,
+    TriageStep,
 };
 
 use super::super::*;
@@ -142,7 +143,10 @@ async fn evidence_is_judged_best_first_and_what_is_missing_is_told() {
     // Without evidence nothing suffices, and nobody is asked.
     let judged = prompted.judge(QUESTION, &[], soon()).await.unwrap();
     assert!(!judged.suffices && judged.cost.model_calls == 0);
-    assert_eq!(judged.reasoning, prompted.read(QUESTION, &[], soon()).await.unwrap().rationale);
+    assert_eq!(
+        judged.reasoning,
+        prompted.read(&Assignment::new(QUESTION, &[]), soon()).await.unwrap().rationale
+    );
 }
 
 #[tokio::test]

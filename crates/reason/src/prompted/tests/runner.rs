@@ -150,8 +150,8 @@ async fn passages_that_were_cut_away_cannot_be_cited() {
     let passage = |text: &str| Passage { text: text.repeat(500), ..Passage::default() };
     let act = ReadEvidence {
         question: "Which?".to_owned(),
-        asked_at: None,
         passages: vec![passage("best "), passage("worst ")],
+        ..ReadEvidence::default()
     };
     let reply = "Suffices: yes\nAnswer: The worst.\nCitations: 2";
     let model = Scripted::new(3500, &[reply; 3]);

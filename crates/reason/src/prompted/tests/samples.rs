@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use clew_core::{MemoryPoint, Rewording, SummaryLevel};
+use clew_core::{MemoryPoint, Rewording, SummaryLevel, Task};
 
 use super::super::*;
 
@@ -118,15 +118,22 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
         "Reasoning: Unclear.\nSuffices: no\nMissing: who gave the thread",
     ];
     visitor.visit(act, &replies);
-    let act =
-        ReadEvidence { question: question.clone(), asked_at: Some(monday), passages: passages() };
+    let read = ReadEvidence {
+        task: Task::Answer,
+        question: question.clone(),
+        asked_at: Some(monday),
+        points: points(),
+        passages: passages(),
+    };
+    let summarised = ReadEvidence { task: Task::Summarise, ..read.clone() };
     let replies = [
         r#"{"notes": [{"passage": 2, "note": "He followed the thread."}], "suffices": true,
             "answer": "By a thread.", "citations": [{"passage": 2, "quote": "followed the thread out"}]}"#,
         r#"{"notes": [], "suffices": false, "answer": "", "citations": []}"#,
         "Notes: [2] tells it.\nSuffices: yes\nAnswer: By a thread.\nCitations: 1, 2",
     ];
-    visitor.visit(act, &replies);
+    visitor.visit(read, &replies);
+    visitor.visit(summarised, &replies);
     let act = ChooseEntities {
         question: question.clone(),
         reason: "It is not told who gave the thread.".to_owned(),

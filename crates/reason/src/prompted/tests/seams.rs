@@ -1,7 +1,7 @@
 //! The seams of the core, on a scripted model.
 
 use clew_core::{
-    Evidence, ExtractionTask, GraphBuilder, Reasoner, Span, SummaryLevel, SummaryTask,
+    Assignment, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span, SummaryLevel, SummaryTask,
 };
 
 use super::super::*;
@@ -26,7 +26,8 @@ async fn an_answer_cites_where_its_quotes_stand() {
             {"passage": 1, "quote": "a ball of thread"}]}"#;
     let model = Scripted::new(8000, &[reply]);
     let prompted = Prompted::new(model.clone());
-    let reading = prompted.read("How did he get out?", &evidence(), soon()).await.unwrap();
+    let reading =
+        prompted.read(&Assignment::new("How did he get out?", &evidence()), soon()).await.unwrap();
     assert!(model.last_prompt().contains(&format!("[1]\n{GIFT}\n\n[2]\n{FIGHT}")));
     let cited: Vec<(&str, Span, &str)> = reading
         .citations
@@ -52,7 +53,8 @@ async fn what_the_evidence_does_not_say_is_not_answered() {
     let reply =
         r#"{"notes": [], "suffices": false, "answer": "Perhaps by boat.", "citations": []}"#;
     let prompted = Prompted::new(Scripted::new(8000, &[reply]));
-    let reading = prompted.read("How did he get home?", &evidence(), soon()).await.unwrap();
+    let reading =
+        prompted.read(&Assignment::new("How did he get home?", &evidence()), soon()).await.unwrap();
     assert_eq!((reading.confidence, reading.text.as_str()), (0.0, ""));
     assert!(reading.confidence < reading.threshold && reading.citations.is_empty());
 }
@@ -61,11 +63,11 @@ async fn what_the_evidence_does_not_say_is_not_answered() {
 async fn without_evidence_the_model_is_not_asked() {
     let prompted = Prompted::new(Scripted::new(8000, &[]));
     for evidence in [vec![], vec![passage("blank", 0, " \n", 1.0)]] {
-        let reading = prompted.read("How?", &evidence, soon()).await.unwrap();
+        let reading = prompted.read(&Assignment::new("How?", &evidence), soon()).await.unwrap();
         assert_eq!((reading.confidence, reading.cost.model_calls), (0.0, 0));
     }
     let broken = Evidence { span: Span::new(0, 1), ..passage("broken", 0, GIFT, 1.0) };
-    let error = prompted.read("How?", &[broken], soon()).await.unwrap_err();
+    let error = prompted.read(&Assignment::new("How?", &[broken]), soon()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Internal);
 }
 

@@ -1,13 +1,13 @@
 //! `clew eval answers` and `clew eval compare`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
 use clew_client::Question as Asked;
-use clew_core::{CorpusName, Filter, StructureSettings};
-use clew_eval::answers::Outcome;
+use clew_core::{CorpusName, DocumentId, StructureSettings, Task};
+use clew_eval::answers::{Metric, Outcome, Scoring};
 use clew_eval::{
     AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Haystack, Question, RunIdentity,
 };
@@ -84,7 +84,9 @@ fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, St
     ]);
     let unit = arguments.unit.map(|unit| ("unit".to_owned(), unit.to_string()));
     let split = arguments.split.clone().map(|split| ("split".to_owned(), split));
-    settings.extend(unit.into_iter().chain(split));
+    let tokens = arguments.evidence_tokens;
+    let tokens = tokens.map(|tokens| ("evidence-tokens".to_owned(), tokens.to_string()));
+    settings.extend(unit.into_iter().chain(split).chain(tokens));
     settings.extend(model.map(|model| ("model".to_owned(), model)));
     settings
 }
@@ -100,6 +102,7 @@ async fn answer(
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
+    let has_model = config.generator.endpoint.is_some() || config.generator.local.is_some();
     let mut progress = Progress::new("answers");
     let total = answerable.min(arguments.limit.unwrap_or(u64::MAX)) * logs.len() as u64;
     let mut finished: u64 = logs.iter().map(|log| log.records().len() as u64).sum();
@@ -122,6 +125,8 @@ async fn answer(
             corpus: &corpus,
             texts: texts(&haystack),
             k: arguments.k,
+            evidence_tokens: arguments.evidence_tokens,
+            reads_options_apart: !has_model,
         };
         for log in &mut *logs {
             let strategy = log.run().strategy.clone();
@@ -157,48 +162,110 @@ struct Asking<'a> {
     corpus: &'a CorpusName,
     texts: HashMap<&'a str, &'a str>,
     k: u32,
+    evidence_tokens: Option<u32>,
+    /// Whether the options of a multiple-choice question are asked about one by one, because nothing here
+    /// understands them as options.
+    reads_options_apart: bool,
+}
+
+/// An answer with what it was made of.
+#[derive(Default)]
+struct Answered {
+    outcome: wire::Outcome,
+    text: String,
+    confidence: f32,
+    cost: AnswerCost,
+    /// Documents of which something was read.
+    read: HashSet<DocumentId>,
 }
 
 impl Asking<'_> {
     async fn ask(&self, question: &Question, strategy: &str) -> anyhow::Result<AnswerRecord> {
+        let answered = match &question.scoring {
+            Scoring::Choice { stem, options, .. } if self.reads_options_apart => {
+                let mut best = Answered::default();
+                for option in options {
+                    let asked = format!("{stem} {}", option.text);
+                    let mut answered = self.answer(question, asked, strategy).await?;
+                    // Whatever is best supported is chosen.
+                    answered.outcome = wire::Outcome::Answered;
+                    answered.text = format!("({}) {}", option.letter, option.text);
+                    best = best.or(answered);
+                }
+                best
+            }
+            _ => self.answer(question, question.text.clone(), strategy).await?,
+        };
+        let outcome = match answered.outcome {
+            wire::Outcome::NotInMemory | wire::Outcome::Unspecified => Outcome::NotInMemory,
+            wire::Outcome::Answered | wire::Outcome::AnsweredWithShardsMissing => Outcome::Answered,
+        };
+        let Answered { text, cost, read, .. } = answered;
+        let mut record = AnswerRecord::new(question, outcome, text, cost);
+        record.scores.extend(question.recall(&read).map(|recall| (Metric::Recall, recall)));
+        Ok(record)
+    }
+
+    async fn answer(
+        &self,
+        question: &Question,
+        text: String,
+        strategy: &str,
+    ) -> anyhow::Result<Answered> {
+        let wants_summary = matches!(question.scoring, Scoring::RougeL);
         let asked = Asked {
-            text: question.text.clone(),
+            text,
+            task: if wants_summary { Task::Summarise } else { Task::Answer },
+            asked_at: question.asked_at,
             strategy: strategy.to_owned(),
             k: Some(self.k),
-            filter: Filter::default(),
+            evidence_tokens: self.evidence_tokens,
+            ..Asked::default()
         };
         let began = Instant::now();
         let events = self.connection.client.answer(self.corpus, asked).await?;
         futures::pin_mut!(events);
-        let (mut evidence_tokens, mut last) = (0, None);
+        let (mut answered, mut last) = (Answered::default(), None);
         while let Some(event) = events.next().await {
             match event?.event {
-                Some(Event::Trace(wire::TraceEvent { step: Some(Step::Read(read)) })) => {
-                    evidence_tokens = self.tokens(&read.places)?;
-                }
-                // A walk reads as it goes.
-                Some(Event::Trace(wire::TraceEvent { step: Some(Step::Walked(walked)) })) => {
-                    evidence_tokens = walked.bytes_read / BYTES_PER_TOKEN;
+                Some(Event::Trace(wire::TraceEvent { step: Some(step) })) => {
+                    self.take_in(step, &mut answered)?;
                 }
                 Some(Event::Answer(answer)) => last = Some(answer),
                 Some(Event::TextDelta(_) | Event::Trace(_)) | None => {}
             }
         }
         let answer = last.context("the server ended the stream without an answer")?;
-        let outcome = match answer.outcome() {
-            wire::Outcome::NotInMemory | wire::Outcome::Unspecified => Outcome::NotInMemory,
-            wire::Outcome::Answered | wire::Outcome::AnsweredWithShardsMissing => Outcome::Answered,
-        };
+        answered.outcome = answer.outcome();
+        answered.text = answer.text;
         let cost = answer.cost.unwrap_or_default();
-        let cost = AnswerCost {
+        answered.cost = AnswerCost {
             model_calls: cost.model_calls,
             prompt_tokens: cost.prompt_tokens,
             completion_tokens: cost.completion_tokens,
             embedded_tokens: cost.embedded_tokens,
-            evidence_tokens,
+            evidence_tokens: answered.cost.evidence_tokens,
             seconds: began.elapsed().as_secs_f64(),
         };
-        Ok(AnswerRecord::new(question, outcome, answer.text, cost))
+        Ok(answered)
+    }
+
+    fn take_in(&self, step: Step, answered: &mut Answered) -> anyhow::Result<()> {
+        match step {
+            // What was read last is what the answer was made of.
+            Step::Read(read) => {
+                answered.cost.evidence_tokens = self.tokens(&read.places)?;
+                let ids = read.places.iter().map(|place| place.document_id.parse());
+                answered.read = ids.collect::<Result<_, _>>()?;
+            }
+            // A walk reads summaries, too.
+            Step::Walked(walked) => {
+                answered.cost.evidence_tokens = walked.bytes_read / BYTES_PER_TOKEN;
+            }
+            Step::Judged(judged) => answered.confidence = judged.confidence,
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Tokens of places, as the corpus' encoder counts them.
@@ -212,5 +279,26 @@ impl Asking<'_> {
         };
         let count = |text: &str| node.backends.encoder.token_spans(text).len() as u64;
         Ok(places.iter().filter_map(text).map(count).sum())
+    }
+}
+
+impl Answered {
+    /// The answer of higher confidence, with the cost of both.
+    fn or(self, other: Self) -> Self {
+        let cost = sum(&self.cost, &other.cost);
+        let is_better = other.confidence > self.confidence || self.text.is_empty();
+        let best = if is_better { other } else { self };
+        Self { cost, ..best }
+    }
+}
+
+fn sum(a: &AnswerCost, b: &AnswerCost) -> AnswerCost {
+    AnswerCost {
+        model_calls: a.model_calls + b.model_calls,
+        prompt_tokens: a.prompt_tokens + b.prompt_tokens,
+        completion_tokens: a.completion_tokens + b.completion_tokens,
+        embedded_tokens: a.embedded_tokens + b.embedded_tokens,
+        evidence_tokens: a.evidence_tokens.max(b.evidence_tokens),
+        seconds: a.seconds + b.seconds,
     }
 }

@@ -1,0 +1,62 @@
+//! The top of the summary tree as what is known of a corpus at large.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{Clues, Cost, Error, Evidence, Filter, Memory, Planner, Task, Tree};
+
+/// Bytes of the summaries that are read: about 3,000 tokens.
+const OUTLINE_BYTES: usize = 12_000;
+
+/// The summaries at the top of a tree, out of which a planner drafts: a model, or rules.
+#[derive(Clone, Copy)]
+pub struct TreeMemory<'a> {
+    /// The tree.
+    pub tree: &'a dyn Tree,
+    /// Who drafts.
+    pub planner: &'a dyn Planner,
+}
+
+#[async_trait]
+impl Memory for TreeMemory<'_> {
+    async fn clues(
+        &self,
+        task: Task,
+        question: &str,
+        filter: &Filter,
+        near: &[Evidence],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<(Clues, Cost), Error> {
+        let outline = outline(self.tree, question, filter, deadline).await?;
+        match task {
+            Task::Answer => self.planner.clues(question, &outline, near, most, deadline).await,
+            Task::Summarise => {
+                let points = self.planner.key_points(question, &outline, most, deadline).await?;
+                Ok((Clues { key_points: points.texts, ..Clues::default() }, points.cost))
+            }
+        }
+    }
+}
+
+/// The summaries at the top of the tree, as many as fit.
+async fn outline(
+    tree: &dyn Tree,
+    question: &str,
+    filter: &Filter,
+    deadline: Instant,
+) -> Result<String, Error> {
+    let mut outline = String::new();
+    for node in tree.tops(question, filter, deadline).await? {
+        let line = match node.title.as_str() {
+            "" => node.summary,
+            title => format!("{title}: {}", node.summary),
+        };
+        if outline.len() + line.len() >= OUTLINE_BYTES {
+            break;
+        }
+        outline.push_str(&line);
+        outline.push('\n');
+    }
+    Ok(outline)
+}
