@@ -161,7 +161,7 @@ pub static STRATEGIES: [Listed; 26] = [
     listed(
         &Raptor,
         Tree,
-        "no search, 1 call",
+        "1 search, 1 call",
         "baseline: nodes of all levels of the tree in one ranking",
     ),
     listed(

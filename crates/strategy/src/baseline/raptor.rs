@@ -9,15 +9,20 @@ use super::DEFAULT_K;
 use crate::work::{Work, cosine};
 use crate::{Progress, Question, Seams, Strategy};
 
-/// Most nodes whose summaries are compared with the question.
+/// Most nodes that are looked at.
 const MOST_NODES: usize = 512;
+/// Most nodes of a level whose summaries are compared with the question: no vectors of them are stored.
+const MOST_COMPARED: usize = 64;
+/// Passages that a search finds, to tell which nodes are worth comparing.
+const HINTS: usize = 64;
 
 /// The collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for Tree-Organized Retrieval",
 /// section 3): nodes of every level compete by the similarity of summary and question.
 ///
 /// RAPTOR reads the summaries. Here an answer cites what documents say, so a node above segments stands for
 /// the best segment below it. Nodes are read from the top, the most similar of a level first, until there
-/// are [`MOST_NODES`]: of a larger tree the least similar branches are not compared.
+/// are [`MOST_NODES`]; of a level those are compared below which a search finds the best passages. Of a larger
+/// tree the least similar branches take no part.
 #[derive(Clone, Copy, Debug)]
 pub struct Raptor;
 
@@ -36,7 +41,8 @@ impl Strategy for Raptor {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);
         let asked = work.embed(vec![question.text.clone()], TextKind::Query).await?.pop();
-        let asked = asked.unwrap_or_default();
+        let hints = work.search(work.query(question.text.clone(), HINTS)).await?;
+        let asked = Asked { vector: asked.unwrap_or_default(), hints };
         let mut levels = vec![tops(&mut work, &asked).await?];
         let mut count = levels[0].len();
         loop {
@@ -57,6 +63,13 @@ impl Strategy for Raptor {
     }
 }
 
+/// What nodes are compared with.
+struct Asked {
+    vector: Vec<f32>,
+    /// What a search found, best first.
+    hints: Vec<Evidence>,
+}
+
 #[derive(Clone)]
 struct Scored {
     node: TreeNode,
@@ -64,7 +77,7 @@ struct Scored {
     score: f32,
 }
 
-async fn tops(work: &mut Work<'_>, asked: &[f32]) -> Result<Vec<Scored>, Error> {
+async fn tops(work: &mut Work<'_>, asked: &Asked) -> Result<Vec<Scored>, Error> {
     let question = work.question;
     let tree = work.seams.tree;
     let mut tops = tree.tops(&question.text, &question.filter, work.deadline()).await?;
@@ -75,7 +88,7 @@ async fn tops(work: &mut Work<'_>, asked: &[f32]) -> Result<Vec<Scored>, Error> 
 /// The children of `parents`, best parents first, at most so many.
 async fn children(
     work: &mut Work<'_>,
-    asked: &[f32],
+    asked: &Asked,
     parents: &[Scored],
     most: usize,
 ) -> Result<Vec<Scored>, Error> {
@@ -91,18 +104,28 @@ async fn children(
     scored(work, asked, found).await
 }
 
-/// The nodes by similarity, best first.
+/// The nodes that are worth comparing by similarity, best first.
 async fn scored(
     work: &mut Work<'_>,
-    asked: &[f32],
-    nodes: Vec<(TreeNode, String)>,
+    asked: &Asked,
+    mut nodes: Vec<(TreeNode, String)>,
 ) -> Result<Vec<Scored>, Error> {
+    let tree = work.seams.tree;
+    nodes.sort_by_cached_key(|(node, _)| {
+        let best = asked.hints.iter().position(|hint| tree.covers(node, hint));
+        best.unwrap_or(HINTS)
+    });
+    nodes.truncate(MOST_COMPARED);
     let summaries = nodes.iter().map(|(node, _)| node.summary.clone()).collect();
     let vectors = work.embed(summaries, TextKind::Passage).await?;
     let mut scored: Vec<Scored> = nodes
         .into_iter()
         .zip(vectors)
-        .map(|((node, parent), vector)| Scored { node, parent, score: cosine(asked, &vector) })
+        .map(|((node, parent), vector)| Scored {
+            node,
+            parent,
+            score: cosine(&asked.vector, &vector),
+        })
         .collect();
     scored.sort_by(|a, b| b.score.total_cmp(&a.score));
     Ok(scored)
