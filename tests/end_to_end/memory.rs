@@ -49,7 +49,9 @@ fn tales() -> Vec<clew_core::Document> {
 fn walks(request: &ModelRequest) -> ModelReply {
     let format = request.body["response_format"].to_string();
     let asks = |key: &str| format.contains(&format!("\"{key}\""));
+    // Points of a memory have numbers of their own.
     let shown = request.last();
+    let shown = shown.split_once("Passages:\n").map_or(&*shown, |(_, passages)| passages);
     let quote = "Theseus killed the Minotaur.";
     let numbered = |word: &str| -> Option<u32> {
         shown.split('[').skip(1).find_map(|part| {
@@ -101,6 +103,8 @@ fn walks(request: &ModelRequest) -> ModelReply {
         json!({ "questions": ["Who fought in the Labyrinth?"] })
     } else if asks("passage") {
         json!({ "passage": quote })
+    } else if asks("points") {
+        json!({ "points": ["the maze of Crete"] })
     } else if asks("clues") {
         json!({ "queries": ["Who fought in the Labyrinth?"], "clues": [quote] })
     } else {
@@ -138,6 +142,7 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
         let expected: &[&str] = match strategy.split('-').next() {
             Some("memwalker") => &["entered", "walked"],
             Some("qrmem" | "linked" | "full") => &["gathered", "read"],
+            Some("hgmem") => &["evolved", "gathered", "read"],
             _ => &["read"],
         };
         for step in expected {
@@ -147,7 +152,16 @@ async fn every_strategy_walks_in_a_cluster_with_a_model_and_shows_its_way() {
         assert!(shown.stdout.contains("Theseus did."), "{strategy}: {shown:?}");
         let drawn = cluster.run(&["trace", "show", &file, "--svg", "-"]);
         assert!(drawn.stdout.starts_with("<svg"), "{strategy}: {drawn:?}");
+        let has_points = strategy == "hgmem";
+        assert_eq!(shown.stdout.contains("P1: "), has_points, "{strategy}: {shown:?}");
+        assert_eq!(drawn.stdout.contains(">P1 "), has_points, "{strategy}: {drawn:?}");
     }
+    let summarise = ["ask", "--corpus", "notes", "--strategy", "memorag", "--task", "summarise"];
+    let summary = cluster.run(&[&summarise[..], &["--json", "What is told of Crete?"]].concat());
+    let summary = summary.done();
+    assert_eq!(summary["answer"], "Theseus did.", "{summary}");
+    let searched = summary["trace"].as_array().unwrap().iter().map(|step| &step["query"]);
+    assert!(searched.into_iter().any(|query| query == "the maze of Crete"), "{summary}");
     // The tree and the graph of both shards as one.
     let tree = cluster.run(&["tree", "--corpus", "notes", "--depth", "9", "--json"]).done();
     let nodes = tree["nodes"].as_array().unwrap();
@@ -189,6 +203,14 @@ async fn every_strategy_walks_without_a_model_and_forgets_with_its_documents() {
         assert!(!steps(&asked).is_empty(), "{strategy}: {asked}");
         assert_eq!(asked["cost"]["model_calls"], 0, "{strategy}");
     }
+    let summarise = ["ask", "--corpus", "notes", "--strategy", "memorag", "--task", "summarise"];
+    let limits = ["--evidence-tokens", "60", "--asked-at", "2024-05-20T10:00:00Z", "--json"];
+    let asked = [&summarise[..], &limits, &["Summarise what is told of Crete."]].concat();
+    let summary = home.run_embedded(&asked).done();
+    assert_eq!(summary["outcome"], "answered", "{summary}");
+    let quoted = summary["citations"].as_array().unwrap().iter();
+    assert!(quoted.clone().all(|citation| CRETE.contains(citation["quote"].as_str().unwrap())));
+    assert!(quoted.count() > 1, "{summary}");
     let found = home.run_embedded(&["search", "--corpus", "notes", "Minotaur", "--json"]).done();
     let id = found["evidence"][0]["document_id"].as_str().unwrap();
     let forget = ["forget", "--corpus", "notes", "--document", id, "--json"];
