@@ -30,6 +30,7 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
 test: build $(PYTHON_PACKAGES) ## Run all tests
+	@.setup/install tests
 	cargo test --workspace
 
 # As root on Linux: every process gets a host of its own.

@@ -1,12 +1,16 @@
-//! `clew eval answers`: what was answered is not asked again, whatever ended the run.
+//! `clew eval answers`: what was answered is not asked again, whatever ended the run. Pages of logs are
+//! looked at in a browser.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use clew_eval::answers::{AnswerScores, Metric, Outcome};
+use clew_eval::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Ran, eventually};
+use crate::python::script;
 
 /// Questions of the data set: enough that a run takes longer than it takes to kill it.
 const QUESTIONS: usize = 60;
@@ -92,4 +96,83 @@ async fn a_killed_evaluation_goes_on_and_asks_nothing_twice() {
     command.args(answers).args(["-k", "3"]).arg("--model").arg(home.model());
     let refused = Ran::of(command).error();
     assert!(refused.to_string().contains("another run"), "{refused}");
+}
+
+/// Strategies with long names and short ones; more than there are colours.
+const STRATEGIES: [&str; 10] = [
+    "direct",
+    "naive",
+    "full-context",
+    "recurrent-summary",
+    "memwalker-best",
+    "qrmem-reflect-offline",
+    "qrmem-reflect-full",
+    "hgmem",
+    "memorag",
+    "route",
+];
+const TYPES: [&str; 4] =
+    ["single-session-preference", "temporal-reasoning", "abstention", "multi-session"];
+
+/// The log of a run that nobody made: the better, the more evidence it reads.
+fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
+    let run = RunIdentity {
+        format: "longmemeval".to_owned(),
+        data: "5d1c0a2f9e7744b3".to_owned(),
+        strategy: strategy.to_owned(),
+        settings: [("k", "10"), ("chunking", "Sentences { max_tokens: 256, overlap_tokens: 32 }")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+    };
+    let path = home.path(&format!("{strategy}.jsonl"));
+    let mut log = AnswerLog::open(&path, run).unwrap();
+    for question in 0..24 {
+        let is_right = (question * 7 + number) % 12 <= number;
+        let score = if is_right { 1.0 } else { 0.0 };
+        log.append(AnswerRecord {
+            question_id: format!("q{question}"),
+            kind: TYPES[question % TYPES.len()].to_owned(),
+            groups: vec!["all".to_owned()],
+            pair: None,
+            outcome: Outcome::Answered,
+            answer: "made up".to_owned(),
+            scores: AnswerScores::from([
+                (Metric::F1, 0.1 + 0.8 * score),
+                (Metric::ExactMatch, score),
+                (Metric::Answered, 1.0),
+            ]),
+            cost: AnswerCost {
+                model_calls: number as u64,
+                prompt_tokens: 1 << (8 + number),
+                completion_tokens: 40,
+                embedded_tokens: 12,
+                evidence_tokens: 1 << (7 + number),
+                seconds: 0.25 * number as f64,
+            },
+        })
+        .unwrap();
+    }
+    path
+}
+
+#[test]
+fn a_browser_shows_pages_whole_and_without_errors() {
+    let home = Home::new();
+    let strategies = STRATEGIES.iter().enumerate();
+    let logs: Vec<PathBuf> =
+        strategies.map(|(number, strategy)| made_up_log(&home, number, strategy)).collect();
+    let mut look = script("page.py");
+    for (name, logs) in
+        [("one.html", &logs[5..6]), ("two.html", &logs[..2]), ("all.html", &logs[..])]
+    {
+        let page = home.path(name);
+        let mut command = home.clew();
+        command.args(["eval", "compare", "--json", "--html"]).arg(&page).args(logs);
+        let compared = Ran::of(command).done();
+        assert_eq!(compared.as_array().unwrap().len(), logs.len(), "{compared}");
+        look.arg(page);
+    }
+    let ran = Ran::of(look);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    assert!(ran.stdout.ends_with("all is well\n"), "{}", ran.stdout);
 }

@@ -8,28 +8,31 @@ use crate::harness::{Home, Ran};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_python_client_made_from_the_proto_files_does_it_all() {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
     let home = Home::new();
     let server = home.serve();
     // Python makes a corpus of its own, too; this one has short chunks.
     create(&server.client().await, "notes").await;
 
-    let mut client = Command::new(interpreter(&workspace));
-    client.arg(workspace.join("tests/python/client.py"));
-    client.arg("--proto").arg(workspace.join("proto"));
+    let mut client = script("client.py");
+    client.arg("--proto").arg(workspace().join("proto"));
     client.arg("--target").arg(server.endpoint.trim_start_matches("http://"));
-    client.env("PYTHONDONTWRITEBYTECODE", "1");
     let ran = Ran::of(client);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.ends_with("all is well\n"), "{}", ran.stdout);
 }
 
-/// The interpreter with the packages of `tests/python/requirements.txt`.
-fn interpreter(workspace: &Path) -> PathBuf {
-    let interpreter = workspace.join(".cache/python/bin/python");
+/// A script of `tests/python`, run with the packages of its `requirements.txt`.
+pub fn script(name: &str) -> Command {
+    let interpreter = workspace().join(".cache/python/bin/python");
     assert!(
         interpreter.exists(),
         "there is no Python environment for the test; run `make setup` to make it"
     );
-    interpreter
+    let mut command = Command::new(interpreter);
+    command.arg(workspace().join("tests/python").join(name)).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }

@@ -302,7 +302,9 @@ impl<'s> Card<'s> {
         let title = format!("{} [{}]", self.point.description, names.join("; "));
         pen.titled(&title, |pen| {
             pen.card((self.left, self.top), (CARD, self.bottom() - self.top), line, area);
-            let ink = Ink::small().bold().coloured(line);
+            let ink = Ink::small().bold();
+            // Grey cannot be read well.
+            let ink = if self.fate == Fate::Kept { ink } else { ink.coloured(line) };
             pen.text((self.left + 12.0, self.top + 19.0), ink, &head);
             let mut y = self.top + 37.0;
             for words in &self.lines {

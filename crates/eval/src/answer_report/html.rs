@@ -25,9 +25,9 @@ pub(super) fn page(reports: &[&AnswerReport]) -> String {
     if reports.iter().any(|report| report.questions() != reports[0].questions()) {
         body += "<p><strong>The runs answered different numbers of questions.</strong></p>\n";
     }
-    body += &runs(reports, &labels);
     let metric = headline(reports);
     if reports.len() > 1 {
+        body += &runs(reports, &labels);
         let title = format!("{metric} against evidence");
         let x_name = "evidence tokens per question";
         body += &figure(&title, &scatter(&title, x_name, &points(reports, &labels, metric)));
@@ -39,18 +39,20 @@ pub(super) fn page(reports: &[&AnswerReport]) -> String {
             group,
             runs: reports.iter().map(|report| report.estimate(group, metric)).collect(),
         })
+        .filter(|bars: &Bars<'_>| bars.runs.iter().any(Option::is_some))
         .collect();
-    body += &figure(&title, &bars(&title, &groups));
+    body += &figure(&title, &bars(&title, &labels, &groups));
+    if reports.len() > 1 {
+        body += "<h2>each run</h2>\n";
+    }
     for (index, (report, label)) in reports.iter().zip(&labels).enumerate() {
-        body += &format!("<h2>Run {}: {}</h2>\n", index + 1, escaped(label));
-        body += &settings(report);
-        body += &quality_table(
-            &report.metrics(),
-            "group",
-            report.groups.iter().map(|group| (escaped(&group.name), group)),
-        );
-        body +=
-            &cost_table("group", report.groups.iter().map(|group| (escaped(&group.name), group)));
+        let details = details(report);
+        body += &if reports.len() > 1 {
+            let (number, label) = (index + 1, escaped(label));
+            format!("<details>\n<summary>{number} {label}</summary>\n{details}</details>\n")
+        } else {
+            details
+        };
     }
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -81,6 +83,13 @@ fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<P
         Some(Point { label: label.clone(), x: report.overall().mean_cost(EVIDENCE_TOKENS), y })
     };
     reports.iter().zip(labels).filter_map(point).collect()
+}
+
+/// Everything about one run.
+fn details(report: &AnswerReport) -> String {
+    let rows = || report.groups.iter().map(|group| (escaped(&group.name), group));
+    let quality = quality_table(&report.metrics(), "group", rows());
+    format!("{}{quality}{}", settings(report), cost_table("group", rows()))
 }
 
 fn settings(report: &AnswerReport) -> String {

@@ -139,8 +139,8 @@ pub(super) fn framed(content: &str, margin: f64, width: f64, height: f64) -> Str
     )
 }
 
-/// On at most `most` lines of at most `columns` columns, cut between words where possible. Characters
-/// beyond those of European scripts may be as wide as two columns and count so.
+/// On at most `most` lines of at most `columns` columns, cut between words where possible. Most small
+/// letters are one wide; capitals, and characters beyond European scripts, are wider.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     let text = one_line(text);
     let mut rest = text.as_str();
@@ -160,10 +160,18 @@ pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
 
 /// What fits on a line, at least one character, and the rest.
 fn first_line(text: &str, columns: usize) -> (&str, &str) {
-    let mut taken = 0;
+    let mut taken = 0.0;
     for (at, c) in text.char_indices() {
-        taken += if c < '\u{1100}' { 1 } else { 2 };
-        if taken > columns && at > 0 {
+        // As in DejaVu Sans, the widest of the usual fonts.
+        taken += match c {
+            'i' | 'j' | 'l' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' => 0.6,
+            'f' | 'r' | 't' => 0.8,
+            'm' | 'w' | 'M' | 'W' | '@' | '%' => 1.75,
+            'A'..='Z' => 1.4,
+            '\u{1100}'.. => 2.0,
+            _ => 1.0,
+        };
+        if taken > columns as f64 && at > 0 {
             let blank = if c == ' ' { None } else { text[..at].rfind(' ') };
             let end = blank.unwrap_or(at);
             return (text[..end].trim_end(), text[end..].trim_start());
@@ -195,10 +203,11 @@ mod tests {
     #[test]
     fn lines_end_between_words() {
         assert_eq!(wrapped("a ball  of\nthread", 7, 3), ["a ball", "of", "thread"]);
-        assert_eq!(wrapped("a ball of thread", 6, 1), ["a…"]);
+        assert_eq!(wrapped("a ball of thread", 5, 1), ["a…"]);
         assert_eq!(wrapped("a ball of thread", 7, 1), ["a ball…"]);
         assert_eq!(wrapped("a ball of thread", 6, 2), ["a ball", "of…"]);
         assert_eq!(wrapped("Llanfairpwllgwyngyll", 6, 1), ["Llanf…"]);
+        assert_eq!(wrapped("WIDE WORDS", 8, 2), ["WIDE", "WORDS"]);
         assert_eq!(wrapped("千里の道も", 6, 2), ["千里の", "道も"]);
     }
 }

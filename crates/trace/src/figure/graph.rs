@@ -172,7 +172,7 @@ fn again(panel: &mut Panel, (head, tail): (&Node<'_>, &Node<'_>)) {
     let bend = ((from.0 + to.0) / 2.0 + 30.0, (from.1 + to.1) / 2.0 - 34.0);
     let path =
         format!("M{:.1} {:.1}Q{:.1} {:.1} {:.1} {:.1}", from.0, from.1, bend.0, bend.1, to.0, to.1);
-    panel.line(&path, accent::FAINT, 1.5, "stroke-dasharray=\"2 3\"");
+    panel.line(&path, accent::LINE, 1.5, "stroke-dasharray=\"2 3\"");
 }
 
 fn draw(panel: &mut Panel, node: &Node<'_>) {

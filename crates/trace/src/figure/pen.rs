@@ -8,10 +8,9 @@ use crate::words::{em, shortened, width, wrapped};
 pub(super) mod accent {
     pub(in super::super) const INK: &str = "#1b1f24";
     pub(in super::super) const SOFT: &str = "#4a5361";
-    pub(in super::super) const GREY: &str = "#8a9099";
+    pub(in super::super) const GREY: &str = "#62686f";
     pub(in super::super) const GREY_FILL: &str = "#eeeff0";
     pub(in super::super) const LINE: &str = "#98a2b0";
-    pub(in super::super) const FAINT: &str = "#d3d8df";
     pub(in super::super) const PATH: &str = "#0072b2";
     pub(in super::super) const PATH_FILL: &str = "#e8f2f9";
     pub(in super::super) const ANSWER: &str = "#007a59";
