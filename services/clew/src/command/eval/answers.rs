@@ -14,9 +14,10 @@ use clew_eval::{
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
 use clew_proto::query::v1::trace_event::Step;
+use clew_reason::prompted::Judge;
 use futures::StreamExt;
 
-use super::{CONCURRENT_QUESTIONS, fill};
+use super::{CONCURRENT_QUESTIONS, fill, judging};
 use crate::cli::{EvalAnswers, EvalCompare, Shared};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -75,7 +76,7 @@ fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyho
     })
 }
 
-/// What decides about answers besides data and strategy.
+/// What decides about answers and their scores besides data and strategy.
 fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, String> {
     let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
     let mut settings = BTreeMap::from([
@@ -86,6 +87,8 @@ fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, St
     let split = arguments.split.clone().map(|split| ("split".to_owned(), split));
     settings.extend(unit.into_iter().chain(split));
     settings.extend(model.map(|model| ("model".to_owned(), model)));
+    let judge = config.judge.as_ref().map(|judge| ("judge".to_owned(), judge.model.clone()));
+    settings.extend(judge);
     settings
 }
 
@@ -99,6 +102,7 @@ async fn answer(
 ) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     config.data_dir = folder.path().to_path_buf();
+    let judge = judging::judge(&config)?;
     let connection = Connection::embed(&config).await?;
     let mut progress = Progress::new("answers");
     let total = answerable.min(arguments.limit.unwrap_or(u64::MAX)) * logs.len() as u64;
@@ -122,6 +126,7 @@ async fn answer(
             corpus: &corpus,
             texts: texts(&haystack),
             k: arguments.k,
+            judge: judge.as_ref(),
         };
         for log in &mut *logs {
             let strategy = log.run().strategy.clone();
@@ -157,6 +162,7 @@ struct Asking<'a> {
     corpus: &'a CorpusName,
     texts: HashMap<&'a str, &'a str>,
     k: u32,
+    judge: Option<&'a Judge>,
 }
 
 impl Asking<'_> {
@@ -198,7 +204,11 @@ impl Asking<'_> {
             evidence_tokens,
             seconds: began.elapsed().as_secs_f64(),
         };
-        Ok(AnswerRecord::new(question, outcome, answer.text, cost))
+        let record = AnswerRecord::new(question, outcome, answer.text, cost);
+        match self.judge {
+            Some(judge) => judging::judged(judge, question, record).await,
+            None => Ok(record),
+        }
     }
 
     /// Tokens of places, as the corpus' encoder counts them.
