@@ -1,12 +1,13 @@
-//! `clew eval answers`: what was answered is not asked again, whatever ended the run. Pages of logs are
-//! looked at in a browser.
+//! `clew eval answers`: what was answered is not asked again, whatever ended the run, and neither is what
+//! was judged. Pages of logs are looked at in a browser.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use clew_eval::answers::{AnswerScores, Metric, Outcome};
 use clew_eval::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Ran, eventually};
@@ -149,6 +150,7 @@ fn made_up_log(home: &Home, number: usize, strategy: &str) -> PathBuf {
                 evidence_tokens: 1 << (7 + number),
                 seconds: 0.25 * number as f64,
             },
+            judge_cost: None,
         })
         .unwrap();
     }
@@ -175,4 +177,104 @@ fn a_browser_shows_pages_whole_and_without_errors() {
     let ran = Ran::of(look);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.ends_with("all is well\n"), "{}", ran.stdout);
+}
+
+/// What a judge is asked about: the number of the gate.
+fn gate(request: &ModelRequest) -> usize {
+    let (_, question) = request.last().split_once("keeper of gate ").unwrap();
+    question.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Holds answers about even gates right.
+fn grade(request: &ModelRequest) -> ModelReply {
+    let format = request.body["response_format"].to_string();
+    assert!(format.contains("yes") && format.contains("no"), "{format}");
+    let choice = if gate(request).is_multiple_of(2) { "yes" } else { "no" };
+    ModelReply::Text(json!({ "choice": choice }).to_string())
+}
+
+/// Grades so many answers and then does otherwise.
+fn grades_then(
+    count: usize,
+    otherwise: ModelReply,
+) -> impl FnMut(&ModelRequest) -> ModelReply + Send {
+    let mut graded = 0;
+    move |request| {
+        graded += 1;
+        if graded > count { otherwise.clone() } else { grade(request) }
+    }
+}
+
+/// The records of a log, below its header.
+fn records(log: &Path) -> Vec<Value> {
+    lines(log).iter().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_is_asked_nothing_twice_and_what_it_did_not_judge_is_not_recorded() {
+    let home = Home::new();
+    let data = data_set(&home);
+    let endpoint = ModelEndpoint::start().unwrap();
+    let logs = home.path("logs");
+    let log = logs.join("multihop-direct.jsonl");
+    let evaluation = |judge: &str| -> Command {
+        let mut command = home.clew();
+        command.args(["eval", "answers", "--format", "multihop", "--data", &data, "--json"]);
+        command.arg("--logs").arg(&logs).arg("--model").arg(home.model());
+        command.env("CLEW_JUDGE__URL", endpoint.url()).env("CLEW_JUDGE__MODEL", judge);
+        command
+    };
+
+    // A judge that fails ends the run. What it judged before is kept.
+    endpoint.reply_by(grades_then(8, ModelReply::Status(401, None)));
+    let failed = Ran::of(evaluation("strict")).error();
+    assert_eq!(failed["reason"], "ENDPOINT_REFUSED", "{failed}");
+    assert!(failed["message"].as_str().unwrap().contains("cannot be judged"), "{failed}");
+    let refused = records(&log).len();
+    assert!((1..=8).contains(&refused), "{refused} records");
+
+    // A run that is killed while the judge thinks goes on as well.
+    endpoint.reply_by(grades_then(8, ModelReply::Stalled(String::new())));
+    let mut command = evaluation("strict");
+    let mut killed = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let are_judged = async || (records(&log).len() == refused + 8).then_some(());
+    eventually("eight more answers are judged", are_judged).await;
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let before: Vec<String> = lines(&log);
+    let known: Vec<Value> = records(&log).iter().map(|r| r["question_id"].clone()).collect();
+
+    let asked = endpoint.requests().len();
+    endpoint.reply_by(grade);
+    let reports = Ran::of(evaluation("strict")).done();
+    assert_eq!(lines(&log)[..before.len()], before[..]);
+    let again: Vec<usize> = endpoint.requests()[asked..].iter().map(gate).collect();
+    assert_eq!(again.len(), QUESTIONS - known.len());
+    assert!(again.iter().all(|gate| !known.contains(&json!(format!("q{gate}")))), "{again:?}");
+
+    let records = records(&log);
+    assert_eq!(records.len(), QUESTIONS);
+    for record in &records {
+        let gate: usize = record["question_id"].as_str().unwrap()[1..].parse().unwrap();
+        let score = if gate.is_multiple_of(2) { 1.0 } else { 0.0 };
+        assert_eq!(record["scores"]["graded"], score, "{record}");
+        assert_eq!(record["judge_cost"]["model_calls"], 1, "{record}");
+        assert!(record["scores"]["f1"].is_number(), "{record}");
+    }
+    let report = &reports[0];
+    assert_eq!(report["settings"]["judge"], "strict", "{report}");
+    let overall = &report["groups"]["overall"];
+    let graded = &overall["metrics"]["graded"];
+    assert_eq!((&graded["n"], &graded["mean"]), (&json!(QUESTIONS), &json!(0.5)), "{report}");
+    assert!(graded["ci95"][0].as_f64().unwrap() < 0.5, "{report}");
+    assert_eq!(overall["judge_cost"]["model_calls"]["total"], json!(QUESTIONS as f64), "{report}");
+    assert_eq!(overall["cost"]["model_calls"]["total"], 0.0, "{report}");
+    let table = home.run_embedded(&["eval", "compare", log.to_str().unwrap()]).stdout;
+    assert!(table.contains("graded") && table.contains("cost of judging"), "{table}");
+
+    // What another judge says does not come into this log.
+    let refused = Ran::of(evaluation("mild")).error();
+    assert!(refused["message"].as_str().unwrap().contains("settings.judge"), "{refused}");
+    let refused = Ran::of(evaluation("")).error();
+    assert_eq!(refused["violations"][0]["field"], "judge.model", "{refused}");
 }

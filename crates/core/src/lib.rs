@@ -15,6 +15,7 @@ pub mod fusion;
 mod generation;
 mod graph;
 mod id;
+mod judging;
 mod limits;
 mod memory_graph;
 mod navigation;
@@ -43,6 +44,7 @@ pub use graph::{
     SummaryTask,
 };
 pub use id::{CorpusName, DocumentId, ShardIndex};
+pub use judging::{GradingRule, JudgeTask, Judging, Verdict};
 pub use limits::Limits;
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,

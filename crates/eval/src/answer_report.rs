@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use crate::answers::{Metric, pair_accuracy};
 use crate::bootstrap::intervals_95;
 use crate::report::{BOOTSTRAP_SEED, Entries};
-use crate::{AnswerCost, AnswerRecord, Error, RunIdentity};
+use crate::{AnswerCost, AnswerRecord, Error, JudgeCost, RunIdentity};
 
 /// The group of every question of a run.
 const OVERALL: &str = "overall";
@@ -34,12 +34,24 @@ const COSTS: [(&str, CostOf); 6] = [
 ];
 const EVIDENCE_TOKENS: &str = "evidence_tokens";
 
+/// Reads one cost of judging an answer.
+type JudgeCostOf = fn(&JudgeCost) -> f64;
+
+/// Costs of judging by name, in the order of reports.
+const JUDGE_COSTS: [(&str, JudgeCostOf); 3] = [
+    ("model_calls", |cost| cost.model_calls as f64),
+    ("prompt_tokens", |cost| cost.prompt_tokens as f64),
+    ("completion_tokens", |cost| cost.completion_tokens as f64),
+];
+
 /// Averages of a run, over all its questions, over groups of several types and by type.
 ///
 /// As JSON: `{"format", "data", "strategy", "settings": {…}, "groups": {"overall": {"n", "metrics":
-/// {"f1": {"n", "mean", "ci95": [low, high]}, …}, "cost": {"model_calls": {"mean", "total"}, …}},
-/// "<type>": {…}}}` with fractions from 0 to 1, costs per question and in all, and keys in a stable
-/// order. As text: tables, quality in per cent. As a page: [`AnswerReport::to_html`].
+/// {"f1": {"n", "mean", "ci95": [low, high]}, …}, "cost": {"model_calls": {"mean", "total"}, …},
+/// "judge_cost": {"model_calls": {"mean", "total"}, …}}, "<type>": {…}}}` with fractions from 0 to 1,
+/// costs per question and in all, and keys in a stable order. Costs of judging are per question that was
+/// judged, and left out where none was. As text: tables, quality in per cent. As a page:
+/// [`AnswerReport::to_html`].
 ///
 /// A metric's `n` is the number of questions that have it; for `pair-accuracy`, of whole pairs. A
 /// group of the data set that is called `all` or holds every question is not shown apart, because
@@ -58,6 +70,8 @@ struct Group {
     metrics: BTreeMap<Metric, Estimate>,
     /// In the order of [`COSTS`].
     costs: [Total; COSTS.len()],
+    /// Of the answers that were judged, in the order of [`JUDGE_COSTS`]; empty if none was.
+    judge_costs: Vec<Total>,
 }
 
 /// A mean and how far it can be trusted.
@@ -166,15 +180,19 @@ impl Group {
             scores.insert(Metric::PairAccuracy, pairs);
         }
         let estimates = scores.into_iter().map(|(metric, scores)| (metric, Estimate::of(&scores)));
-        let total = |cost: CostOf| {
-            let total: f64 = records.iter().map(|record| cost(&record.cost)).sum();
-            Total { mean: total / records.len() as f64, total }
-        };
+        let costs = COSTS.map(|(_, cost)| {
+            Total::of(records.iter().map(|record| cost(&record.cost)), records.len())
+        });
+        let judged: Vec<_> = records.iter().filter_map(|record| record.judge_cost).collect();
+        let judge_costs = JUDGE_COSTS.iter().filter(|_| !judged.is_empty());
+        let judge_costs =
+            judge_costs.map(|(_, cost)| Total::of(judged.iter().map(cost), judged.len()));
         Self {
             name: name.to_owned(),
             n: records.len(),
             metrics: estimates.collect(),
-            costs: COSTS.map(|(_, cost)| total(cost)),
+            costs,
+            judge_costs: judge_costs.collect(),
         }
     }
 
@@ -182,6 +200,14 @@ impl Group {
     fn mean_cost(&self, name: &str) -> f64 {
         let costs = COSTS.iter().zip(&self.costs);
         costs.filter(|((known, _), _)| *known == name).map(|(_, total)| total.mean).sum()
+    }
+}
+
+impl Total {
+    /// Of `n` costs.
+    fn of(costs: impl Iterator<Item = f64>, n: usize) -> Self {
+        let total: f64 = costs.sum();
+        Self { mean: total / n as f64, total }
     }
 }
 
@@ -215,6 +241,11 @@ impl Serialize for Group {
         map.serialize_entry("n", &self.n)?;
         map.serialize_entry("metrics", &self.metrics)?;
         map.serialize_entry("cost", &Entries(costs.collect()))?;
+        if !self.judge_costs.is_empty() {
+            let costs = JUDGE_COSTS.iter().zip(&self.judge_costs);
+            let costs = costs.map(|((name, _), total)| (*name, total));
+            map.serialize_entry("judge_cost", &Entries(costs.collect()))?;
+        }
         map.end()
     }
 }
@@ -228,8 +259,7 @@ impl fmt::Display for AnswerReport {
         }
         writeln!(f, "\nper cent, with 95 % intervals below\n")?;
         table::quality("group", &self.metrics(), &self.rows()).fmt(f)?;
-        writeln!(f, "\ncost, mean per question\n")?;
-        table::cost("group", &self.rows()).fmt(f)
+        table::write_costs(f, "group", &self.rows())
     }
 }
 

@@ -6,6 +6,7 @@
 //!                             │ (the caller ingests the units and asks the questions)
 //! ranking of unit ids ──Tally::add──► scores per question ──Tally::report──► Report
 //! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
+//!    └──Question::judge_task──► (a judge) ──AnswerRecord::judged──┘
 //!                                      all lines ──AnswerReport::new──► text, JSON, HTML
 //!                                                  several ──compare──► side by side
 //! ```
@@ -27,6 +28,6 @@ mod report;
 pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
 pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Survey, Unit, UnitKind};
 pub use error::Error;
-pub use log::{AnswerCost, AnswerLog, AnswerRecord, RunIdentity};
+pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
 pub use metrics::{Cutoffs, Scores};
 pub use report::{Report, Run, Tally};

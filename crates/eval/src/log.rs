@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use line::Header;
-pub use record::{AnswerCost, AnswerRecord, RunIdentity};
+pub use record::{AnswerCost, AnswerRecord, JudgeCost, RunIdentity};
 
 use crate::Error;
 

@@ -83,7 +83,7 @@ fn right_answer(question: &Question) -> (Outcome, String) {
         | Scoring::Locomo
         | Scoring::LocomoSubAnswers
         | Scoring::RougeL
-        | Scoring::Judged { .. } => question.references[0].clone(),
+        | Scoring::Judged(_) => question.references[0].clone(),
     };
     (Outcome::Answered, answer)
 }

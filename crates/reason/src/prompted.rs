@@ -29,6 +29,8 @@
 //! | [`InferTimeRange`] | the time that a question asks about | LongMemEval, section 5, figure 12 |
 //! | [`ReadEvidence`] | notes, then an answer with citations | LongMemEval, section 5, figure 13 |
 //! | [`GradeAnswer`] | whether an answer is right | LongMemEval, appendix A.4, figure 10 |
+//! | [`GradeNugget`] | how far an answer meets a point | BEAM |
+//! | [`RateAnswer`] | how comprehensive or diverse an answer is | HGMem, appendix F, figures 8 and 9 |
 //!
 //! # Deviations from the papers
 //!
@@ -41,6 +43,7 @@ mod act;
 mod acts;
 mod builder;
 mod cache;
+mod judge;
 mod ledger;
 mod material;
 mod navigator;
@@ -65,6 +68,7 @@ pub use self::act::{Act, Cut};
 pub use self::acts::*;
 pub use self::cache::{RecentReplies, ReplyCache, ReplyKey};
 use self::cache::{Seal, key_and_seal};
+pub use self::judge::Judge;
 pub use self::ledger::{Budget, Ledger, Spent};
 pub use self::material::Passage;
 pub use self::prompt::PromptFile;

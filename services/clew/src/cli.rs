@@ -675,7 +675,8 @@ pub struct Eval {
 pub enum EvalAction {
     /// Recall, NDCG and MRR of retrieval.
     Retrieval(EvalRetrieval),
-    /// Answers against reference answers; goes on where an interrupted run stopped.
+    /// Answers against reference answers; goes on where an interrupted run stopped. A language model
+    /// judges them too if the configuration has a section `judge`.
     Answers(EvalAnswers),
     /// Finished runs of `eval answers` side by side.
     Compare(EvalCompare),

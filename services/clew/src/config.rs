@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clew_cluster::ClusterConfig;
 use clew_core::Error;
+use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
@@ -44,6 +45,9 @@ pub struct NodeConfig {
     pub peers: PeerConfig,
     /// Embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
+    /// A language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval answers`
+    /// asks it; without it answers are scored by rules alone.
+    pub judge: Option<EndpointConfig>,
 }
 
 impl Default for NodeConfig {
@@ -61,6 +65,7 @@ impl Default for NodeConfig {
             cluster: ClusterConfig::default(),
             peers: PeerConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
+            judge: None,
         }
     }
 }
@@ -109,6 +114,7 @@ impl NodeConfig {
         self.graph_builder.validate()?;
         self.remote_encoder.validate()?;
         self.cluster.validate()?;
-        self.peers.validate()
+        self.peers.validate()?;
+        self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    ChunkId, Cost, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span, SummaryLevel,
-    SummaryTask, Version,
+    Assignment, ChunkId, Cost, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span,
+    SummaryLevel, SummaryTask, Version,
 };
 use clew_endpoint::{Endpoint, EndpointConfig};
 use clew_generator::config::BudgetConfig;
@@ -93,7 +93,8 @@ async fn costs_are_those_of_the_table() {
 
     let found: Vec<Evidence> =
         (0..).zip(passages()).take(10).map(|(ordinal, text)| evidence(ordinal, text)).collect();
-    let reading = prompted.read("What does Clew answer with?", &found, soon).await.unwrap();
+    let assignment = Assignment::new("What does Clew answer with?", &found);
+    let reading = prompted.read(&assignment, soon).await.unwrap();
     assert_eq!(reading.text, "With sentences of what it found.");
     let parts = vec![passages().next().unwrap()];
     let summary = SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes: 500 };

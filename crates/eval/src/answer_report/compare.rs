@@ -100,8 +100,7 @@ impl fmt::Display for Comparison<'_> {
         let format = self.reports.first().map_or("", |report| &report.run.format);
         writeln!(f, "{format}, {OVERALL}, per cent, with 95 % intervals below\n")?;
         table::quality("run", &metrics(&self.reports), &runs).fmt(f)?;
-        writeln!(f, "\ncost, mean per question\n")?;
-        table::cost("run", &runs).fmt(f)?;
+        table::write_costs(f, "run", &runs)?;
         let metric = headline(&self.reports);
         writeln!(f, "\n{metric} by type, per cent\n")?;
         let header = std::iter::once("group".to_owned()).chain(labels);

@@ -3,7 +3,7 @@
 use super::compare::{group_names, headline, labels, metrics};
 use super::plot::{Bars, Point, bars, scatter};
 use super::table::{amount, per_cent, spread};
-use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, OVERALL};
+use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, JUDGE_COSTS, OVERALL, Total};
 use crate::answers::Metric;
 
 const STYLE: &str = include_str!("style.css");
@@ -74,7 +74,7 @@ fn runs(reports: &[&AnswerReport], labels: &[String]) -> String {
         })
         .collect();
     let quality = quality_table(&metrics(reports), "run", named.iter().cloned());
-    format!("<h2>{OVERALL}</h2>\n{quality}{}", cost_table("run", named.into_iter()))
+    format!("<h2>{OVERALL}</h2>\n{quality}{}", cost_tables("run", &named))
 }
 
 fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<Point> {
@@ -87,9 +87,10 @@ fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<P
 
 /// Everything about one run.
 fn details(report: &AnswerReport) -> String {
-    let rows = || report.groups.iter().map(|group| (escaped(&group.name), group));
-    let quality = quality_table(&report.metrics(), "group", rows());
-    format!("{}{quality}{}", settings(report), cost_table("group", rows()))
+    let groups = report.groups.iter().map(|group| (escaped(&group.name), group));
+    let groups: Vec<_> = groups.collect();
+    let quality = quality_table(&report.metrics(), "group", groups.iter().cloned());
+    format!("{}{quality}{}", settings(report), cost_tables("group", &groups))
 }
 
 fn settings(report: &AnswerReport) -> String {
@@ -119,11 +120,31 @@ fn quality_table<'a>(
     table("Quality", first, &header, rows)
 }
 
-fn cost_table<'a>(first: &str, rows: impl Iterator<Item = (String, &'a Group)>) -> String {
-    let header: Vec<_> = COSTS.iter().map(|(name, _)| name.replace('_', " ")).collect();
-    let rows = rows
-        .map(|(name, group)| (name, group.costs.iter().map(|cost| amount(cost.mean)).collect()));
-    table("Cost per question", first, &header, rows)
+/// What answering cost and, where answers were judged, what that cost.
+fn cost_tables(first: &str, groups: &[(String, &Group)]) -> String {
+    let rows = groups.iter().map(|(name, group)| (name, &group.costs[..]));
+    let mut tables = cost_table("Cost per question", first, COSTS.map(|(name, _)| name), rows);
+    if groups.iter().any(|(_, group)| !group.judge_costs.is_empty()) {
+        let rows = groups.iter().map(|(name, group)| (name, &group.judge_costs[..]));
+        let names = JUDGE_COSTS.map(|(name, _)| name);
+        tables += &cost_table("Cost of judging per question", first, names, rows);
+    }
+    tables
+}
+
+fn cost_table<'a, const N: usize>(
+    caption: &str,
+    first: &str,
+    names: [&str; N],
+    rows: impl Iterator<Item = (&'a String, &'a [Total])>,
+) -> String {
+    let header = names.map(|name| name.replace('_', " "));
+    let rows = rows.map(|(name, totals)| {
+        let cell =
+            |index: usize| totals.get(index).map_or_else(String::new, |cost| amount(cost.mean));
+        (name.clone(), (0..N).map(cell).collect())
+    });
+    table(caption, first, &header, rows)
 }
 
 /// A table of HTML cells with a name for each row.

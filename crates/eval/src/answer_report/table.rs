@@ -1,8 +1,8 @@
 //! Tables of text, with columns as wide as what is in them.
 
-use std::fmt;
+use std::fmt::{self, Display};
 
-use super::{COSTS, Estimate, Group};
+use super::{COSTS, Estimate, Group, JUDGE_COSTS, Total};
 use crate::answers::Metric;
 
 /// Cells of text; the first row is the header. The first column is aligned to the left, the others to
@@ -29,13 +29,33 @@ pub(super) fn quality(first: &str, metrics: &[Metric], groups: &[(String, &Group
     Table { rows }
 }
 
-/// Mean costs of groups.
-pub(super) fn cost(first: &str, groups: &[(String, &Group)]) -> Table {
-    let header = std::iter::once(first).chain(COSTS.iter().map(|(name, _)| *name));
-    let mut rows: Vec<Vec<String>> = vec![header.map(|name| name.replace('_', " ")).collect()];
-    for (name, group) in groups {
-        let costs = group.costs.iter().map(|cost| amount(cost.mean));
-        rows.push(std::iter::once(name.clone()).chain(costs).collect());
+/// Mean costs of groups under their headings: of answering, and of judging where answers were judged.
+pub(super) fn write_costs(
+    f: &mut fmt::Formatter<'_>,
+    first: &str,
+    groups: &[(String, &Group)],
+) -> fmt::Result {
+    writeln!(f, "\ncost, mean per question\n")?;
+    let rows = groups.iter().map(|(name, group)| (name, &group.costs[..]));
+    costs(first, COSTS.map(|(name, _)| name), rows).fmt(f)?;
+    if groups.iter().all(|(_, group)| group.judge_costs.is_empty()) {
+        return Ok(());
+    }
+    writeln!(f, "\ncost of judging, mean per question\n")?;
+    let rows = groups.iter().map(|(name, group)| (name, &group.judge_costs[..]));
+    costs(first, JUDGE_COSTS.map(|(name, _)| name), rows).fmt(f)
+}
+
+fn costs<'a, const N: usize>(
+    first: &str,
+    names: [&str; N],
+    groups: impl Iterator<Item = (&'a String, &'a [Total])>,
+) -> Table {
+    let header = std::iter::once(first).chain(names).map(|name| name.replace('_', " "));
+    let mut rows: Vec<Vec<String>> = vec![header.collect()];
+    for (name, totals) in groups {
+        let means = totals.iter().map(|cost| amount(cost.mean));
+        rows.push(std::iter::once(name.clone()).chain(means).collect());
     }
     Table { rows }
 }
@@ -74,7 +94,7 @@ pub(super) fn amount(amount: f64) -> String {
     format!("{amount:.digits$}")
 }
 
-impl fmt::Display for Table {
+impl Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

@@ -1,3 +1,5 @@
+use clew_core::{Cost, Verdict};
+
 use super::*;
 use crate::answers::{AnswerScores, Outcome};
 
@@ -27,6 +29,7 @@ fn claim(id: usize, kind: &str, pair: &str, score: f64) -> AnswerRecord {
             seconds: 0.5,
             ..AnswerCost::default()
         },
+        judge_cost: None,
     }
 }
 
@@ -102,6 +105,53 @@ fn the_text_has_tables_of_aligned_columns() {
     assert_eq!(quality[1], "overall  5           50.0      60.0     100.0");
     assert!(quality.iter().all(|line| line.len() == quality[0].len()), "{text}");
     assert!(text.contains("evidence tokens") && text.contains("0-100 of 2 "), "{text}");
+}
+
+/// The five answers, of which a judge holds the first three right, at a cost of their number.
+fn judged() -> Vec<AnswerRecord> {
+    let judged = (1..).zip(records()).map(|(number, record)| {
+        let cost = Cost { model_calls: number, prompt_tokens: 100, ..Cost::default() };
+        record.judged(Verdict::Graded(number <= 3), &cost)
+    });
+    judged.collect()
+}
+
+#[test]
+fn a_judge_has_columns_and_a_cost_of_its_own() {
+    let report = AnswerReport::new(run("plain", "10"), &judged()).unwrap();
+    assert_eq!(report.headline(), Metric::Graded);
+    let graded = report.estimate("overall", Metric::Graded).unwrap();
+    assert_eq!((graded.n, graded.mean), (5, 0.6));
+    assert!(graded.ci95[0] < 0.6 && graded.ci95[1] > 0.6);
+    assert_eq!(report.estimate("beta", Metric::Graded).unwrap().mean, 0.0);
+    let json = serde_json::to_value(&report).unwrap();
+    let overall = &json["groups"]["overall"];
+    assert_eq!(overall["judge_cost"]["model_calls"]["total"], 15.0);
+    assert_eq!(overall["judge_cost"]["model_calls"]["mean"], 3.0);
+    assert_eq!(overall["cost"]["model_calls"]["total"], 10.0);
+    let text = report.to_string();
+    assert!(text.contains("group    n  graded  pair-accuracy"), "{text}");
+    let costs = "cost of judging, mean per question\n\n\
+                 group    model calls  prompt tokens  completion tokens\n\
+                 overall         3.00            100               0.00\n";
+    assert!(text.contains(costs), "{text}");
+    assert!(report.to_html().contains("Cost of judging per question"));
+}
+
+#[test]
+fn runs_with_and_without_a_judge_are_compared() {
+    let mut with_judge = run("plain", "10");
+    with_judge.settings.insert("judge".to_owned(), "large".to_owned());
+    let with_judge = AnswerReport::new(with_judge, &judged()).unwrap();
+    let reports = [report("plain", "10"), with_judge];
+    let comparison = compare(&reports).unwrap();
+    let text = comparison.to_string();
+    assert!(text.contains("plain judge=large") && text.contains("cost of judging"), "{text}");
+    check_tags(&comparison.to_html());
+    let json = serde_json::to_value(&comparison).unwrap();
+    assert!(json["runs"][0]["groups"]["overall"].get("judge_cost").is_none(), "{json}");
+    let unjudged = [report("plain", "10"), report("plain", "20")];
+    assert!(!compare(&unjudged).unwrap().to_string().contains("judging"));
 }
 
 #[test]

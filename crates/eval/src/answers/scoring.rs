@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use clew_core::DocumentId;
+use clew_core::{DocumentId, Judging};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -17,8 +17,14 @@ use crate::Question;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// What a judge outside of this crate thinks of the answer.
-    Judge,
+    /// Whether a judge holds the answer right.
+    Graded,
+    /// How far a judge holds the points met that a good answer has.
+    Nuggets,
+    /// How much of what there is to say the answer covers, as a judge rates it.
+    Comprehensiveness,
+    /// How many views and insights the answer offers, as a judge rates it.
+    Diversity,
     /// Both claims of a pair are right. Of pairs: only reports have it.
     PairAccuracy,
     /// The option or verdict is right.
@@ -40,8 +46,11 @@ pub enum Metric {
 
 impl Metric {
     /// Every metric, in the order of reports. The first that a report has is its headline.
-    pub const ALL: [Self; 9] = [
-        Self::Judge,
+    pub const ALL: [Self; 12] = [
+        Self::Graded,
+        Self::Nuggets,
+        Self::Comprehensiveness,
+        Self::Diversity,
         Self::PairAccuracy,
         Self::Accuracy,
         Self::F1,
@@ -55,7 +64,10 @@ impl Metric {
     /// Its name in logs and reports.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Judge => "judge",
+            Self::Graded => "graded",
+            Self::Nuggets => "nuggets",
+            Self::Comprehensiveness => "comprehensiveness",
+            Self::Diversity => "diversity",
             Self::PairAccuracy => "pair-accuracy",
             Self::Accuracy => "accuracy",
             Self::F1 => "f1",
@@ -116,12 +128,8 @@ pub enum Scoring {
     },
     /// ROUGE-L with the reference summaries.
     RougeL,
-    /// By a judge only; no rule on the text says how good an answer is.
-    Judged {
-        /// What a good answer says or does, point by point; empty if the reference answers are all
-        /// there is to compare with.
-        rubric: Vec<String>,
-    },
+    /// By a judge only, who is asked this; no rule on the text says how good an answer is.
+    Judged(Judging),
 }
 
 impl Question {
@@ -189,7 +197,7 @@ impl Question {
             }
             Scoring::ClaimPair { is_true, .. } => right(verdict(answer) == Some(*is_true)),
             Scoring::RougeL => AnswerScores::from([(Metric::RougeL, rouge_l(answer, references))]),
-            Scoring::Judged { .. } => AnswerScores::new(),
+            Scoring::Judged(_) => AnswerScores::new(),
         }
     }
 }
@@ -203,6 +211,8 @@ pub fn says_not_mentioned(answer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use clew_core::GradingRule;
+
     use super::*;
 
     fn question(scoring: Scoring, references: &[&str], is_abstention: bool) -> Question {
@@ -251,13 +261,14 @@ mod tests {
         check(&question(claim(), &["false"], false), "False.", &[(Accuracy, 1.0)]);
         check(&question(claim(), &["false"], false), "", &[(Accuracy, 0.0)]);
         check(&question(Scoring::RougeL, &["x y", "z"], false), "z", &[(RougeL, 1.0)]);
-        let judged = Scoring::Judged { rubric: Vec::new() };
+        let judged = Scoring::Judged(Judging::Rate);
         check(&question(judged, &["x"], false), "x", &[]);
     }
 
     #[test]
     fn the_right_reaction_to_what_was_never_said_is_that_it_was_not() {
-        let judged = question(Scoring::Judged { rubric: Vec::new() }, &["not said"], true);
+        let judged = Scoring::Judged(Judging::Grade(GradingRule::Complete));
+        let judged = question(judged, &["not said"], true);
         check(&judged, "not mentioned", &[(Metric::Abstention, 0.0)]);
         let scores = judged.score(Outcome::NotInMemory, "");
         assert_eq!(scores[&Metric::Abstention], 1.0);

@@ -5,12 +5,14 @@
 //! conversation is a haystack. Its id begins with its size, such as `100K-7`; the size is a split and,
 //! if all are read together, a group of the report. Evidence that names no message of the
 //! conversation is dropped; questions without evidence, such as all of abstention, are left out of
-//! retrieval. Answers are judged by the points of the rubric.
+//! retrieval. Answers are judged by the points of the rubric, each of which counts as met, half met or not.
+//! BEAM's own script drops the halves but for event ordering, of which it reports the order instead; here the
+//! halves count, and no order is scored.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use clew_core::{DocumentId, Timestamp};
+use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
@@ -137,7 +139,10 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
             gold: parts.into_iter().map(|part| units[part].id.clone()).collect(),
             asked_at: None,
             references: record.answer.and_then(Answer::into_text).into_iter().collect(),
-            scoring: Scoring::Judged { rubric: record.rubric.unwrap_or_default() },
+            scoring: Scoring::Judged(match record.rubric {
+                Some(rubric) if !rubric.is_empty() => Judging::Nuggets(rubric),
+                _ => Judging::Grade(GradingRule::Complete),
+            }),
         }
     });
     let questions = questions.collect();
@@ -230,7 +235,7 @@ mod tests {
         let asked: Vec<_> = haystacks[0].answerable().map(|question| &*question.id).collect();
         assert_eq!(asked, ["q1", "q3"]);
         let rubric = vec!["says: very".to_owned()];
-        assert_eq!(haystacks[0].questions[0].scoring, Scoring::Judged { rubric });
+        assert_eq!(haystacks[0].questions[0].scoring, Scoring::Judged(Judging::Nuggets(rubric)));
     }
 
     #[test]

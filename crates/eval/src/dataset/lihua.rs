@@ -8,7 +8,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use clew_core::{DocumentId, Timestamp};
+use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
@@ -96,7 +96,7 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
                 gold,
                 asked_at: None,
                 references: answer.and_then(Answer::into_text).into_iter().collect(),
-                scoring: Scoring::Judged { rubric: Vec::new() },
+                scoring: Scoring::Judged(Judging::Grade(GradingRule::Complete)),
             })
         })
         .collect()

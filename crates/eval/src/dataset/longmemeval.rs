@@ -15,7 +15,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use clew_core::{DocumentId, Timestamp};
+use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
@@ -140,15 +140,25 @@ fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result
     let question = Question {
         id: record.question_id.clone(),
         text: record.question,
+        scoring: Scoring::Judged(Judging::Grade(rule(&record.question_type))),
         kind: if is_abstention { ABSTENTION.to_owned() } else { record.question_type },
         groups: groups.iter().map(|&group| group.to_owned()).collect(),
         gold,
         asked_at: Some(time(&record.question_date)?),
         is_abstention,
         references: record.answer.and_then(Answer::into_text).into_iter().collect(),
-        scoring: Scoring::Judged { rubric: Vec::new() },
     };
     Ok(Haystack::new(record.question_id, units, vec![question]))
+}
+
+/// What counts as right by the type of a question (appendix A.4, figure 10).
+fn rule(question_type: &str) -> GradingRule {
+    match question_type {
+        "temporal-reasoning" => GradingRule::TimeReasoning,
+        "knowledge-update" => GradingRule::KnowledgeUpdate,
+        "single-session-preference" => GradingRule::Preference,
+        _ => GradingRule::Complete,
+    }
 }
 
 fn dated_sessions<'a>(
@@ -328,6 +338,23 @@ mod tests {
             (plain.references.join(" "), haystacks[1].answerable().count()),
             ("12".to_owned(), 1)
         );
+    }
+
+    #[test]
+    fn what_counts_as_right_follows_the_type() {
+        for (kind, expected) in [
+            ("single-session-user", GradingRule::Complete),
+            ("temporal-reasoning", GradingRule::TimeReasoning),
+            ("knowledge-update", GradingRule::KnowledgeUpdate),
+            ("single-session-preference", GradingRule::Preference),
+        ] {
+            let sessions = format!("[{TRIP},{GARDEN},{TRIP}]");
+            let whole = instance("q1", Some(&sessions)).replace("single-session-user", kind);
+            let files = Files::of(&[("oracle.jsonl", &whole.replace('\n', " "))]);
+            let haystack = files.read("longmemeval", None, None).unwrap().remove(0);
+            let scoring = &haystack.questions[0].scoring;
+            assert_eq!(*scoring, Scoring::Judged(Judging::Grade(expected)), "{kind}");
+        }
     }
 
     #[test]

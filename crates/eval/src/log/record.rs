@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use clew_core::{Cost, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::Question;
-use crate::answers::{AnswerScores, Outcome, Scoring};
+use crate::answers::{AnswerScores, Outcome, Scoring, scores_of};
 
 /// What makes two runs the same, so that one can go on with the answers of the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,8 +17,8 @@ pub struct RunIdentity {
     pub data: String,
     /// What answers.
     pub strategy: String,
-    /// Everything else that decides about the answers, such as the model and the number of passages,
-    /// by name.
+    /// Everything else that decides about the answers and their scores, such as the model, the number of
+    /// passages and the model that judges, by name.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -62,6 +63,17 @@ pub struct AnswerCost {
     pub seconds: f64,
 }
 
+/// What judging one answer cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JudgeCost {
+    /// Calls of a language model.
+    pub model_calls: u64,
+    /// Tokens sent to it.
+    pub prompt_tokens: u64,
+    /// Tokens received from it.
+    pub completion_tokens: u64,
+}
+
 /// What became of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
@@ -83,6 +95,9 @@ pub struct AnswerRecord {
     pub scores: AnswerScores,
     /// What it cost.
     pub cost: AnswerCost,
+    /// What judging it cost, if it was judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge_cost: Option<JudgeCost>,
 }
 
 impl AnswerRecord {
@@ -95,7 +110,7 @@ impl AnswerRecord {
             | Scoring::LocomoSubAnswers
             | Scoring::Choice { .. }
             | Scoring::RougeL
-            | Scoring::Judged { .. } => None,
+            | Scoring::Judged(_) => None,
         };
         Self {
             question_id: question.id.clone(),
@@ -106,7 +121,20 @@ impl AnswerRecord {
             scores: question.score(outcome, &answer),
             answer,
             cost,
+            judge_cost: None,
         }
+    }
+
+    /// Adds what a judge said of the answer and what that cost.
+    #[must_use]
+    pub fn judged(mut self, verdict: Verdict, cost: &Cost) -> Self {
+        self.scores.extend(scores_of(verdict));
+        self.judge_cost = Some(JudgeCost {
+            model_calls: cost.model_calls,
+            prompt_tokens: cost.prompt_tokens,
+            completion_tokens: cost.completion_tokens,
+        });
+        self
     }
 
     /// What is wrong with its numbers.

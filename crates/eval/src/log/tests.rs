@@ -1,5 +1,7 @@
 use std::fs;
 
+use clew_core::{Cost, Verdict};
+
 use super::*;
 use crate::answers::{AnswerScores, Metric, Outcome};
 
@@ -23,6 +25,7 @@ fn record(id: &str) -> AnswerRecord {
         answer: "(B) über\nall".to_owned(),
         scores: AnswerScores::from([(Metric::ExactMatch, 0.1 + 0.2), (Metric::Accuracy, 1.0)]),
         cost: AnswerCost { evidence_tokens: 7, seconds: 0.25, ..AnswerCost::default() },
+        judge_cost: None,
     }
 }
 
@@ -57,6 +60,25 @@ fn a_run_goes_on_where_it_stopped() {
     drop(log);
     let (identity, records) = AnswerLog::read(&place.path()).unwrap();
     assert_eq!((identity, records.len()), (run(), 3));
+}
+
+#[test]
+fn what_a_judge_said_is_kept_beside_what_was_not_judged() {
+    let place = Place::holding(&["q1"]);
+    let cost =
+        Cost { model_calls: 2, prompt_tokens: 300, completion_tokens: 20, ..Cost::default() };
+    let rated = Verdict::Rated { comprehensiveness: 0.7, diversity: 0.25 };
+    let judged = record("q2").judged(rated, &cost);
+    assert_eq!(judged.scores[&Metric::Comprehensiveness], 0.7);
+    assert_eq!(judged.cost, record("q2").cost);
+    let mut log = AnswerLog::open(&place.path(), run()).unwrap();
+    log.append(judged.clone()).unwrap();
+    drop(log);
+    assert_eq!(AnswerLog::read(&place.path()).unwrap().1, [record("q1"), judged]);
+    let lines = fs::read_to_string(place.path()).unwrap();
+    let judge = r#""judge_cost":{"model_calls":2,"prompt_tokens":300,"completion_tokens":20}"#;
+    assert_eq!(lines.matches("judge_cost").count(), 1);
+    assert!(lines.contains(judge) && lines.contains(r#""diversity":0.25"#), "{lines}");
 }
 
 #[test]
@@ -138,10 +160,11 @@ fn records_that_would_not_be_read_again_are_not_written() {
     let place = Place::holding(&["q1"]);
     let mut log = AnswerLog::open(&place.path(), run()).unwrap();
     let mut bad_score = record("q2");
-    bad_score.scores.insert(Metric::Judge, f64::NAN);
+    bad_score.scores.insert(Metric::Graded, f64::NAN);
     let mut bad_time = record("q3");
     bad_time.cost.seconds = -1.0;
-    for (bad, problem) in [(record("q1"), "already"), (bad_score, "judge"), (bad_time, "seconds")] {
+    for (bad, problem) in [(record("q1"), "already"), (bad_score, "graded"), (bad_time, "seconds")]
+    {
         let error = log.append(bad).unwrap_err();
         assert!(error.to_string().contains(problem), "{error}");
     }

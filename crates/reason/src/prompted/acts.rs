@@ -7,18 +7,20 @@ mod grade;
 mod graph;
 mod hypergraph;
 mod navigation;
+mod rate;
 mod tree;
 mod wording;
 
 pub use self::chat::{DatedEvent, ExtractEvents, ExtractFacts, InferTimeRange};
 pub use self::clues::{ListKeyPoints, ProposeClues};
 pub use self::evidence::{CitedQuote, JudgeEvidence, Note, NotedAnswer, ReadEvidence};
-pub use self::grade::{GradeAnswer, GradingRule};
+pub use self::grade::{GradeAnswer, GradeNugget};
 pub use self::graph::{
     AskQuestions, MergeDescriptions, NameEntities, NamedEntity, RelateEntities, RelatedEntities,
 };
 pub use self::hypergraph::{AskSubquery, MergePoints, RaiseConcerns, UpdatePoints};
 pub use self::navigation::{ChooseEntities, ElaborateQuery};
+pub use self::rate::{Quality, RateAnswer};
 pub use self::tree::{ChooseChild, LeafStep, LeafVerdict, ReadLeaf, Summarise};
 pub use self::wording::{ImaginePassage, Reword};
 

@@ -37,7 +37,7 @@ mod record;
 use std::fmt;
 
 use self::json::Loose;
-pub(crate) use self::record::{Record, is_nothing, yes_or_no};
+pub(crate) use self::record::{Record, is_nothing, is_partly, yes_or_no};
 
 /// What a model replied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Laws of all acts, and the runner against a scripted model.
 
+mod judge;
 mod navigator;
 mod parsers;
 mod runner;

@@ -4,6 +4,7 @@
 //! into parts where they are longer than a chunk and reported whole.
 
 mod answers;
+mod judging;
 
 use std::time::{Duration, Instant};
 

@@ -1,12 +1,15 @@
-//! Grading answers (LongMemEval, appendix A.4, figure 10).
+//! Grading answers: as a whole (LongMemEval, appendix A.4, figure 10) and by points (BEAM).
 
-use clew_core::ReplyFormat;
+use clew_core::{GradingRule, ReplyFormat};
 
-use super::super::reply::yes_or_no;
+use super::super::reply::{is_partly, yes_or_no};
 use super::super::{Act, Cut, Found, PromptFile, Reply, Unreadable};
 use super::prompt_file;
 
-/// Judges whether an answer is right.
+/// Tokens of a reply of one word.
+const WORD_TOKENS: u32 = 16;
+
+/// Judges whether an answer is right (LongMemEval, appendix A.4, figure 10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GradeAnswer {
     /// The question.
@@ -18,21 +21,6 @@ pub struct GradeAnswer {
     pub answer: String,
     /// What counts as right.
     pub rule: GradingRule,
-}
-
-/// What counts as a right answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GradingRule {
-    /// It says all that the right answer says.
-    Complete,
-    /// The same, and numbers of days, weeks or months may be off by one.
-    TimeReasoning,
-    /// It gives what holds now; what held before may stand beside it.
-    KnowledgeUpdate,
-    /// It makes use of what is known of the user.
-    Preference,
-    /// It says that the question cannot be answered.
-    Abstention,
 }
 
 impl Act for GradeAnswer {
@@ -65,12 +53,65 @@ impl Act for GradeAnswer {
     }
 
     fn max_tokens(&self) -> u32 {
-        16
+        WORD_TOKENS
     }
 
     fn parse(&self, reply: Reply<'_>) -> Result<bool, Unreadable> {
         let expected = "`yes` or `no`";
         let word = reply.prose(expected, "answer")?;
         yes_or_no(&word).ok_or(Unreadable { expected, found: Found::Prose })
+    }
+}
+
+/// Judges how far an answer meets one point of what a good answer says or does (BEAM, "Beyond a Million
+/// Tokens", whose judge looks at each point by itself).
+///
+/// BEAM's judge gives its reason after the score; here it gives none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GradeNugget {
+    /// The question.
+    pub question: String,
+    /// The point.
+    pub nugget: String,
+    /// The answer to check.
+    pub answer: String,
+}
+
+impl Act for GradeNugget {
+    /// 1 if the point is met, 0.5 if it is partly met, else 0.
+    type Output = f64;
+
+    fn prompt(&self) -> PromptFile {
+        prompt_file!("grade_nugget")
+    }
+
+    fn values(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("question", self.question.clone()),
+            ("nugget", self.nugget.clone()),
+            ("answer", self.answer.clone()),
+        ]
+    }
+
+    fn cuts(&mut self) -> Vec<Cut<'_>> {
+        vec![Cut::Longest(vec![&mut self.answer])]
+    }
+
+    fn format(&self) -> ReplyFormat {
+        ReplyFormat::Choice(["yes", "partly", "no"].map(str::to_owned).to_vec())
+    }
+
+    fn max_tokens(&self) -> u32 {
+        WORD_TOKENS
+    }
+
+    fn parse(&self, reply: Reply<'_>) -> Result<f64, Unreadable> {
+        let expected = "`yes`, `partly` or `no`";
+        let word = reply.prose(expected, "answer")?;
+        if is_partly(&word) {
+            return Ok(0.5);
+        }
+        let is_met = yes_or_no(&word).ok_or(Unreadable { expected, found: Found::Prose })?;
+        Ok(f64::from(u8::from(is_met)))
     }
 }

@@ -13,8 +13,9 @@ pub(crate) struct Record {
 /// What says that there is nothing.
 const NOTHING: [&str; 8] = ["", "none", "n/a", "na", "nothing", "null", "-", "<none>"];
 /// Words that may stand before a number.
-const BEFORE_NUMBERS: [&str; 9] =
-    ["summary", "passage", "node", "child", "action", "number", "option", "point", "entity"];
+const BEFORE_NUMBERS: [&str; 10] = [
+    "summary", "passage", "node", "child", "action", "number", "option", "point", "entity", "level",
+];
 
 /// Whether a text says that there is nothing.
 pub(crate) fn is_nothing(text: &str) -> bool {
@@ -104,6 +105,12 @@ impl Record {
         }
     }
 
+    /// A whole number from 0 to `most`.
+    pub fn number(&self, key: &'static str, most: u32) -> Result<u32, Unreadable> {
+        let number = as_number(self.needed(key)?).and_then(|number| u32::try_from(number).ok());
+        number.filter(|number| *number <= most).ok_or_else(|| self.wrong(key))
+    }
+
     /// The index of what the number `key` counts from 1, of `count` things.
     pub fn index(&self, key: &'static str, count: usize) -> Result<usize, Unreadable> {
         let number = as_number(self.needed(key)?).ok_or_else(|| self.wrong(key))?;
@@ -188,11 +195,21 @@ fn named(text: &str, names: &[String]) -> Option<usize> {
 
 /// Yes or no, as one word.
 pub(crate) fn yes_or_no(text: &str) -> Option<bool> {
-    match text.trim().trim_matches(['*', '.', '!', '"', '\'']).to_lowercase().as_str() {
+    match word(text).as_str() {
         "yes" | "true" => Some(true),
         "no" | "false" => Some(false),
         _ => None,
     }
+}
+
+/// Whether a text says neither yes nor no but something between, as one word.
+pub(crate) fn is_partly(text: &str) -> bool {
+    ["partly", "partially"].contains(&word(text).as_str())
+}
+
+/// A text that is one word, without what frames it.
+fn word(text: &str) -> String {
+    text.trim().trim_matches(['*', '.', '!', '"', '\'']).to_lowercase()
 }
 
 fn as_text(value: &Loose) -> Option<String> {

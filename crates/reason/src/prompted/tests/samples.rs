@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use clew_core::{MemoryPoint, Rewording, SummaryLevel, Task};
+use clew_core::{GradingRule, MemoryPoint, Rewording, SummaryLevel, Task};
 
 use super::super::*;
 
@@ -247,5 +247,24 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
             rule,
         };
         visitor.visit(act, &["yes", "No.", "**Yes**"]);
+    }
+    let act = GradeNugget {
+        question: question.clone(),
+        nugget: "LLM response should state: by a thread".to_owned(),
+        answer: "He followed a thread.".to_owned(),
+    };
+    visitor.visit(act, &["yes", "Partly.", "**partially**", "no"]);
+    for quality in [Quality::Comprehensiveness, Quality::Diversity] {
+        let act = RateAnswer {
+            question: question.clone(),
+            references: texts(["He followed Ariadne's thread.", "By the thread he had tied."]),
+            answer: "He followed a thread.".to_owned(),
+            quality,
+        };
+        let replies = [
+            r#"{"reasoning": "It leaves out Ariadne.", "level": 3, "score": 55}"#,
+            "Reasoning: It leaves out Ariadne.\nLevel: Level 3\nScore: 60",
+        ];
+        visitor.visit(act, &replies);
     }
 }

@@ -14,9 +14,10 @@ use clew_eval::{
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
 use clew_proto::query::v1::trace_event::Step;
+use clew_reason::prompted::Judge;
 use futures::StreamExt;
 
-use super::{CONCURRENT_QUESTIONS, fill};
+use super::{CONCURRENT_QUESTIONS, fill, judging};
 use crate::cli::{EvalAnswers, EvalCompare, Shared};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -75,7 +76,7 @@ fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyho
     })
 }
 
-/// What decides about answers besides data and strategy.
+/// What decides about answers and their scores besides data and strategy.
 fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, String> {
     let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
     let mut settings = BTreeMap::from([
@@ -88,6 +89,8 @@ fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, St
     let tokens = tokens.map(|tokens| ("evidence-tokens".to_owned(), tokens.to_string()));
     settings.extend(unit.into_iter().chain(split).chain(tokens));
     settings.extend(model.map(|model| ("model".to_owned(), model)));
+    let judge = config.judge.as_ref().map(|judge| ("judge".to_owned(), judge.model.clone()));
+    settings.extend(judge);
     settings
 }
 
@@ -101,6 +104,7 @@ async fn answer(
 ) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     config.data_dir = folder.path().to_path_buf();
+    let judge = judging::judge(&config)?;
     let connection = Connection::embed(&config).await?;
     let has_model = config.generator.endpoint.is_some() || config.generator.local.is_some();
     let mut progress = Progress::new("answers");
@@ -127,6 +131,7 @@ async fn answer(
             k: arguments.k,
             evidence_tokens: arguments.evidence_tokens,
             reads_options_apart: !has_model,
+            judge: judge.as_ref(),
         };
         for log in &mut *logs {
             let strategy = log.run().strategy.clone();
@@ -166,6 +171,7 @@ struct Asking<'a> {
     /// Whether the options of a multiple-choice question are asked about one by one, because nothing here
     /// understands them as options.
     reads_options_apart: bool,
+    judge: Option<&'a Judge>,
 }
 
 /// An answer with what it was made of.
@@ -203,7 +209,10 @@ impl Asking<'_> {
         let Answered { text, cost, read, .. } = answered;
         let mut record = AnswerRecord::new(question, outcome, text, cost);
         record.scores.extend(question.recall(&read).map(|recall| (Metric::Recall, recall)));
-        Ok(record)
+        match self.judge {
+            Some(judge) => judging::judged(judge, question, record).await,
+            None => Ok(record),
+        }
     }
 
     async fn answer(

@@ -1,0 +1,39 @@
+//! Who judges answers, and what is recorded of it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context;
+use clew_core::Error;
+use clew_endpoint::Endpoint;
+use clew_eval::{AnswerRecord, Question};
+use clew_reason::prompted::{Judge, Prompted};
+
+use super::PATIENCE;
+use crate::config::NodeConfig;
+
+/// The judge of the configuration, or `None` if it names none.
+///
+/// # Errors
+/// As [`Endpoint::try_new`], and for a key that is not where the configuration says.
+pub fn judge(config: &NodeConfig) -> Result<Option<Judge>, Error> {
+    let Some(endpoint) = &config.judge else { return Ok(None) };
+    let model = Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?;
+    Ok(Some(Judge::new(Prompted::new(Arc::new(model)))))
+}
+
+/// The record of an answer with what the judge says of it, if there is anything to ask.
+///
+/// # Errors
+/// Those of the judge: an answer is not recorded as worse because nobody could judge it.
+pub async fn judged(
+    judge: &Judge,
+    question: &Question,
+    record: AnswerRecord,
+) -> anyhow::Result<AnswerRecord> {
+    let Some(task) = question.judge_task(record.outcome, &record.answer) else { return Ok(record) };
+    let said = judge.judge(&task, Instant::now() + PATIENCE).await;
+    let (verdict, cost) =
+        said.with_context(|| format!("the answer to `{}` cannot be judged", question.id))?;
+    Ok(record.judged(verdict, &cost))
+}
