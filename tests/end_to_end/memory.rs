@@ -51,7 +51,7 @@ fn walks(request: &ModelRequest) -> ModelReply {
     let asks = |key: &str| format.contains(&format!("\"{key}\""));
     // Points of a memory have numbers of their own.
     let shown = request.last();
-    let shown = shown.split_once("Passages:\n").map_or(&*shown, |(_, passages)| passages);
+    let shown = shown.split_once("Passages:\n").map_or(shown, |(_, passages)| passages);
     let quote = "Theseus killed the Minotaur.";
     let numbered = |word: &str| -> Option<u32> {
         shown.split('[').skip(1).find_map(|part| {

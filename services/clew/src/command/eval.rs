@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clew_client::Question;
-use clew_core::{CorpusName, Document, DocumentId, Filter, Grouping, Query, StructureSettings};
+use clew_core::{CorpusName, Document, DocumentId, Grouping, Query, StructureSettings};
 use clew_eval::{Format, Haystack, Report, Run, Tally};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
