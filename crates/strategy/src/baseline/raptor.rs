@@ -12,7 +12,7 @@ use crate::{Progress, Question, Seams, Strategy};
 /// Most nodes that are looked at.
 const MOST_NODES: usize = 512;
 /// Most nodes of a level whose summaries are compared with the question: no vectors of them are stored.
-const MOST_COMPARED: usize = 64;
+const MOST_COMPARED: usize = 32;
 /// Passages that a search finds, to tell which nodes are worth comparing.
 const HINTS: usize = 64;
 
