@@ -16,6 +16,10 @@
 //! What the paper leaves open is decided so:
 //! - No vectors of entities are stored. Candidates for a subquery are the entities that it names and those
 //!   of the places that a search for it finds best; these few are compared with it by their names.
+//! - Of the many passages that mention an entity of a long text, those that the search found too are looked
+//!   at first; in the end, those that mention most entities of the memory.
+//! - A point rests on what states a relation between two of its entities, and on the passages found that
+//!   mention two of them.
 //! - A subquery that is as good as an earlier one ([`CLOSE`]) is not asked.
 //! - A point that names an entity which the graph does not know brings it into the question's view.
 //! - What a model says that the memory cannot hold (a point about one entity, a number that is none) is left
@@ -28,8 +32,8 @@ mod tests;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Concerns, EntityKey, Error, Findings, MemoryPoint, PointChanges, PointFate, PointState,
-    SegmentId, TextKind, TraceEvent,
+    Answer, Concerns, EntityKey, EntityNode, Error, Findings, MemoryPoint, PointChanges, PointFate,
+    PointState, TextKind, TraceEvent,
 };
 use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
 
@@ -132,7 +136,7 @@ impl Memory<'_> {
         for update in changes.updated {
             let Some(id) = ids.get(update.point) else { continue };
             let entities = self.graph.point(*id).map(|point| point.entities.clone());
-            let sources = found.sources_of(&entities.unwrap_or_default());
+            let sources = self.sources_of(&entities.unwrap_or_default(), found);
             let _refused = self.graph.update(*id, &update.text, sources).err();
         }
         for new in changes.inserted {
@@ -142,7 +146,7 @@ impl Memory<'_> {
                 .filter_map(|name| Some(NamedEntity { key: self.key_of(&name)?, name }))
                 .collect();
             let keys = entities.iter().map(|entity| entity.key.clone()).collect();
-            let sources = found.sources_of(&keys);
+            let sources = self.sources_of(&keys, found);
             let _refused = self.graph.insert(&new.text, &entities, sources).err();
         }
     }
@@ -220,9 +224,7 @@ impl Memory<'_> {
 
     /// Reads what the points rest on, then the passages of their entities (section 3.6).
     async fn respond(mut self) -> Result<Answer, Error> {
-        let of_points: Vec<SegmentId> =
-            self.graph.points().flat_map(|point| point.segments.iter().cloned()).collect();
-        let passages = self.best_passages(of_points, self.graph.segments()).await?;
+        let passages = self.best_passages().await?;
         let most = self.work.question.k.unwrap_or(DEFAULT_K);
         let (mut bytes, mut kept) = (0, Vec::new());
         for passage in &passages {
@@ -260,10 +262,22 @@ impl Memory<'_> {
         known.map_or_else(|| key.to_string(), |entity| entity.name.clone())
     }
 
-    /// The key of a name: of the entity of the view that is called so, or else the name's own.
+    /// The key of a name: of the one entity of the view that is called so too, such as by a surname, or else
+    /// the name's own.
     fn key_of(&self, name: &str) -> Option<EntityKey> {
-        let called = self.graph.view().entities().find(|entity| entity.name == name);
-        called.map(|entity| entity.key.clone()).or_else(|| clew_graph::entity_key(name))
+        let key = clew_graph::entity_key(name)?;
+        let view = self.graph.view();
+        if view.entity(&key).is_some() {
+            return Some(key);
+        }
+        let is_called_so = |entity: &&EntityNode| {
+            entity.aliases.iter().any(|alias| clew_graph::entity_key(alias).as_ref() == Some(&key))
+        };
+        let mut called = view.entities().filter(is_called_so);
+        match (called.next(), called.next()) {
+            (Some(one), None) => Some(one.key.clone()),
+            _ => Some(key),
+        }
     }
 
     /// Shows the memory at the end of a step.

@@ -1,14 +1,15 @@
 //! Retrieval for a subquery: entities of its scope, their relations, their passages (equations 1, 6 and 7).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
-    EntityKey, EntityNode, Error, Evidence, GraphQuery, Place, RelationEdge, SegmentId, TextKind,
+    EntityKey, EntityNode, Error, Evidence, GraphQuery, RelationEdge, SegmentId, TextKind,
 };
 use clew_hypergraph::PointId;
 
 use super::Memory;
-use crate::work::cosine;
+use crate::work::{cosine, overlap};
 
 /// Entities retrieved for a subquery, n_v.
 const ENTITIES: usize = 8;
@@ -20,6 +21,9 @@ const PASSAGES: usize = 6;
 const PLACES: usize = 12;
 /// Entities and relations that are looked at for one subquery.
 const LOOKED_AT: (usize, usize) = (128, 512);
+/// Segments among which those are looked for that a search for a subquery found: the people of a long book
+/// stand in hundreds. As many are read by one call.
+const LOCATED: usize = 256;
 /// Segments whose texts are looked at to find the passages of a subquery, and those that are read in the
 /// end: each text is embedded, which is most of what a step costs.
 const TEXTS: (usize, usize) = (24, 48);
@@ -40,28 +44,6 @@ pub(super) enum Scope {
 pub(super) struct Found {
     pub(super) relations: Vec<RelationEdge>,
     pub(super) passages: Vec<(SegmentId, Evidence)>,
-    /// The segments of each entity that was found.
-    segments: BTreeMap<EntityKey, Vec<SegmentId>>,
-}
-
-impl Found {
-    /// The segments that a point about `entities` comes from: those that state a relation between two of
-    /// them, else the passages that were found, else where its entities stand.
-    pub(super) fn sources_of(&self, entities: &BTreeSet<EntityKey>) -> Vec<SegmentId> {
-        let is_of =
-            |edge: &&RelationEdge| entities.contains(&edge.head) && entities.contains(&edge.tail);
-        let stating: Vec<SegmentId> =
-            self.relations.iter().filter(is_of).map(|edge| edge.segment.clone()).collect();
-        if !stating.is_empty() {
-            return stating;
-        }
-        let passages: Vec<SegmentId> = self.passages.iter().map(|(id, _)| id.clone()).collect();
-        if !passages.is_empty() {
-            return passages;
-        }
-        let first = |key: &EntityKey| self.segments.get(key)?.first().cloned();
-        entities.iter().filter_map(first).collect()
-    }
 }
 
 impl Memory<'_> {
@@ -73,7 +55,7 @@ impl Memory<'_> {
         scope: &Scope,
         found: &mut Found,
     ) -> Result<(), Error> {
-        let (entities, places) = self.entities_in(subquery, vector, scope).await?;
+        let (entities, hits) = self.entities_in(subquery, vector, scope).await?;
         if entities.is_empty() {
             return Ok(());
         }
@@ -106,31 +88,34 @@ impl Memory<'_> {
             .collect();
         // Stable: among equals what states a relation, or is of an entity more like the subquery, is first.
         ids.sort_by_key(|id| {
-            places.iter().position(|place| place.document_id == id.document_id).unwrap_or(PLACES)
+            hits.iter().position(|hit| hit.document_id == id.document_id).unwrap_or(PLACES)
         });
         let mut seen = BTreeSet::new();
         ids.retain(|id| seen.insert(*id));
-        let ids: Vec<SegmentId> = ids.into_iter().take(TEXTS.0).cloned().collect();
-        let passages = self.texts(&ids).await?;
+        let ids: Vec<SegmentId> = ids.into_iter().take(LOCATED).cloned().collect();
+        let mut passages = self.texts(&ids).await?;
+        passages.sort_by_cached_key(|(id, passage)| {
+            let found = hits.iter().position(|hit| overlap(hit, passage)).unwrap_or(PLACES);
+            (found, ids.iter().position(|known| known == id))
+        });
+        passages.truncate(TEXTS.0);
         let texts = passages.iter().map(|(_, passage)| passage.text.clone()).collect();
         let passages = self.closest(vector, texts, passages, PASSAGES).await?;
-        for entity in entities {
-            found.segments.insert(entity.key, entity.segments);
-        }
         found.relations.extend(relations);
         found.passages.extend(passages);
         Ok(())
     }
 
-    /// The entities of a scope that are most like a subquery, and the places that a search for it found, best
-    /// first, if there was one.
+    /// The entities of a scope that are most like a subquery, and what a search for it found, best first, if
+    /// there was one.
     async fn entities_in(
         &mut self,
         subquery: &str,
         vector: &[f32],
         scope: &Scope,
-    ) -> Result<(Vec<EntityNode>, Vec<Place>), Error> {
+    ) -> Result<(Vec<EntityNode>, Vec<Evidence>), Error> {
         let (most_entities, most_relations) = LOOKED_AT;
+        let mut hits = Vec::new();
         let query = match scope {
             Scope::Around(point) => {
                 let anchors = self.graph.point(*point).map(|point| point.entities.clone());
@@ -147,7 +132,7 @@ impl Memory<'_> {
                 }
             }
             Scope::Everything | Scope::Outside => {
-                let hits = self.work.search(self.work.query(subquery, PLACES)).await?;
+                hits = self.work.search(self.work.query(subquery, PLACES)).await?;
                 let places = hits.iter().map(Evidence::place).collect();
                 let texts = vec![subquery.to_owned()];
                 GraphQuery { texts, places, most_entities, most_relations, ..GraphQuery::default() }
@@ -173,7 +158,7 @@ impl Memory<'_> {
             .filter(|entity| is_admitted(entity) && is_in_scope(entity))
             .collect();
         let names = candidates.iter().map(|entity| entity.name.clone()).collect();
-        Ok((self.closest(vector, names, candidates, ENTITIES).await?, query.places))
+        Ok((self.closest(vector, names, candidates, ENTITIES).await?, hits))
     }
 
     /// The `most` items whose texts are most like a vector, best first; equals in order.
@@ -201,15 +186,21 @@ impl Memory<'_> {
     }
 
     /// Passages to be read: those that points rest on, then others of their entities, each most like the
-    /// question first. Their scores are their similarities; those of points come before others.
-    pub(super) async fn best_passages(
-        &mut self,
-        of_points: Vec<SegmentId>,
-        all: BTreeSet<SegmentId>,
-    ) -> Result<Vec<Evidence>, Error> {
-        let of_points: BTreeSet<SegmentId> = of_points.into_iter().collect();
-        let others = all.into_iter().filter(|id| !of_points.contains(id));
-        let ids: Vec<SegmentId> = of_points.iter().cloned().chain(others).take(TEXTS.1).collect();
+    /// question first. Their scores are their similarities; those of points come before others. Of too many
+    /// others those that mention most of the entities are looked at.
+    pub(super) async fn best_passages(&mut self) -> Result<Vec<Evidence>, Error> {
+        let of_points = self.graph.points().flat_map(|point| &point.segments);
+        let of_points: BTreeSet<SegmentId> = of_points.cloned().collect();
+        let mut others: BTreeMap<&SegmentId, usize> = BTreeMap::new();
+        for id in self.graph.vertices().flat_map(|vertex| &vertex.segments) {
+            if !of_points.contains(id) && self.admitted.has(&id.document_id) {
+                *others.entry(id).or_default() += 1;
+            }
+        }
+        let mut others: Vec<(&SegmentId, usize)> = others.into_iter().collect();
+        others.sort_by_key(|(_, entities)| Reverse(*entities));
+        let others = others.into_iter().map(|(id, _)| id);
+        let ids: Vec<SegmentId> = of_points.iter().chain(others).take(TEXTS.1).cloned().collect();
         let texts = self.texts(&ids).await?;
         let question = self.asked.first().map(|(_, vector)| vector.clone()).unwrap_or_default();
         let contents = texts.iter().map(|(_, passage)| passage.text.clone()).collect();
@@ -225,6 +216,36 @@ impl Memory<'_> {
             .collect();
         scored.sort_by(|a, b| b.score.total_cmp(&a.score));
         Ok(scored)
+    }
+
+    /// The segments that a point about `entities` comes from: those that state a relation between two of
+    /// them and the passages that mention two of them, else one, else all passages; without any, where its
+    /// entities stand.
+    pub(super) fn sources_of(
+        &self,
+        entities: &BTreeSet<EntityKey>,
+        found: &Found,
+    ) -> Vec<SegmentId> {
+        let is_of =
+            |edge: &&RelationEdge| entities.contains(&edge.head) && entities.contains(&edge.tail);
+        let stating: Vec<SegmentId> =
+            found.relations.iter().filter(is_of).map(|edge| edge.segment.clone()).collect();
+        let nodes: Vec<&EntityNode> =
+            entities.iter().filter_map(|key| self.graph.view().entity(key)).collect();
+        let mentioned =
+            |id: &SegmentId| nodes.iter().filter(|node| node.segments.contains(id)).count();
+        for least in [2, 1, 0] {
+            let passages = found.passages.iter().map(|(id, _)| id);
+            let mentioning = passages.filter(|id| mentioned(id) >= least);
+            let sources: Vec<SegmentId> = stating.iter().chain(mentioning).cloned().collect();
+            if !sources.is_empty() {
+                return sources;
+            }
+        }
+        let first = |node: &&EntityNode| {
+            node.segments.iter().find(|id| self.admitted.has(&id.document_id)).cloned()
+        };
+        nodes.iter().filter_map(first).collect()
     }
 
     /// A relation: head, words, tail, by name.

@@ -3,7 +3,7 @@
 use clew_core::{Concerns, MemoryPoint, MergedPoint, NewPoint, PointChanges, UpdatedPoint};
 
 use super::*;
-use crate::testing::{World, calls, document, evidence};
+use crate::testing::{World, calls, document, evidence, segment};
 
 /// Barsoom: Xodar, Issus and Carter, and far from them Thuvia and her lions.
 fn barsoom() -> World {
@@ -172,6 +172,55 @@ async fn an_entity_that_the_graph_does_not_know_comes_into_the_questions_view() 
 }
 
 #[tokio::test]
+async fn a_name_means_the_one_entity_that_is_called_so_too() {
+    let mut world = barsoom();
+    let xodar = world.graph.entities.iter_mut().find(|entity| entity.key.0 == "xodar").unwrap();
+    xodar.aliases.push("Dator".to_owned());
+    script(&world, [], [inserts(&[(&["the Dator", "Issus"], "He is degraded by her")])]);
+    world.ask(&HgMem).await.unwrap();
+    assert_eq!(world.steps_of("evolved"), ["evolved 0: inserted 1 ISSUS,XODAR of b#0"]);
+}
+
+/// Dejah stands all over a long book, and Tars beside her in two places, of which none states a relation.
+fn long_book() -> World {
+    let mut world = World::default();
+    world.question.text = "dejah tars ?".to_owned();
+    let everywhere: Vec<(&str, u32)> = (0..60).map(|ordinal| ("b", ordinal)).collect();
+    world.graph.entity("dejah", &everywhere);
+    world.graph.entity("tars", &[("b", 1), ("b", 55)]);
+    script(&world, [], [inserts(&[(&["DEJAH", "TARS"], "They are friends")])]);
+    world
+}
+
+#[tokio::test]
+async fn of_many_passages_of_an_entity_those_that_a_search_found_are_looked_at() {
+    let mut world = long_book();
+    let found = vec![evidence("b", 4000, 4100, 0.9), evidence("b", 5510, 5520, 0.8)];
+    world.retriever.found.insert("dejah tars ?".to_owned(), found);
+    world.ask(&HgMem).await.unwrap();
+    let passages = &world.planner.findings()[0].passages;
+    let places: Vec<usize> = passages.iter().map(|passage| passage.span.start).collect();
+    assert_eq!(places[..2], [4000, 5500]);
+}
+
+#[tokio::test]
+async fn a_point_comes_from_the_passages_that_mention_two_of_its_entities() {
+    let world = long_book();
+    world.ask(&HgMem).await.unwrap();
+    assert!(world.planner.findings()[0].passages.len() > 1);
+    assert_eq!(world.steps_of("evolved"), ["evolved 0: inserted 1 DEJAH,TARS of b#1"]);
+}
+
+#[tokio::test]
+async fn of_too_many_passages_those_that_mention_most_entities_are_read() {
+    let mut world = long_book();
+    let far = evidence("b", 5500, 5600, 0.0);
+    world.encoder.tell(&far.text, 0.5);
+    world.ask(&HgMem).await.unwrap();
+    assert_eq!(world.reasoner.read_last()[..2], ["b:100", "b:5500"]);
+}
+
+#[tokio::test]
 async fn what_the_memory_cannot_hold_is_left_out() {
     let world = barsoom();
     let nonsense = PointChanges {
@@ -190,6 +239,8 @@ async fn what_the_filter_excludes_is_neither_found_nor_read() {
     let mut world = barsoom();
     world.graph.entity("xodars ghost", &[("x", 0)]);
     world.graph.relation("xodar", "haunts", "xodars ghost", ("x", 0));
+    let xodar = world.graph.entities.iter_mut().find(|entity| entity.key.0 == "xodar").unwrap();
+    xodar.segments.push(segment("x", 0));
     world.question.filter.documents = vec![document("b")];
     script(&world, [], [inserts(&[DEGRADED])]);
     world.ask(&HgMem).await.unwrap();
