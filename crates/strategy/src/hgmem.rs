@@ -26,6 +26,8 @@
 //!   out, as the memory's own limits are kept whatever is said.
 //! - An answer cites passages. The reader is given the points too, to see how passages hang together.
 
+#[cfg(test)]
+mod case_studies;
 mod retrieval;
 #[cfg(test)]
 mod tests;

@@ -36,7 +36,7 @@ pub(crate) struct World {
     pub(crate) planner: ScriptedPlanner,
     pub(crate) encoder: FakeEncoder,
     pub(crate) graph_builder: FakeGraphBuilder,
-    seen: Seen,
+    pub(crate) seen: Seen,
 }
 
 impl Default for World {
@@ -59,18 +59,22 @@ impl Default for World {
 
 impl World {
     pub(crate) async fn ask(&self, strategy: &dyn Strategy) -> Result<Answer, Error> {
-        let seams = Seams {
+        let memory = TreeMemory { tree: &self.tree, planner: &self.planner };
+        strategy.answer(&self.question, self.seams(&memory), &self.seen).await
+    }
+
+    pub(crate) fn seams<'a>(&'a self, memory: &'a TreeMemory<'a>) -> Seams<'a> {
+        Seams {
             retriever: &self.retriever,
             reasoner: &self.reasoner,
             tree: &self.tree,
             graph: &self.graph,
             navigator: &self.navigator,
             planner: &self.planner,
-            memory: &TreeMemory { tree: &self.tree, planner: &self.planner },
+            memory,
             encoder: &self.encoder,
             graph_builder: &self.graph_builder,
-        };
-        strategy.answer(&self.question, seams, &self.seen).await
+        }
     }
 
     /// What was shown, each step in a few words.
@@ -144,7 +148,7 @@ fn point_in_words(point: &PointState) -> String {
 }
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Shown>>);
+pub(crate) struct Seen(Mutex<Vec<Shown>>);
 
 impl Progress for Seen {
     fn trace(&self, event: TraceEvent) {
@@ -752,6 +756,8 @@ pub(crate) struct ScriptedPlanner {
     pub(crate) clues: Clues,
     pub(crate) imagined: Vec<String>,
     pub(crate) wordings: Vec<String>,
+    /// The subqueries of concerns; of any other it is the concern with a question mark.
+    pub(crate) subqueries: BTreeMap<String, String>,
     /// What each look at the memory raises; then it is resolved.
     pub(crate) concerns: Mutex<VecDeque<Concerns>>,
     /// How the memory changes at each step; then it does not.
@@ -835,7 +841,6 @@ impl Planner for ScriptedPlanner {
         Ok((raised.unwrap_or(Concerns::Resolved), self.cost))
     }
 
-    /// The concern with a question mark.
     async fn subquery(
         &self,
         _: &str,
@@ -844,7 +849,8 @@ impl Planner for ScriptedPlanner {
         _: &[String],
         _: Instant,
     ) -> Result<Named, Error> {
-        Ok(self.named(&[format!("{concern} ?")]))
+        let told = self.subqueries.get(concern).cloned();
+        Ok(self.named(&[told.unwrap_or_else(|| format!("{concern} ?"))]))
     }
 
     async fn take_in(
