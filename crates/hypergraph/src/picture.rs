@@ -26,8 +26,8 @@ const MARGIN: f64 = 24.0;
 const CARD: f64 = 290.0;
 /// Room for the lines between points and entities.
 const BETWEEN: f64 = 90.0;
-/// Room for an entity's name.
-const NAME: f64 = 170.0;
+/// Room for an entity's name, of eighteen capitals.
+const NAME: f64 = 190.0;
 /// Width of a step.
 const STEP: f64 = CARD + BETWEEN + NAME;
 /// Between two steps.
@@ -253,6 +253,7 @@ fn places(entities: &[(&EntityKey, f64)]) -> Vec<f64> {
 struct Card<'s> {
     point: &'s Point,
     fate: Fate,
+    head: Vec<String>,
     lines: Vec<String>,
     left: f64,
     top: f64,
@@ -263,8 +264,9 @@ impl<'s> Card<'s> {
         let mut top = TOP;
         let card = |point: &&'s Point| {
             let fate = Fate::of(point.id, changes);
+            let head = wrapped(&head(point, fate), Ink::small().bold().columns(CARD - 24.0), 2);
             let lines = wrapped(&point.description, Ink::plain().columns(CARD - 24.0), MOST_LINES);
-            let card = Card { point, fate, lines, left, top };
+            let card = Card { point, fate, head, lines, left, top };
             top = card.bottom() + GAP;
             card
         };
@@ -272,7 +274,8 @@ impl<'s> Card<'s> {
     }
 
     fn bottom(&self) -> f64 {
-        self.top + 34.0 + Ink::plain().leading() * self.lines.len() as f64
+        let (head, lines) = (self.head.len() as f64, self.lines.len() as f64);
+        self.top + 20.0 + Ink::small().leading() * head + Ink::plain().leading() * lines
     }
 
     fn middle(&self) -> f64 {
@@ -281,17 +284,6 @@ impl<'s> Card<'s> {
 
     fn draw(&self, pen: &mut Pen, step: &Snapshot) {
         let (line, area) = self.fate.colours();
-        let mut head = self.point.id.to_string();
-        if self.fate != Fate::Kept {
-            head = format!("{head} · {}", self.fate.words());
-        }
-        if !self.point.merged_from.is_empty() {
-            let from: Vec<String> = self.point.merged_from.iter().map(PointId::to_string).collect();
-            head = format!("{head} from {}", from.join(", "));
-        }
-        let segments = count(self.point.segments.len(), "segment", "segments");
-        let head = format!("{head} · {segments}");
-        let head = wrapped(&head, Ink::small().bold().columns(CARD - 24.0), 1).concat();
         let names: BTreeSet<&str> = self
             .point
             .entities
@@ -305,14 +297,31 @@ impl<'s> Card<'s> {
             let ink = Ink::small().bold();
             // Grey cannot be read well.
             let ink = if self.fate == Fate::Kept { ink } else { ink.coloured(line) };
-            pen.text((self.left + 12.0, self.top + 19.0), ink, &head);
-            let mut y = self.top + 37.0;
+            let mut y = self.top + 19.0;
+            for words in &self.head {
+                pen.text((self.left + 12.0, y), ink, words);
+                y += Ink::small().leading();
+            }
+            y += 4.0;
             for words in &self.lines {
                 pen.text((self.left + 12.0, y), Ink::plain(), words);
                 y += Ink::plain().leading();
             }
         });
     }
+}
+
+/// What stands above a point's description.
+fn head(point: &Point, fate: Fate) -> String {
+    let mut head = point.id.to_string();
+    if fate != Fate::Kept {
+        head = format!("{head} · {}", fate.words());
+    }
+    if !point.merged_from.is_empty() {
+        let from: Vec<String> = point.merged_from.iter().map(PointId::to_string).collect();
+        head = format!("{head} from {}", from.join(", "));
+    }
+    format!("{head} · {}", count(point.segments.len(), "segment", "segments"))
 }
 
 /// What colours and rims mean.

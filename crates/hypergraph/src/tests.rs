@@ -338,6 +338,17 @@ fn a_figure_tells_new_updated_and_merged_points_apart() {
 }
 
 #[test]
+fn a_figure_shows_all_that_a_point_was_merged_from() {
+    let mut memory = Hypergraph::default();
+    let all = crowd(8);
+    let insert = |at: usize| memory.insert("x", &all[2 * at..2 * at + 2], [segment(0)]).unwrap();
+    let points: Vec<PointId> = (0..4).map(insert).collect();
+    memory.merge(&points, "All.").unwrap();
+    let figure = svg(&memory.snapshot());
+    assert!(figure.contains("from P1, P2, P3, P4") && figure.contains("segment<"), "{figure}");
+}
+
+#[test]
 fn a_figure_shows_what_changed_and_the_rest_as_a_number() {
     let mut memory = Hypergraph::default();
     let all = crowd(90);
