@@ -53,7 +53,7 @@ pub fn svg(trace: &Trace) -> String {
             panels.extend(walk.take());
         } else if is_of_memory(step) {
             panels.extend(memory.take());
-        } else if is_of_route(step) || (has_graph && matches!(step, Step::Gathered { .. })) {
+        } else if is_of_route(step) || (has_graph && is_of_gathering(step)) {
             panels.extend(graph.take());
         } else if cards < MOST_CARDS {
             cards += 1;
@@ -73,11 +73,19 @@ pub fn svg(trace: &Trace) -> String {
     framed(&panels, width)
 }
 
+/// Whether `step` is told beside a navigation, where there is one.
+fn is_of_gathering(step: &Step) -> bool {
+    matches!(step, Step::Gathered { .. } | Step::Reflected { .. })
+}
+
 /// A working memory after each of its steps.
 fn memory_panel(steps: &[Step]) -> Panel {
     let figure = clew_hypergraph::figure(&snapshots(steps));
-    let mut panel = Panel { body: figure.content, ..Panel::default() };
-    panel.covers(figure.width, figure.height);
+    let inner = Panel { body: figure.content, ..Panel::default() };
+    let mut panel = Panel::default();
+    // Titles rise above the figure's edge, where the arrow from the step before ends.
+    panel.put(&inner, 0.0, 8.0);
+    panel.covers(figure.width, figure.height + 8.0);
     panel
 }
 

@@ -15,10 +15,16 @@ pub(crate) fn is_of_memory(step: &Step) -> bool {
 /// The memory at the end of each of its steps.
 pub(crate) fn snapshots(steps: &[Step]) -> Vec<Snapshot> {
     let mut snapshots: Vec<Snapshot> = Vec::new();
+    let mut ever_brought = BTreeSet::new();
     for step in steps {
         let Step::Evolved { number, points, brought } = step else { continue };
+        ever_brought.extend(brought);
         let before = snapshots.last().map_or(0.0, |last| last.changes.entities_per_point);
-        snapshots.push(snapshot(*number, points, brought, before));
+        let mut snapshot = snapshot(*number, points, brought, before);
+        for vertex in snapshot.vertices.values_mut() {
+            vertex.is_inserted = ever_brought.contains(&vertex.name);
+        }
+        snapshots.push(snapshot);
     }
     snapshots
 }
@@ -43,11 +49,8 @@ fn snapshot(step: u32, points: &[Point], brought: &[String], before: f64) -> Sna
         entities_per_point: entities as f64 / points.len().max(1) as f64,
     };
     let names: BTreeSet<&String> = points.iter().flat_map(|point| &point.entities).collect();
-    let vertex = |name: &String| Vertex {
-        name: name.clone(),
-        segments: Vec::new(),
-        is_inserted: brought.contains(name),
-    };
+    let vertex =
+        |name: &String| Vertex { name: name.clone(), segments: Vec::new(), is_inserted: false };
     Snapshot {
         changes,
         points: points.iter().map(drawn).collect(),
@@ -95,7 +98,10 @@ mod tests {
         let second = Step::Evolved { number: 1, points: vec![merged], brought: Vec::new() };
         let [one, two] = &*snapshots(&[first, second]) else { panic!("two steps") };
         assert_eq!(one.changes.inserted.len(), 1);
-        assert!(one.vertices[&EntityKey("B".to_owned())].is_inserted);
+        for memory in [one, two] {
+            assert!(memory.vertices[&EntityKey("B".to_owned())].is_inserted);
+            assert!(!memory.vertices[&EntityKey("A".to_owned())].is_inserted);
+        }
         assert_eq!(one.points[0].segments.len(), 1);
         let per_point = (two.changes.entities_per_point_before, two.changes.entities_per_point);
         assert_eq!(per_point, (2.0, 3.0));

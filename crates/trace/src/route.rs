@@ -39,9 +39,9 @@ pub(crate) struct Route<'t> {
     at: BTreeMap<&'t str, usize>,
 }
 
-/// Whether `step` is part of a navigation.
+/// Whether `step` is one of a navigation.
 pub(crate) fn is_of_route(step: &Step) -> bool {
-    matches!(step, Step::EntitiesChosen { .. } | Step::EdgeFollowed { .. } | Step::Reflected { .. })
+    matches!(step, Step::EntitiesChosen { .. } | Step::EdgeFollowed { .. })
 }
 
 impl<'t> Route<'t> {

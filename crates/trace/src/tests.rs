@@ -179,6 +179,20 @@ fn figures_show_what_was_found_and_what_was_not() {
 }
 
 #[test]
+fn a_memory_that_does_not_suffice_is_no_navigation() {
+    let reflected = Step::Reflected {
+        suffices: false,
+        reason: "1 point in memory".to_owned(),
+        missing: "who built it".to_owned(),
+    };
+    let steps =
+        vec![Step::Evolved { number: 0, points: Vec::new(), brought: Vec::new() }, reflected];
+    let figure = svg(&Trace { trace: steps, ..Trace::default() });
+    assert!(figure.contains("Missing: who built it"));
+    assert!(!figure.contains("Navigated"));
+}
+
+#[test]
 fn of_many_nodes_the_way_to_the_answer_is_drawn() {
     let entered = |node: usize| Step::Entered {
         node: format!("node {node}"),

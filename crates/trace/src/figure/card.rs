@@ -1,8 +1,9 @@
 //! A step as a card.
 
+use super::graph::evidence;
 use super::pen::{Face, Panel, accent};
 use crate::step::Step;
-use crate::words::{count, millis, score, share};
+use crate::words::{count, millis, one_line, score, share};
 
 const BAR: (f64, f64) = (300.0, 10.0);
 
@@ -55,6 +56,13 @@ fn words(step: &Step) -> (&'static str, Vec<(String, usize)>) {
             let turns = count(*turns, "turn back", "turns back");
             let read = share(*bytes_read, *bytes_total);
             ("Walk ended", vec![(ended.clone(), 2), (format!("{nodes}, {turns}, {read}"), 1)])
+        }
+        Step::Gathered { .. } => ("Gathered evidence", vec![(evidence(step), 1)]),
+        Step::Reflected { suffices, reason, missing } => {
+            let verdict = if *suffices { "It suffices" } else { "It does not suffice" };
+            let missing = one_line(missing);
+            let missing = if missing.is_empty() { missing } else { format!("Missing: {missing}") };
+            (verdict, vec![(reason.clone(), 2), (missing, 3)])
         }
         other => ("Step", vec![(other.line(), 2)]),
     }

@@ -311,7 +311,7 @@ fn note(step: &Step, before: Option<&Step>, hops: usize, route: &Route<'_>) -> O
 }
 
 /// What was gathered; empty for other steps.
-fn evidence(step: &Step) -> String {
+pub(super) fn evidence(step: &Step) -> String {
     let Step::Gathered { segments, dropped, bytes: size } = step else { return String::new() };
     let segments = count(*segments, "segment", "segments");
     let dropped =
