@@ -16,10 +16,10 @@ use crate::python::script;
 /// Questions of the data set: enough that a run takes longer than it takes to kill it.
 const QUESTIONS: usize = 60;
 
-/// A data set of passages, each of which answers a question.
-fn data_set(home: &Home) -> String {
+/// A data set of so many passages, each of which answers a question.
+fn data_set(home: &Home, size: usize) -> String {
     let lines = |line: &dyn Fn(usize) -> Value| {
-        (0..QUESTIONS).map(|number| format!("{}\n", line(number))).collect::<String>()
+        (0..size).map(|number| format!("{}\n", line(number))).collect::<String>()
     };
     let passage = |number: usize| {
         let text = format!("The keeper of gate {number} is called Orso {number}.");
@@ -47,7 +47,7 @@ fn lines(log: &Path) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_evaluation_goes_on_and_asks_nothing_twice() {
     let home = Home::new();
-    let data = data_set(&home);
+    let data = data_set(&home, QUESTIONS);
     let logs = home.path("logs");
     let page = home.path("page.html");
     let answers = [
@@ -97,6 +97,44 @@ async fn a_killed_evaluation_goes_on_and_asks_nothing_twice() {
     command.args(answers).args(["-k", "3"]).arg("--model").arg(home.model());
     let refused = Ran::of(command).error();
     assert!(refused.to_string().contains("another run"), "{refused}");
+}
+
+#[test]
+fn every_strategy_is_measured_by_what_it_reads_and_by_its_answers() {
+    const SIZE: usize = 6;
+    let home = Home::new();
+    let data = data_set(&home, SIZE);
+    let listed = home.run_embedded(&["strategies", "--json"]).done();
+    let listed = listed["strategies"].as_array().unwrap();
+    let names: Vec<&str> = listed.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let all = names.join(",");
+    let of = ["--format", "multihop", "--data", &data, "--strategy", &all];
+
+    let retrieval = [&["eval", "retrieval", "--json", "-"][..], &of].concat();
+    let reports = home.run_embedded(&retrieval).done();
+    let reports = reports.as_array().unwrap();
+    assert_eq!(reports.len(), 1 + names.len(), "a search and the strategies");
+    for (report, name) in reports[1..].iter().zip(&names) {
+        assert_eq!(report["strategy"], *name, "{report}");
+        let found = report["groups"]["all"]["any@10"].as_f64().unwrap();
+        assert!(found > 0.0, "{name} reads nothing that matters: {report}");
+    }
+
+    let logs = home.path("logs");
+    let logs = logs.to_str().unwrap();
+    let answers = ["eval", "answers", "--json", "--logs", logs, "--evidence-tokens", "40"];
+    let reports = home.run_embedded(&[&answers[..], &of].concat()).done();
+    assert_eq!(reports.as_array().unwrap().len(), names.len(), "{reports}");
+    for (report, name) in reports.as_array().unwrap().iter().zip(&names) {
+        assert_eq!(report["strategy"], *name, "{report}");
+        assert_eq!(report["settings"]["evidence-tokens"], "40", "{report}");
+        let overall = &report["groups"]["overall"];
+        assert_eq!(overall["metrics"]["recall"]["n"], json!(SIZE), "{report}");
+        // A passage has some twenty tokens, and one is read in any case.
+        let read = overall["cost"]["evidence_tokens"]["mean"].as_f64().unwrap();
+        let is_walk = name.starts_with("memwalker") || *name == "route";
+        assert!(read <= 60.0 || is_walk, "{name} reads {read} tokens");
+    }
 }
 
 /// Strategies with long names and short ones; more than there are colours.
@@ -213,7 +251,7 @@ fn records(log: &Path) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_judge_is_asked_nothing_twice_and_what_it_did_not_judge_is_not_recorded() {
     let home = Home::new();
-    let data = data_set(&home);
+    let data = data_set(&home, QUESTIONS);
     let endpoint = ModelEndpoint::start().unwrap();
     let logs = home.path("logs");
     let log = logs.join("multihop-direct.jsonl");

@@ -24,6 +24,8 @@
 //! - A point that names an entity which the graph does not know brings it into the question's view.
 //! - What a model says that the memory cannot hold (a point about one entity, a number that is none) is left
 //!   out, as the memory's own limits are kept whatever is said.
+//! - A memory without points, as of a corpus that tells no relations, is answered from what the search for the
+//!   question found.
 //! - An answer cites passages. The reader is given the points too, to see how passages hang together.
 
 #[cfg(test)]
@@ -34,8 +36,8 @@ mod tests;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Concerns, EntityKey, EntityNode, Error, Findings, MemoryPoint, PointChanges, PointFate,
-    PointState, TextKind, TraceEvent,
+    Answer, Concerns, EntityKey, EntityNode, Error, Evidence, Findings, MemoryPoint, PointChanges,
+    PointFate, PointState, TextKind, TraceEvent,
 };
 use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
 
@@ -77,7 +79,8 @@ impl Strategy for HgMem {
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let admitted = Admitted::find(&mut work).await?;
-        let mut memory = Memory { work, admitted, graph: Hypergraph::default(), asked: Vec::new() };
+        let graph = Hypergraph::default();
+        let mut memory = Memory { work, admitted, graph, asked: Vec::new(), hits: Vec::new() };
         let first = memory.subquery(question.text.clone(), Scope::Everything).await?;
         memory.evolve(vec![first]).await?;
         for _ in 1..MAX_STEPS {
@@ -106,6 +109,8 @@ struct Memory<'a> {
     graph: Hypergraph,
     /// Subqueries with their vectors, oldest first.
     asked: Vec<(String, Vec<f32>)>,
+    /// What the search for the question found, best first.
+    hits: Vec<Evidence>,
 }
 
 impl Memory<'_> {
@@ -226,7 +231,11 @@ impl Memory<'_> {
 
     /// Reads what the points rest on, then the passages of their entities (section 3.6).
     async fn respond(mut self) -> Result<Answer, Error> {
-        let passages = self.best_passages().await?;
+        let has_points = self.graph.points().next().is_some();
+        let passages = match has_points {
+            true => self.best_passages().await?,
+            false => std::mem::take(&mut self.hits),
+        };
         let most = self.work.question.k.unwrap_or(DEFAULT_K);
         let (mut bytes, mut kept) = (0, Vec::new());
         for passage in &passages {

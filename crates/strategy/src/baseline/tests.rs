@@ -174,6 +174,31 @@ async fn memorag_searches_for_clues_out_of_the_top_of_the_tree() {
     assert_eq!(world.ask(&MemoRag).await.unwrap().cost, Cost { ..calls(1000) });
 }
 
+/// What an assistant is asked leaves out what it knows of the user (MemoRAG, table 4), and what a conversation
+/// goes on with leaves out what was said (table 5): nothing of it is found by the question's words.
+#[tokio::test]
+async fn memorag_finds_what_a_question_leaves_unsaid() {
+    let cases = [
+        (
+            "Can you recommend a song?",
+            "I play the oud every evening",
+            "which music does the user play?",
+        ),
+        ("Does it have a sequel?", "We talked of The Gods of Mars", "sequel of The Gods of Mars"),
+    ];
+    for (question, clue, query) in cases {
+        let mut world = world(&[(question, &[0]), (clue, &[700]), (query, &[700, 800])]);
+        world.question.text = question.to_owned();
+        world.planner.clues = Clues {
+            queries: vec![query.to_owned()],
+            clues: vec![clue.to_owned()],
+            key_points: Vec::new(),
+        };
+        assert_eq!(read(&world, &MemoRag).await[0], "d:700", "{question}");
+        assert_eq!(read(&world, &Naive::HYBRID).await, ["d:0"], "{question}");
+    }
+}
+
 #[tokio::test]
 async fn memorag_searches_for_the_points_that_a_summary_has_to_cover() {
     let mut world = world(&[("what?", &[0, 100]), ("the thread", &[300]), ("the maze", &[200])]);

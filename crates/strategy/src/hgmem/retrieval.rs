@@ -133,6 +133,9 @@ impl Memory<'_> {
             }
             Scope::Everything | Scope::Outside => {
                 hits = self.work.search(self.work.query(subquery, PLACES)).await?;
+                if self.asked.is_empty() {
+                    self.hits.clone_from(&hits);
+                }
                 let places = hits.iter().map(Evidence::place).collect();
                 let texts = vec![subquery.to_owned()];
                 GraphQuery { texts, places, most_entities, most_relations, ..GraphQuery::default() }

@@ -249,6 +249,15 @@ async fn what_the_filter_excludes_is_neither_found_nor_read() {
 }
 
 #[tokio::test]
+async fn a_memory_without_points_is_answered_from_what_was_found() {
+    let mut world = barsoom();
+    world.question.text = "who?".to_owned();
+    world.retriever.found.insert("who?".to_owned(), vec![evidence("x", 0, 10, 0.9)]);
+    world.ask(&HgMem).await.unwrap();
+    assert_eq!(world.reasoner.read_last(), ["x:0"]);
+}
+
+#[tokio::test]
 async fn every_step_is_paid_for() {
     let mut world = barsoom();
     world.planner.cost = calls(1);
