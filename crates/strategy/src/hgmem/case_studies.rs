@@ -290,12 +290,8 @@ async fn what_a_claim_adds_to_the_facts_is_found_to_have_no_evidence() {
     };
     let tied: Vec<&str> =
         findings[2].relations.iter().filter(ties).map(|[_, text, _]| text.as_str()).collect();
-    assert_eq!(
-        tied,
-        [
-            "Thurid is to be taken before Issus, suggesting a hierarchical or authoritative relationship."
-        ]
-    );
+    let degrades = |text: &&str| text.contains("degrad") || text.contains("slave");
+    assert!(!tied.is_empty() && !tied.iter().any(degrades), "{tied:?}");
     let passages = findings.iter().flat_map(|findings| &findings.passages);
     let of_thurid: Vec<&Evidence> = passages.filter(|passage| says(passage, "Thurid")).collect();
     assert!(!of_thurid.iter().any(|passage| says(passage, "slave of slaves")));
