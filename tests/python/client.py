@@ -79,6 +79,8 @@ class Tour:
         self.corpora = corpus_grpc.CorpusServiceStub(channel)
         self.documents = ingest_grpc.IngestServiceStub(channel)
         self.queries = query_grpc.QueryServiceStub(channel)
+        self.chat, chat_grpc = area("chat")
+        self.chats = chat_grpc.ChatServiceStub(channel)
 
     def run(self) -> None:
         self.make_and_list_corpora()
@@ -90,6 +92,7 @@ class Tour:
         self.answer()
         self.be_refused()
         self.forget()
+        self.converse()
 
     def make_and_list_corpora(self) -> None:
         chunking = self.corpus.Chunking(sentences=self.corpus.SentenceChunking(max_tokens=48))
@@ -190,6 +193,36 @@ class Tour:
         request = self.query.AnswerRequest(corpus=CORPUS, question="who?", strategy="oracle")
         answering = lambda: list(self.queries.Answer(request, timeout=PATIENCE))
         refused(answering, invalid, "INVALID_INPUT", "strategy")
+
+    def converse(self) -> None:
+        request = self.corpus.CreateCorpusRequest(name="chats")
+        self.corpora.CreateCorpus(request, timeout=PATIENCE)
+        whose = {"corpus": "chats", "user": "ada"}
+        said = ["My cat is called Xqvzkwjb.", "What a name for a cat!", "And I live in Athens."]
+        for number, text in enumerate(said):
+            role = self.chat.ROLE_ASSISTANT if number == 1 else self.chat.ROLE_USER
+            turn = self.chat.Turn(number=number, role=role, text=text)
+            turn.time.FromJsonString(f"2024-05-20T10:00:0{number}Z")
+            request = self.chat.AppendTurnsRequest(session="monday", turns=[turn], **whose)
+            kept = self.chats.AppendTurns(request, timeout=PATIENCE).turns[0]
+            assert (kept.number, kept.unchanged) == (number, False) and kept.version > 0, kept
+        assert self.chats.AppendTurns(request, timeout=PATIENCE).turns[0].unchanged
+
+        # What was said a moment ago is known.
+        request = self.chat.RecallRequest(question="What is the cat called?", k=1, **whose)
+        (item,) = self.chats.Recall(request, timeout=PATIENCE).items
+        assert item.session == "monday", item
+        assert [turn.text for turn in item.turns] == said[:2], item
+        request = self.chat.ChatAnswerRequest(question="What is the cat called?", **whose)
+        *_, last = self.chats.Answer(request, timeout=PATIENCE)
+        assert last.HasField("answer"), last
+        listed = self.chats.ListTurns(self.chat.ListTurnsRequest(**whose), timeout=PATIENCE)
+        assert [told.turn.text for told in listed] == said
+        receipt = self.chats.ForgetTurns(self.chat.ForgetTurnsRequest(**whose), timeout=PATIENCE)
+        assert (receipt.turns, receipt.sessions, receipt.verified) == (3, 1, True), receipt
+        nobody = self.chat.ListTurnsRequest(corpus="chats", user="")
+        listing = lambda: list(self.chats.ListTurns(nobody, timeout=PATIENCE))
+        refused(listing, grpc.StatusCode.INVALID_ARGUMENT, "INVALID_INPUT", "user")
 
     def forget(self) -> None:
         request = self.ingest.ForgetDocumentsRequest(corpus=CORPUS)

@@ -12,18 +12,20 @@ use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Query,
     Subgraph, Task, Timestamp, TreeNode,
 };
+use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::{
-    ingest as convert_ingest, memory as convert_memory, query as convert_query, timestamp_to_wire,
+    chat as convert_chat, ingest as convert_ingest, memory as convert_memory,
+    query as convert_query, timestamp_to_wire,
 };
 use clew_proto::corpus::v1::corpus_service_client::CorpusServiceClient;
 use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_proto::memory::v1::memory_service_client::MemoryServiceClient;
 use clew_proto::query::v1::query_service_client::QueryServiceClient;
 use clew_proto::{
-    cluster::v1 as cluster, corpus::v1 as corpus, from_status, ingest::v1 as ingest,
-    memory::v1 as memory, query::v1 as query,
+    chat::v1 as chat, cluster::v1 as cluster, corpus::v1 as corpus, from_status,
+    ingest::v1 as ingest, memory::v1 as memory, query::v1 as query,
 };
 use futures::{Stream, StreamExt};
 use tonic::Request;
@@ -43,6 +45,7 @@ pub struct Client {
     documents: IngestServiceClient<Channel>,
     queries: QueryServiceClient<Channel>,
     memories: MemoryServiceClient<Channel>,
+    chats: ChatServiceClient<Channel>,
     cluster: ClusterServiceClient<Channel>,
     channel: Channel,
     patience: Duration,
@@ -98,6 +101,7 @@ impl Client {
             corpora: CorpusServiceClient::new(channel.clone()),
             documents: IngestServiceClient::new(channel.clone()),
             queries: QueryServiceClient::new(channel.clone()),
+            chats: ChatServiceClient::new(channel.clone()),
             memories: MemoryServiceClient::new(channel.clone())
                 .max_decoding_message_size(MAX_GRAPH_BYTES),
             cluster: ClusterServiceClient::new(channel.clone()),
@@ -357,6 +361,49 @@ impl Client {
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+
+    /// Appends turns to a session of a user, and waits until they can be found.
+    ///
+    /// # Errors
+    /// Those of `ChatService.AppendTurns`.
+    pub async fn append_turns(
+        &self,
+        turns: convert_chat::Appended,
+    ) -> Result<chat::AppendTurnsResponse, Error> {
+        let request = self.request(convert_chat::append_to_wire(turns));
+        Ok(self.chats.clone().append_turns(request).await.map_err(failed)?.into_inner())
+    }
+
+    /// What a user's conversations hold of a question.
+    ///
+    /// # Errors
+    /// Those of `ChatService.Recall`.
+    pub async fn recall(&self, asked: chat::RecallRequest) -> Result<chat::RecallResponse, Error> {
+        Ok(self.chats.clone().recall(self.request(asked)).await.map_err(failed)?.into_inner())
+    }
+
+    /// The turns of a user, or of one of the user's sessions.
+    ///
+    /// # Errors
+    /// Those of `ChatService.ListTurns`.
+    pub async fn list_turns(
+        &self,
+        asked: chat::ListTurnsRequest,
+    ) -> Result<impl Stream<Item = Result<chat::ListTurnsResponse, Error>> + use<>, Error> {
+        let turns = self.chats.clone().list_turns(self.request(asked)).await.map_err(failed)?;
+        Ok(turns.into_inner().map(|turn| turn.map_err(failed)))
+    }
+
+    /// Forgets turns, and returns once nothing is left of them.
+    ///
+    /// # Errors
+    /// Those of `ChatService.ForgetTurns`.
+    pub async fn forget_turns(
+        &self,
+        asked: chat::ForgetTurnsRequest,
+    ) -> Result<chat::ForgetTurnsResponse, Error> {
+        Ok(self.chats.clone().forget_turns(self.request(asked)).await.map_err(failed)?.into_inner())
     }
 
     /// Nodes of the corpus' tree: the children of one, or those at the top.

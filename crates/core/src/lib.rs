@@ -2,7 +2,7 @@
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
 //! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
-//! [`Navigator`], [`Planner`], [`Memory`], [`GraphBuilder`] and [`Clock`] are the only seams between crates.
+//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`GraphBuilder`] and [`Clock`] are the only seams between crates.
 //! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
 //! network.
 
@@ -58,8 +58,9 @@ pub use planning::{
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use seam::{
-    Accepting, Assignment, Clock, Corpora, Embedding, Encoder, Generator, GraphBuilder, Priority,
-    Reading, Reasoner, Retrieved, Retriever, Shard, SystemClock, Task, TextKind,
+    Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Generator, GraphBuilder,
+    Priority, Reading, Reasoner, Retrieved, Retriever, Shard, SystemClock, Task, TextKind,
+    WholeDocument,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shape::{DocumentShape, UpperNode, UpperTree};

@@ -229,6 +229,41 @@ pub trait Retriever: Send + Sync {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error>;
 }
 
+/// A document with its text as one passage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeDocument {
+    /// The document.
+    pub document: Document,
+    /// All of its text.
+    pub passage: Evidence,
+}
+
+/// Reads whole documents of one corpus.
+#[async_trait]
+pub trait Documents: Send + Sync {
+    /// The documents of these ids, in no particular order. Those that are not there are left out.
+    ///
+    /// # Errors
+    /// Those of the shards: that one cannot be asked is an error.
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<WholeDocument>, Error>;
+
+    /// Up to `limit` ids that begin with `prefix` and come after `after`, by id.
+    ///
+    /// # Errors
+    /// As [`Self::documents`].
+    async fn ids(
+        &self,
+        prefix: &str,
+        after: Option<&DocumentId>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentId>, Error>;
+}
+
 /// A language model, in this process or elsewhere.
 #[async_trait]
 pub trait Generator: Send + Sync {

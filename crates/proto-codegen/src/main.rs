@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use prost::Message;
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
+    "clew/chat/v1/chat.proto",
     "clew/cluster/v1/cluster.proto",
     "clew/cluster/v1/node.proto",
     "clew/corpus/v1/corpus.proto",

@@ -14,6 +14,15 @@ pub use status::{ERROR_DOMAIN, from_status, to_status};
 /// Encoded `FileDescriptorSet` of all packages, for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/clew.descriptor.bin");
 
+/// Package `clew.chat.v1`.
+pub mod chat {
+    /// Version 1.
+    #[allow(missing_docs, clippy::all, unused_qualifications, reason = "generated code")]
+    pub mod v1 {
+        include!("generated/clew.chat.v1.rs");
+    }
+}
+
 /// Package `clew.cluster.v1`.
 pub mod cluster {
     /// Version 1.

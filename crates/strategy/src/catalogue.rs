@@ -4,7 +4,7 @@ use clew_core::Error;
 use serde::Serialize;
 
 use crate::{
-    Direct, FullContext, HgMem, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive,
+    Chat, Direct, FullContext, HgMem, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive,
     QrmemEntity, QrmemExpand, QrmemReflect, Raptor, RecurrentSummary, Rewrite, Route, Strategy,
 };
 
@@ -55,7 +55,7 @@ const fn listed(
 use Needs::{Chunks, Graph, Tree};
 
 /// All strategies; the first is the default.
-pub static STRATEGIES: [Listed; 26] = [
+pub static STRATEGIES: [Listed; 27] = [
     listed(&Direct, Chunks, "1 search, 1 call", "searches once and reads the best passages"),
     listed(&Linked, Graph, "1 search, 1 call", "follows names from the best passages to others"),
     listed(
@@ -117,6 +117,12 @@ pub static STRATEGIES: [Listed; 26] = [
         Tree,
         "up to 9 searches, 2 calls",
         "drafts clues out of the top of the tree, searches for each",
+    ),
+    listed(
+        &Chat,
+        Chunks,
+        "1 search, 1 call",
+        "recalls rounds of conversations, reads them with their days",
     ),
     listed(&Naive::HYBRID, Chunks, "1 search, 1 call", "baseline: one hybrid search"),
     listed(&Naive::DENSE, Chunks, "1 search, 1 call", "baseline: one search by vectors"),

@@ -6,6 +6,7 @@
 mod admitted;
 mod baseline;
 mod catalogue;
+mod chat;
 mod direct;
 mod hgmem;
 mod linked;
@@ -21,8 +22,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, Navigator, Planner,
-    Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
+    Answer, Documents, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, Navigator,
+    Planner, Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
 };
 
 pub use baseline::{
@@ -30,6 +31,7 @@ pub use baseline::{
     Route,
 };
 pub use catalogue::{Listed, Needs, STRATEGIES, find};
+pub use chat::Chat;
 pub use direct::Direct;
 pub use hgmem::HgMem;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
@@ -80,6 +82,8 @@ impl Question {
 pub struct Seams<'a> {
     /// Finds evidence.
     pub retriever: &'a dyn Retriever,
+    /// Reads whole documents.
+    pub documents: &'a dyn Documents,
     /// Judges and composes.
     pub reasoner: &'a dyn Reasoner,
     /// The corpus' tree of summaries.

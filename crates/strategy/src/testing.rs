@@ -16,8 +16,8 @@ use clew_core::{
 };
 
 use clew_core::{
-    Clues, Concerns, Findings, MemoryPoint, MergedPoint, Planner, PointChanges, PointState,
-    Rewording, Task,
+    Clues, Concerns, Document, Documents, Findings, MemoryPoint, MergedPoint, Planner,
+    PointChanges, PointState, Rewording, Task, WholeDocument,
 };
 
 use crate::{Progress, Question, Seams, Strategy, TreeMemory};
@@ -29,6 +29,7 @@ pub(crate) const SEGMENT_BYTES: usize = 100;
 pub(crate) struct World {
     pub(crate) question: Question,
     pub(crate) retriever: FakeRetriever,
+    pub(crate) documents: FakeDocuments,
     pub(crate) reasoner: FakeReasoner,
     pub(crate) tree: FakeTree,
     pub(crate) graph: FakeGraph,
@@ -45,6 +46,7 @@ impl Default for World {
         Self {
             question,
             retriever: FakeRetriever::default(),
+            documents: FakeDocuments::default(),
             reasoner: FakeReasoner::default(),
             tree: FakeTree::default(),
             graph: FakeGraph::default(),
@@ -66,6 +68,7 @@ impl World {
     pub(crate) fn seams<'a>(&'a self, memory: &'a TreeMemory<'a>) -> Seams<'a> {
         Seams {
             retriever: &self.retriever,
+            documents: &self.documents,
             reasoner: &self.reasoner,
             tree: &self.tree,
             graph: &self.graph,
@@ -216,6 +219,37 @@ impl Retriever for FakeRetriever {
         };
         let shards_missing = self.shards_missing.clone();
         Ok(Retrieved { evidence, shards_missing, cost: self.cost })
+    }
+}
+
+/// The documents that it is told.
+#[derive(Default)]
+pub(crate) struct FakeDocuments(pub(crate) Vec<Document>);
+
+#[async_trait]
+impl Documents for FakeDocuments {
+    async fn documents(&self, ids: &[DocumentId], _: Instant) -> Result<Vec<WholeDocument>, Error> {
+        let asked = self.0.iter().filter(|document| ids.contains(&document.id));
+        let whole = |document: &Document| {
+            let passage = evidence(document.id.as_str(), 0, document.text.len(), 0.0);
+            let passage = Evidence { text: document.text.clone(), ..passage };
+            WholeDocument { document: document.clone(), passage }
+        };
+        Ok(asked.map(whole).collect())
+    }
+
+    async fn ids(
+        &self,
+        prefix: &str,
+        after: Option<&DocumentId>,
+        limit: usize,
+        _: Instant,
+    ) -> Result<Vec<DocumentId>, Error> {
+        let mut ids: Vec<DocumentId> = self.0.iter().map(|document| document.id.clone()).collect();
+        ids.sort();
+        ids.retain(|id| id.as_str().starts_with(prefix) && after.is_none_or(|after| id > after));
+        ids.truncate(limit);
+        Ok(ids)
     }
 }
 

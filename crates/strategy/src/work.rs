@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
+use clew_chat::{Item, Recall, TimeUse, Value};
 use clew_core::{
     Answer, Assignment, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
-    MemoryPoint, Outcome, Priority, Query, Reading, ShardIndex, TextKind, TraceEvent,
+    MemoryPoint, Outcome, Priority, Query, Reading, SearchMode, ShardIndex, TextKind, TraceEvent,
 };
 
 use crate::{Progress, Question, Seams};
@@ -69,6 +70,32 @@ impl<'a> Work<'a> {
             took: started.elapsed(),
         });
         Ok(found.evidence)
+    }
+
+    /// The rounds of conversations that fit the question best, best first, at most `k`.
+    pub(crate) async fn recall(&mut self, k: usize) -> Result<Vec<Item>, Error> {
+        let started = Instant::now();
+        let asked = Recall {
+            question: self.question.text.clone(),
+            asked_at: self.question.asked_at,
+            filter: self.question.filter.clone(),
+            k,
+            value: Value::default(),
+            time: TimeUse::default(),
+        };
+        let Seams { retriever, documents, .. } = self.seams;
+        let recalled = clew_chat::recall(retriever, documents, &asked, self.deadline()).await?;
+        self.cost += recalled.cost;
+        self.shards_missing.extend(recalled.shards_missing);
+        let dense = recalled.hits.iter().filter_map(|hit| hit.dense_score);
+        self.trace(TraceEvent::Searched {
+            query: asked.question,
+            mode: SearchMode::default(),
+            hits: recalled.hits.len(),
+            best_dense_score: dense.max_by(f32::total_cmp),
+            took: started.elapsed(),
+        });
+        Ok(recalled.items)
     }
 
     /// The vectors of `texts`, in order.

@@ -86,6 +86,8 @@ pub enum Command {
     Graph(Graph),
     /// Show what a graph builder reads out of texts: summary, entities, relations.
     Outline(Outline),
+    /// Remember conversations: append turns, recall, ask, list, forget.
+    Chat(Chat),
     /// Have a language model reply, as it comes.
     Generate(Generate),
     /// Forget documents, down to the bytes on disk, and print the receipt.
@@ -112,6 +114,7 @@ impl Command {
             Self::Search(arguments) => arguments.print.json,
             Self::Ask(arguments) => arguments.print.json,
             Self::Strategies(print) => print.json,
+            Self::Chat(arguments) => arguments.json,
             Self::Trace(_) => false,
             Self::Tree(arguments) => arguments.print.json,
             Self::Graph(arguments) => arguments.json,
@@ -422,6 +425,122 @@ impl From<Task> for clew_core::Task {
             Task::Summarise => Self::Summarise,
         }
     }
+}
+
+/// Arguments of `chat`.
+#[derive(Debug, Args)]
+pub struct Chat {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: ChatAction,
+}
+
+/// Whose memory of conversations.
+#[derive(Debug, Args)]
+pub struct OfUser {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Whose memory.
+    #[arg(long)]
+    pub user: String,
+}
+
+/// What to do with conversations.
+#[derive(Debug, Subcommand)]
+pub enum ChatAction {
+    /// Append turns; those that are there already change nothing.
+    Append {
+        #[command(flatten)]
+        of: OfUser,
+        /// Session of turns that name none.
+        #[arg(long)]
+        session: Option<String>,
+        /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
+        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339); `-`: standard input.
+        file: PathBuf,
+    },
+    /// What a user's conversations hold of a question, in the order of time.
+    Recall {
+        #[command(flatten)]
+        of: OfUser,
+        /// The question.
+        question: String,
+        /// When it is asked, such as 2024-05-20T10:00:00Z: what "last week" is told by.
+        #[arg(long, value_name = "TIME")]
+        asked_at: Option<Timestamp>,
+        /// Most items, 1 to 100.
+        #[arg(short)]
+        k: Option<u32>,
+        /// What an item is.
+        #[arg(long, value_enum, default_value_t = ChatValue::Round)]
+        value: ChatValue,
+        /// What is made of the time that the question asks about.
+        #[arg(long, value_enum, default_value_t = ChatTime::Boost)]
+        time: ChatTime,
+    },
+    /// Answer a question out of a user's conversations: `ask` with the strategy `chat`.
+    Ask {
+        #[command(flatten)]
+        of: OfUser,
+        /// The question.
+        question: String,
+        /// When it is asked.
+        #[arg(long, value_name = "TIME")]
+        asked_at: Option<Timestamp>,
+        /// Most rounds read.
+        #[arg(short)]
+        k: Option<u32>,
+        /// Write how it was answered to this file, for `clew trace show`.
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+    },
+    /// List turns as `append` takes them: all that is kept of a user.
+    List {
+        #[command(flatten)]
+        of: OfUser,
+        /// Only this session.
+        #[arg(long)]
+        session: Option<String>,
+    },
+    /// Forget turns, down to the bytes on disk, and print the receipt.
+    Forget {
+        #[command(flatten)]
+        of: OfUser,
+        /// Only this session; without it all of the user.
+        #[arg(long)]
+        session: Option<String>,
+        /// Only this turn of the session; may be repeated.
+        #[arg(long = "number", value_name = "N", requires = "session")]
+        numbers: Vec<u32>,
+        /// Tell only what would be forgotten.
+        #[arg(long)]
+        preview: bool,
+    },
+}
+
+/// What is recalled as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatValue {
+    /// A turn.
+    Turn,
+    /// What a user said with the replies.
+    Round,
+    /// A session.
+    Session,
+}
+
+/// What is made of the time that a question asks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatTime {
+    /// What was said then comes first.
+    Boost,
+    /// Only what was said then is found.
+    Filter,
+    /// Nothing.
+    Ignore,
 }
 
 /// Arguments of `trace`.

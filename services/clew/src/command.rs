@@ -2,6 +2,7 @@
 
 pub mod ask;
 pub mod bench;
+pub mod chat;
 pub mod check;
 pub mod cluster;
 pub mod corpus;

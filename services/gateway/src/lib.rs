@@ -11,6 +11,7 @@
 
 mod backends;
 mod cached_questions;
+mod chat_service;
 mod cluster_service;
 mod config;
 mod corpus_service;

@@ -6,10 +6,12 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Corpus, DocumentId, Error, ErrorKind, Evidence, Filter, GraphMemory, GraphQuery, Grouping,
-    NodeId, Query, Retriever, SegmentId, Shard, ShardIndex, Subgraph, Tree, TreeNode, TreeQuery,
+    ChunkId, Corpus, DocumentId, Documents, Error, ErrorKind, Evidence, Filter, GraphMemory,
+    GraphQuery, Grouping, ListQuery, NodeId, Query, Retriever, SegmentId, Shard, ShardIndex, Span,
+    StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
 };
-use futures::future::join_all;
+use futures::future::{join_all, try_join_all};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::scatter::Scatter;
 
@@ -18,6 +20,8 @@ const MOST_TOPS: usize = 256;
 /// Documents whose trees are walked where a filter restricts the question, or where there are too many
 /// nodes at the top: those that a search for the question finds first.
 const DOCUMENTS: usize = 200;
+/// Documents that are read at the same time.
+const DOCUMENTS_AT_ONCE: usize = 16;
 /// Segments whose texts are read by one call.
 const SEGMENTS_AT_ONCE: usize = 256;
 
@@ -228,5 +232,69 @@ impl GraphMemory for CorpusMemory {
             Ok(found)
         });
         Ok(found.await?.into_iter().flatten().collect())
+    }
+}
+
+#[async_trait]
+impl Documents for CorpusMemory {
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<WholeDocument>, Error> {
+        let deadline = self.deadline(deadline);
+        let reading: Vec<_> = ids.iter().map(|id| self.document(id.clone(), deadline)).collect();
+        let read = stream::iter(reading).buffer_unordered(DOCUMENTS_AT_ONCE);
+        Ok(read.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+    }
+
+    async fn ids(
+        &self,
+        prefix: &str,
+        after: Option<&DocumentId>,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentId>, Error> {
+        let deadline = self.deadline(deadline);
+        // Nothing that begins so comes before the prefix itself.
+        let first: DocumentId = prefix.parse()?;
+        let after = Some(after.filter(|after| **after > first).cloned().unwrap_or(first));
+        let query = &ListQuery { after, limit, state: None };
+        let listing = self.corpus.shards().iter().map(|shard| shard.list(query, deadline));
+        let listed = try_join_all(listing).await?.into_iter().flatten();
+        let mut ids: Vec<DocumentId> = listed.map(|status| status.document_id).collect();
+        ids.retain(|id| id.as_str().starts_with(prefix));
+        ids.sort();
+        ids.truncate(limit);
+        Ok(ids)
+    }
+}
+
+impl CorpusMemory {
+    async fn document(
+        &self,
+        id: DocumentId,
+        deadline: Instant,
+    ) -> Result<Option<WholeDocument>, Error> {
+        let found = self.corpus.shard_of(&id).document(&id, deadline).await?;
+        Ok(found.map(|(stored, _)| self.whole(stored)))
+    }
+
+    fn whole(&self, StoredDocument { document, version, .. }: StoredDocument) -> WholeDocument {
+        let corpus = &self.corpus.settings().name;
+        let passage = Evidence {
+            // A passage that is all of its document has the place of its first segment.
+            chunk_id: ChunkId::of_segment(corpus, &document.id, version, 0),
+            document_id: document.id.clone(),
+            version,
+            title: document.title.clone(),
+            span: Span::new(0, document.text.len()),
+            text: document.text.clone(),
+            event_time: document.event_time,
+            score: 0.0,
+            dense_score: None,
+            sparse_score: None,
+        };
+        WholeDocument { document, passage }
     }
 }

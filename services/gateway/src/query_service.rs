@@ -52,12 +52,13 @@ impl Queries {
         Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
     }
 
-    async fn answer(
+    /// Begins to answer, and tells what happens on the way.
+    pub(crate) async fn answer(
         &self,
-        request: Request<wire::AnswerRequest>,
-    ) -> Result<mpsc::Receiver<Event>, Error> {
-        let deadline = self.backends.config.deadline(&request);
-        let asked = convert::question_from_wire(request.into_inner(), &self.backends.limits)?;
+        request: wire::AnswerRequest,
+        deadline: Instant,
+    ) -> Result<AnswerStream, Error> {
+        let asked = convert::question_from_wire(request, &self.backends.limits)?;
         let strategy = clew_strategy::find(&asked.strategy)?;
         let corpus = self.corpus(&asked.corpus, deadline).await?;
         let search = Scatter::over(&self.backends, Arc::clone(&corpus));
@@ -79,11 +80,13 @@ impl Queries {
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
-        Ok(receiver)
+        Ok(ReceiverStream::new(receiver).map(event_to_wire).boxed())
     }
 }
 
-type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
+/// What an answer streams.
+pub(crate) type AnswerStream =
+    Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl QueryService for Queries {
@@ -100,8 +103,9 @@ impl QueryService for Queries {
         &self,
         request: Request<wire::AnswerRequest>,
     ) -> Result<Response<AnswerStream>, Status> {
-        let events = self.answer(request).await.map_err(|error| to_status(&error))?;
-        Ok(Response::new(ReceiverStream::new(events).map(event_to_wire).boxed()))
+        let deadline = self.backends.config.deadline(&request);
+        let answering = Queries::answer(self, request.into_inner(), deadline).await;
+        answering.map(Response::new).map_err(|error| to_status(&error))
     }
 }
 

@@ -72,6 +72,7 @@ async fn run(arguments: Arguments) {
     let progress = Reported(events.clone());
     let seams = Seams {
         retriever: &memory.search,
+        documents: &memory,
         reasoner: backends.reasoner.as_ref(),
         tree: &memory,
         graph: &memory,

@@ -65,13 +65,14 @@ pub async fn start(
         limits,
         config,
     });
-    let (corpora, ingestion, queries, memories, graphs) = services(&backends);
+    let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
     let service = "clew.cluster.v1.NodeService";
     let nodes = node.pool(None, "nodes", service, NODE_CREDITS).await?;
     server.add(corpora);
     server.add(ingestion);
     server.add(queries);
     server.add(memories);
+    server.add(chats);
     // A gateway that is a graph builder itself offers its own.
     if !server.offers::<GraphBuilderServiceServer<GraphBuilderRpc>>() {
         server.add(graphs);

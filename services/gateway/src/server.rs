@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clew_core::Error;
 use clew_graph_builder::GraphBuilderRpc;
 use clew_proto::FILE_DESCRIPTOR_SET;
+use clew_proto::chat::v1::chat_service_server::ChatServiceServer;
 use clew_proto::corpus::v1::corpus_service_server::CorpusServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 use clew_proto::ingest::v1::ingest_service_server::IngestServiceServer;
@@ -16,6 +17,7 @@ use tonic::transport::server::{Connected, Router};
 use tonic_health::server::HealthReporter;
 
 use crate::Backends;
+use crate::chat_service::Chats;
 use crate::corpus_service::Corpora;
 use crate::ingest_service::Ingestion;
 use crate::memory_service::Memories;
@@ -36,6 +38,7 @@ type Services = (
     IngestServiceServer<Ingestion>,
     QueryServiceServer<Queries>,
     MemoryServiceServer<Memories>,
+    ChatServiceServer<Chats>,
     GraphBuilderServiceServer<GraphBuilderRpc>,
 );
 
@@ -45,6 +48,7 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
     let queries = QueryServiceServer::new(Queries::new(Arc::clone(backends)));
     let memories = MemoryServiceServer::new(Memories { backends: Arc::clone(backends) });
+    let chats = ChatServiceServer::new(Chats::new(Arc::clone(backends)));
     let graph_builder = Arc::clone(&backends.graph_builder);
     let graph_builder_bytes = backends.config.graph_builder_bytes;
     let graphs = GraphBuilderRpc::new(graph_builder, backends.limits, graph_builder_bytes);
@@ -53,6 +57,7 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
         ingestion.max_decoding_message_size(MAX_MESSAGE_BYTES),
         queries.max_decoding_message_size(MAX_MESSAGE_BYTES),
         memories.max_decoding_message_size(MAX_MESSAGE_BYTES),
+        chats.max_decoding_message_size(MAX_MESSAGE_BYTES),
         graphs.into_service(),
     )
 }
@@ -63,11 +68,12 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
 /// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
 pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
-    let (corpora, ingestion, queries, memories, graphs) = services(&backends);
+    let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
     health.set_serving::<IngestServiceServer<Ingestion>>().await;
     health.set_serving::<QueryServiceServer<Queries>>().await;
     health.set_serving::<MemoryServiceServer<Memories>>().await;
+    health.set_serving::<ChatServiceServer<Chats>>().await;
     health.set_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
@@ -81,6 +87,7 @@ pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
         .add_service(ingestion)
         .add_service(queries)
         .add_service(memories)
+        .add_service(chats)
         .add_service(graphs);
     Ok(Server { router, health })
 }
@@ -109,6 +116,7 @@ impl Server {
             health.set_not_serving::<IngestServiceServer<Ingestion>>().await;
             health.set_not_serving::<QueryServiceServer<Queries>>().await;
             health.set_not_serving::<MemoryServiceServer<Memories>>().await;
+            health.set_not_serving::<ChatServiceServer<Chats>>().await;
             health.set_not_serving::<GraphBuilderServiceServer<GraphBuilderRpc>>().await;
         };
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| {

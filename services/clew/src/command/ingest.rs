@@ -46,7 +46,7 @@ pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow:
 async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
     let started = Instant::now();
     let Ingest { corpus, paths, stdin_format, .. } = &arguments;
-    make_if_missing(connection, corpus).await?;
+    make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
     let options = Options {
         columns: Columns {
             text: arguments.text_column.clone(),
@@ -153,11 +153,15 @@ fn estimate_document(estimate: &Estimate) -> serde_json::Value {
     })
 }
 
-async fn make_if_missing(connection: &Connection, corpus: &CorpusName) -> anyhow::Result<()> {
+/// Makes a corpus if there is none of that name.
+pub async fn make_if_missing(
+    connection: &Connection,
+    corpus: &CorpusName,
+    structure: Option<StructureSettings>,
+) -> anyhow::Result<()> {
     match connection.client.corpus(corpus).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let structure = Some(StructureSettings::default());
             let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None, structure };
             match connection.client.create_corpus(new).await {
                 // Somebody else was first.

@@ -1,0 +1,186 @@
+//! Times that texts tell of: what a question asks about, and when it was that something said happened ("LongMemEval",
+//! section 5.4). Rules for English, no model: they know few expressions and guess none.
+//!
+//! Relative expressions are counted from a [`Moment`], the local time of whoever speaks. Ranges are half-open.
+//!
+//! # What is understood
+//!
+//! - days: today, yesterday, the day before yesterday, tomorrow, tonight, last night, this morning;
+//! - this, last, next with week, weekend, month, quarter, year, a season, month, weekday or holiday; the week before
+//!   last; Tuesday of last week; this past Friday; over the weekend;
+//! - counts, in digits or spelt: three days ago, a couple of weeks ago, a year and a half ago, in two weeks (where the
+//!   sentence tells of the future), in the last few months, two weeks before Christmas, the Friday after 3 May;
+//! - dates: 3 May 2024, May 3rd, May 3-5, the 3rd, on Monday, in March and April, in 2023, summer 2023, Q3 2023,
+//!   holidays by name; 2024-05-03, 2024/05/03, 20240503, 2024-05, 05/03/2024, and ISO 8601 with times and offsets;
+//! - parts: early, mid or late March, the end of the year, the first week of May, the second half of 2023;
+//! - times of day of a named day: yesterday at 9 am, Monday evening, noon on 3 May, 2024-05-03 14:30;
+//! - bounds: since, before, after, until, by, as of; between X and Y, from X to Y.
+//!
+//! # How it is read where people differ
+//!
+//! - Weeks begin on Monday. "Last Friday" and "on Friday" are the nearest Friday before today; "next Friday" is the
+//!   nearest after it. On a Saturday, "last weekend" is not the one that has just begun.
+//! - What comes every year and is named without its year is the latest that has begun; where the verbs tell of the
+//!   future ("I will be there on Monday") the next that is not over, if it is not nine months away. In what is told, not
+//!   asked, and where the verbs say nothing ("the appointment on 1 April"), it is also the next if the latest began more
+//!   than nine months ago.
+//! - "Two weeks ago" is the week around that day, "five days ago" the day, "a year ago" the year around it; "a few" are
+//!   two to five. "In the last month" is the month until now, "last month" that of the calendar.
+//! - `05/03/2024` is 3 May, the month first as in the United States, unless only the other order is a date.
+//! - Early, mid and late are thirds. Seasons are whole months of the northern hemisphere; a winter belongs to the year
+//!   in which it begins. Morning is 5 to 12, afternoon 12 to 18, evening 17 to 24, night 18 to 6.
+//! - The zone is an offset. Where clocks were changed between the moment and the time told, ranges are an hour off.
+//!
+//! # What is not
+//!
+//! Durations ("a two-week trip"), habits ("every Monday", "on Tuesdays"), times of day alone, bare months and years that
+//! no preposition marks ("May asked", "the 2025 final"), decades, ages, text in quotation marks and words written as
+//! names are ("The Day After Tomorrow"); "recently"; times relative to another that is not named by date ("the next
+//! day", "a week after the trip"); sports seasons; other languages.
+
+mod calendar;
+mod grammar;
+mod holiday;
+mod question;
+mod tense;
+#[cfg(test)]
+mod tests;
+mod word;
+
+use clew_core::{Error, Span, TimeRange, Timestamp};
+use jiff::civil::DateTime;
+use jiff::tz::Offset;
+
+pub use question::asked_about;
+
+use calendar::Which;
+use grammar::{Found, Grammar};
+use tense::Tense;
+use word::Word;
+
+/// A point in time with the clock of whoever speaks then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    local: DateTime,
+    offset: Offset,
+}
+
+impl Moment {
+    /// The moment `time` where clocks are `offset_minutes` ahead of UTC.
+    ///
+    /// # Errors
+    /// If the offset is a day or more, or the time outside the years -9999 to 9999.
+    pub fn try_new(time: Timestamp, offset_minutes: i16) -> Result<Self, Error> {
+        let is_offset = offset_minutes.unsigned_abs() < 24 * 60;
+        let offset =
+            Offset::from_seconds(i32::from(offset_minutes) * 60).ok().filter(|_| is_offset);
+        let offset = offset.ok_or_else(|| Error::invalid("offset", "expected less than a day"))?;
+        let time = jiff::Timestamp::from_microsecond(time.as_micros())
+            .map_err(|_| Error::invalid("time", "expected a year from -9999 to 9999"))?;
+        Ok(Self { local: offset.to_datetime(time), offset })
+    }
+
+    /// `None` for a time that has no timestamp: in the first or last hours of the calendar.
+    fn timestamp(&self, local: DateTime) -> Option<Timestamp> {
+        let time = self.offset.to_timestamp(local).ok()?;
+        Some(Timestamp::from_micros(time.as_microsecond()))
+    }
+
+    fn range(&self, found: &Found) -> Option<TimeRange> {
+        let side = |side: Option<DateTime>| match side {
+            Some(local) => self.timestamp(local).map(Some),
+            None => Some(None),
+        };
+        Some(TimeRange { from: side(found.from)?, until: side(found.until)? })
+    }
+}
+
+/// What the meaning of an expression hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// On when it is said: "yesterday", "two weeks ago", "May last year".
+    Relative,
+    /// It names one of many, and the nearest was taken: "on Monday", "in March", "before Christmas".
+    Recurring,
+    /// On nothing: "3 May 2024", "in 2023".
+    Absolute,
+}
+
+/// An expression of time in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mention {
+    /// Where it stands.
+    pub span: Span,
+    /// What it means; never empty, and at least one side is not open.
+    pub range: TimeRange,
+    /// What that hangs on.
+    pub kind: Kind,
+}
+
+/// The times that a text tells of, in its order, as they are meant by someone who writes it at `at`. Dates what is
+/// told beside them: "I went to the museum last Tuesday".
+///
+/// ```
+/// use clew_chat::time::{Moment, mentions};
+///
+/// let told_at = Moment::try_new("2024-05-15T20:00:00Z".parse()?, 120)?;
+/// let text = "I went to the museum last Tuesday.";
+/// let mention = &mentions(text, told_at)[0];
+/// assert_eq!(&text[mention.span.start..mention.span.end], "last Tuesday");
+/// assert_eq!(mention.range.from, Some("2024-05-13T22:00:00Z".parse()?));
+/// # Ok::<(), clew_core::Error>(())
+/// ```
+pub fn mentions(text: &str, at: Moment) -> Vec<Mention> {
+    let words = word::words(text);
+    let mention = |(begin, found): &(usize, Found)| {
+        let span = Span::new(words[*begin].span.start, words[found.end - 1].span.end);
+        Some(Mention { span, range: at.range(found)?, kind: found.kind })
+    };
+    found(text, &words, at, Which::Near).iter().filter_map(mention).collect()
+}
+
+/// The expressions of a text, each with its first word. `which` year is meant where the verbs do not tell.
+fn found(text: &str, words: &[Word], at: Moment, which: Which) -> Vec<(usize, Found)> {
+    let grammar = Grammar::new(text, words, at.local, at.offset);
+    let tenses = tense::tenses(words);
+    let mut all = Vec::new();
+    let mut next = 0;
+    while next < words.len() {
+        let which = match tenses[next] {
+            Tense::Past => Which::Latest,
+            Tense::Future => Which::Coming,
+            Tense::Unknown => which,
+        };
+        match grammar.choosing(which).found(next) {
+            Some(found) => {
+                let end = found.end;
+                all.push((next, found));
+                next = end;
+            }
+            None => next += 1,
+        }
+    }
+    all
+}
+
+/// What an open side weighs as: a month.
+const OPEN_LENGTH_MICROS: f32 = 30.0 * 86_400.0 * 1e6;
+
+/// How near `time` is to `range`, to raise the score of what happened about then: 1 inside; outside `l / (l + d)` where
+/// `d` is the distance and `l` the length of the range, or 30 days if a side is open. It halves at one length and
+/// never becomes 0, for a range may be wrong.
+pub fn closeness(range: TimeRange, time: Timestamp) -> f32 {
+    let micros =
+        |from: Timestamp, until: Timestamp| until.saturating_since(from).as_micros() as f32;
+    // The last microsecond of the range is one before its end.
+    let distance = match (range.from, range.until) {
+        (Some(from), _) if time < from => micros(time, from),
+        (_, Some(until)) if time >= until => micros(until, time) + 1.0,
+        _ => return 1.0,
+    };
+    let length = match (range.from, range.until) {
+        (Some(from), Some(until)) => micros(from, until),
+        _ => OPEN_LENGTH_MICROS,
+    };
+    length / (length + distance)
+}

@@ -1,0 +1,316 @@
+//! `clew chat`.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clew_chat::{Role, Turn};
+use clew_core::{Filter, Timestamp};
+use clew_proto::chat::v1 as wire;
+use clew_proto::convert::chat::Appended;
+use clew_proto::convert::timestamp_to_wire;
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::ask;
+use super::ingest::make_if_missing;
+use crate::cli::{
+    Ask, Chat, ChatAction, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task,
+};
+use crate::connection::Connection;
+use crate::output::{self, Output, one_line};
+
+/// Turns that are sent at once.
+const TURNS_AT_ONCE: usize = 200;
+
+/// A turn as a line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    number: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    role: Option<String>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    speaker: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    text: String,
+}
+
+/// Appends, recalls, asks, lists or forgets.
+pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::Result<()> {
+    let action = match arguments.action {
+        ChatAction::Ask { of, question, asked_at, k, trace } => {
+            let Filter { attributes, .. } = clew_chat::user_filter(&of.user)?;
+            let filters = Filters { documents: Vec::new(), attributes, from: None, until: None };
+            let asked = Ask {
+                print: Print { json: arguments.json },
+                corpus: of.corpus,
+                question,
+                task: Task::Answer,
+                asked_at,
+                strategy: "chat".to_owned(),
+                trace,
+                k,
+                evidence_tokens: None,
+                filters,
+            };
+            return ask::run(shared, asked, output).await;
+        }
+        action => action,
+    };
+    let connection = Connection::open(shared).await?;
+    let done = act(&connection, action, output).await;
+    connection.close().await?;
+    done
+}
+
+async fn act(connection: &Connection, action: ChatAction, output: &Output) -> anyhow::Result<()> {
+    match action {
+        ChatAction::Append { of, session, file } => {
+            append(connection, of, session, &file, output).await
+        }
+        ChatAction::Recall { of, question, asked_at, k, value, time } => {
+            let value = match value {
+                ChatValue::Turn => wire::Value::Turn,
+                ChatValue::Round => wire::Value::Round,
+                ChatValue::Session => wire::Value::Session,
+            };
+            let time = match time {
+                ChatTime::Boost => wire::TimeUse::Boost,
+                ChatTime::Filter => wire::TimeUse::Filter,
+                ChatTime::Ignore => wire::TimeUse::Ignore,
+            };
+            let asked = wire::RecallRequest {
+                corpus: of.corpus.to_string(),
+                user: of.user,
+                question,
+                asked_at: asked_at.map(timestamp_to_wire),
+                k,
+                value: value.into(),
+                time: time.into(),
+            };
+            recall(connection, asked, output).await
+        }
+        ChatAction::List { of, session } => list(connection, of, session, output).await,
+        ChatAction::Forget { of, session, numbers, preview } => {
+            let asked = wire::ForgetTurnsRequest {
+                corpus: of.corpus.to_string(),
+                user: of.user,
+                session: session.unwrap_or_default(),
+                numbers,
+                preview,
+            };
+            forget(connection, asked, output).await
+        }
+        ChatAction::Ask { .. } => bail!("a question is asked by itself"),
+    }
+}
+
+async fn append(
+    connection: &Connection,
+    of: OfUser,
+    session: Option<String>,
+    file: &Path,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let sessions = sessions(&read(file)?, session.as_deref())?;
+    // Turns are too short for trees, and what they say of whom is not told by each by itself.
+    make_if_missing(connection, &of.corpus, None).await?;
+    let (mut appended, mut unchanged) = (0, 0);
+    for (session, turns) in &sessions {
+        for turns in turns.chunks(TURNS_AT_ONCE) {
+            let told = connection.client.append_turns(Appended {
+                corpus: of.corpus.clone(),
+                user: of.user.clone(),
+                session: session.clone(),
+                turns: turns.to_vec(),
+            });
+            for turn in told.await?.turns {
+                *if turn.unchanged { &mut unchanged } else { &mut appended } += 1;
+            }
+        }
+    }
+    let document = json!({
+        "sessions": sessions.len(),
+        "appended": appended,
+        "unchanged": unchanged,
+    });
+    output.print(&document, |_| {
+        format!("{appended} turns appended or corrected, {unchanged} there already\n")
+    })
+}
+
+/// The turns of each session.
+fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<Turn>>> {
+    let mut sessions: BTreeMap<String, Vec<Turn>> = BTreeMap::new();
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let place = || format!("line {}", at + 1);
+        let line: Line = serde_json::from_str(line).with_context(place)?;
+        let Some(session) = line.session.as_deref().or(default) else {
+            bail!("{}: it names no `session`; name one, or use --session", place());
+        };
+        let role = match line.role.as_deref() {
+            None | Some("") => Role::Other,
+            Some("user") => Role::User,
+            Some("assistant") => Role::Assistant,
+            Some(role) => bail!("{}: expected the role user or assistant, got `{role}`", place()),
+        };
+        let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
+        let turns = sessions.entry(session.to_owned()).or_default();
+        turns.push(Turn {
+            number: line.number.map_or_else(|| u32::try_from(turns.len()), Ok)?,
+            role,
+            speaker: line.speaker,
+            text: line.text,
+            time: time.with_context(place)?,
+        });
+    }
+    Ok(sessions)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    if file.as_os_str() != "-" {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read `{}`", file.display()));
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+    Ok(text)
+}
+
+/// A turn as `append` takes it.
+fn line(session: &str, turn: wire::Turn) -> Line {
+    let role = match turn.role() {
+        wire::Role::Unspecified => None,
+        wire::Role::User => Some("user".to_owned()),
+        wire::Role::Assistant => Some("assistant".to_owned()),
+    };
+    Line {
+        session: Some(session.to_owned()),
+        number: Some(turn.number),
+        role,
+        time: turn.time.as_ref().map(output::timestamp),
+        speaker: turn.speaker,
+        text: turn.text,
+    }
+}
+
+async fn recall(
+    connection: &Connection,
+    asked: wire::RecallRequest,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let recalled = connection.client.recall(asked).await?;
+    let items = recalled.items.into_iter().map(|item| {
+        let turns = item.turns.into_iter().map(|turn| line(&item.session, turn));
+        json!({
+            "session": item.session,
+            "score": item.score,
+            "found": item.found,
+            "turns": turns.collect::<Vec<_>>(),
+        })
+    });
+    let document = json!({
+        "items": items.collect::<Vec<_>>(),
+        "from": recalled.from.as_ref().map(output::timestamp),
+        "until": recalled.until.as_ref().map(output::timestamp),
+        "shards_missing": recalled.shards_missing,
+        "cost": output::cost(recalled.cost.as_ref()),
+    });
+    output.print(&document, |document| {
+        let mut text = String::new();
+        for item in document["items"].as_array().into_iter().flatten() {
+            let session = item["session"].as_str().unwrap_or_default();
+            let score = item["score"].as_f64().unwrap_or_default();
+            text.push_str(&format!("{session} ({score:.3})\n"));
+            for turn in item["turns"].as_array().into_iter().flatten() {
+                let word = |name: &str| turn[name].as_str().unwrap_or_default();
+                let who = if word("speaker").is_empty() { word("role") } else { word("speaker") };
+                let said = one_line(word("text"), 160);
+                text.push_str(&format!("  {} {who}: {said}\n", word("time")));
+            }
+        }
+        if text.is_empty() { "nothing is recalled\n".to_owned() } else { text }
+    })
+}
+
+async fn list(
+    connection: &Connection,
+    of: OfUser,
+    session: Option<String>,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let asked = wire::ListTurnsRequest {
+        corpus: of.corpus.to_string(),
+        user: of.user,
+        session: session.unwrap_or_default(),
+    };
+    let turns = connection.client.list_turns(asked).await?;
+    futures::pin_mut!(turns);
+    let mut lines = Vec::new();
+    while let Some(told) = turns.next().await {
+        let told = told?;
+        lines.push(line(&told.session, told.turn.unwrap_or_default()));
+    }
+    output.print(&json!({ "turns": lines }), |_| {
+        lines.iter().map(|line| format!("{}\n", json!(line))).collect()
+    })
+}
+
+async fn forget(
+    connection: &Connection,
+    asked: wire::ForgetTurnsRequest,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let preview = asked.preview;
+    let receipt = connection.client.forget_turns(asked).await?;
+    let document = json!({
+        "preview": preview,
+        "turns": receipt.turns,
+        "sessions": receipt.sessions,
+        "chunks": receipt.chunks,
+        "text_bytes": receipt.text_bytes,
+        "verified": receipt.verified,
+    });
+    output.print(&document, |_| {
+        let (turns, sessions) = (receipt.turns, receipt.sessions);
+        match preview {
+            true => format!("would forget {turns} turns of {sessions} sessions\n"),
+            false => format!("forgot {turns} turns of {sessions} sessions\n"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_numbered_by_their_place_in_the_session() {
+        let text = r#"{"session": "a", "role": "user", "text": "Hello"}
+
+{"text": "Good day", "speaker": "Bohumil", "time": "2024-05-20T10:00:00Z"}
+{"session": "a", "role": "assistant", "text": "Hello!"}
+{"session": "a", "number": 9, "text": "Late"}"#;
+        let sessions = sessions(text, Some("b")).unwrap();
+        let numbers: Vec<u32> = sessions["a"].iter().map(|turn| turn.number).collect();
+        assert_eq!(numbers, [0, 1, 9]);
+        assert_eq!(sessions["a"][1].role, Role::Assistant);
+        assert_eq!(sessions["b"][0].time, "2024-05-20T10:00:00Z".parse().ok());
+    }
+
+    #[test]
+    fn a_wrong_line_is_told_by_its_number() {
+        let refused = |text| format!("{:#}", sessions(text, None).unwrap_err());
+        assert!(refused(r#"{"text": "Hello"}"#).starts_with("line 1: it names no `session`"));
+        let role = r#"{"session": "a", "text": "b", "role": "queen"}"#;
+        assert!(refused(role).contains("got `queen`"));
+        assert!(refused("\n{").starts_with("line 2"));
+    }
+}

@@ -1,0 +1,156 @@
+//! Memories of conversations: the same whatever the order in which turns come, recalled as rounds, gone when
+//! they are forgotten.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Home, files_below};
+
+const USER: [&str; 4] = ["--corpus", "chats", "--user", "ada"];
+
+fn turn(session: &str, number: u32, role: &str, text: &str) -> Value {
+    let time =
+        format!("2024-05-{:02}T10:00:{number:02}Z", if session == "monday" { 20 } else { 21 });
+    json!({ "session": session, "number": number, "role": role, "text": text, "time": time })
+}
+
+fn turns() -> Vec<Value> {
+    vec![
+        turn("monday", 0, "user", "I moved to Athens because of the museum."),
+        turn("monday", 1, "assistant", "Athens has fine museums. How do you like it?"),
+        turn("monday", 2, "user", "My cat is called Xqvzkwjb and hates it."),
+        turn("monday", 3, "assistant", "Cats take time to get used to a place."),
+        turn("tuesday", 0, "user", "Which thread is good for a labyrinth?"),
+        turn("tuesday", 1, "assistant", "A red one that does not tear."),
+    ]
+}
+
+fn file(home: &Home, name: &str, turns: &[Value]) -> String {
+    let lines: String = turns.iter().map(|turn| format!("{turn}\n")).collect();
+    home.write(name, lines).to_str().unwrap().to_owned()
+}
+
+fn append(home: &Home, file: &str) -> Value {
+    home.run_embedded(&[&["chat", "append"], &USER[..], &["--json", file]].concat()).done()
+}
+
+fn list(home: &Home) -> Vec<Value> {
+    let listed = home.run_embedded(&[&["chat", "list"], &USER[..], &["--json"]].concat()).done();
+    listed["turns"].as_array().unwrap().clone()
+}
+
+fn recall(home: &Home, question: &str, more: &[&str]) -> Vec<Value> {
+    let asked = [&["chat", "recall"], &USER[..], &["--json", question], more].concat();
+    home.run_embedded(&asked).done()["items"].as_array().unwrap().clone()
+}
+
+/// Session and numbers of the turns of an item.
+fn place(item: &Value) -> (String, Vec<u64>) {
+    let turns = item["turns"].as_array().unwrap().iter();
+    let numbers = turns.map(|turn| turn["number"].as_u64().unwrap()).collect();
+    (item["session"].as_str().unwrap().to_owned(), numbers)
+}
+
+#[test]
+fn turns_that_come_late_twice_and_in_any_order_make_the_same_memory() {
+    let ordered = Home::new();
+    let told = append(&ordered, &file(&ordered, "turns.jsonl", &turns()));
+    assert_eq!(told, json!({ "sessions": 2, "appended": 6, "unchanged": 0 }));
+
+    let other = Home::new();
+    let mut late = turns();
+    late.reverse();
+    append(&other, &file(&other, "late.jsonl", &late[..4]));
+    // A first delivery with an older text, which is corrected, and a second one.
+    let mut wrong = turns();
+    wrong[0]["text"] = json!("I moved to Sparta.");
+    append(&other, &file(&other, "wrong.jsonl", &wrong[..1]));
+    let told = append(&other, &file(&other, "turns.jsonl", &turns()));
+    assert_eq!(told, json!({ "sessions": 2, "appended": 2, "unchanged": 4 }));
+
+    assert_eq!(list(&ordered), turns());
+    assert_eq!(list(&other), turns());
+    for home in [&ordered, &other] {
+        let found = recall(home, "What is the cat called?", &["-k", "1"]);
+        assert_eq!(
+            found.iter().map(place).collect::<Vec<_>>(),
+            [("monday".to_owned(), vec![2, 3])]
+        );
+        assert!(found[0]["turns"][0]["text"].as_str().unwrap().contains("Xqvzkwjb"));
+    }
+}
+
+#[test]
+fn what_is_recalled_is_a_turn_a_round_or_a_session_of_that_user_in_the_order_of_time() {
+    let home = Home::new();
+    append(&home, &file(&home, "turns.jsonl", &turns()));
+    let secret = [turn("monday", 0, "user", "Xqvzkwjb is the name of my cat, too.")];
+    let secret = file(&home, "secret.jsonl", &secret);
+    let bohumil = ["chat", "append", "--corpus", "chats", "--user", "bohumil", "--json", &secret];
+    home.run_embedded(&bohumil).done();
+
+    let question = "What is the cat Xqvzkwjb said to hate?";
+    let turn = recall(&home, question, &["--value", "turn", "-k", "1"]);
+    assert_eq!(place(&turn[0]), ("monday".to_owned(), vec![2]));
+    let session = recall(&home, question, &["--value", "session", "-k", "1"]);
+    assert_eq!(place(&session[0]), ("monday".to_owned(), vec![0, 1, 2, 3]));
+    let rounds = recall(&home, "thread museum cat", &[]);
+    let places: Vec<_> = rounds.iter().map(place).collect();
+    assert!(places.is_sorted() && places.len() == 3, "{places:?}");
+    assert!(!json!(rounds).to_string().contains("my cat, too"), "{rounds:?}");
+
+    let about_monday = "What did I say of Athens and thread yesterday?";
+    let when = ["--asked-at", "2024-05-21T20:00:00Z", "--time", "filter"];
+    let yesterday = recall(&home, about_monday, &when);
+    assert!(!yesterday.is_empty() && yesterday.iter().all(|item| place(item).0 == "monday"));
+    let ever = recall(&home, about_monday, &[when[0], when[1], "--time", "ignore"]);
+    assert!(ever.iter().any(|item| place(item).0 == "tuesday"), "{ever:?}");
+
+    let ask = [&["chat", "ask"], &USER[..], &["--json", question]].concat();
+    let asked = home.run_embedded(&ask).done();
+    let cited = asked["citations"].as_array().unwrap().iter();
+    let ids: Vec<&str> = cited.map(|cited| cited["document_id"].as_str().unwrap()).collect();
+    assert!(ids.iter().all(|id| id.starts_with("ada/")), "{asked}");
+    assert!(asked["trace"].to_string().contains("ada/monday/0000000002"), "{asked}");
+}
+
+/// Whether a file holds the words.
+fn is_kept(data: &Path, words: &str) -> bool {
+    files_below(data).iter().any(|(_, bytes)| {
+        bytes.windows(words.len()).any(|window| window.eq_ignore_ascii_case(words.as_bytes()))
+    })
+}
+
+#[test]
+fn what_is_forgotten_of_a_conversation_is_in_no_file() {
+    let home = Home::new();
+    append(&home, &file(&home, "turns.jsonl", &turns()));
+    let data = home.data_dir();
+    assert!(is_kept(&data, "xqvzkwjb"), "a scan that cannot find it proves nothing");
+    let forget = |more: &[&str]| {
+        let asked = [&["chat", "forget"], &USER[..], &["--json"], more].concat();
+        home.run_embedded(&asked).done()
+    };
+    let preview = forget(&["--session", "monday", "--number", "2", "--preview"]);
+    assert_eq!((&preview["turns"], &preview["verified"]), (&json!(1), &json!(false)));
+    assert!(is_kept(&data, "xqvzkwjb"));
+    let receipt = forget(&["--session", "monday", "--number", "2"]);
+    assert_eq!((&receipt["turns"], &receipt["verified"]), (&json!(1), &json!(true)), "{receipt}");
+    assert!(!is_kept(&data, "xqvzkwjb"));
+    assert_eq!(list(&home).len(), 5);
+    // What is left of its round is recalled still.
+    let found = recall(&home, "Cats take time to get used to a place", &["-k", "1"]);
+    assert_eq!(place(&found[0]), ("monday".to_owned(), vec![0, 1, 3]));
+
+    let receipt = forget(&["--session", "monday"]);
+    assert_eq!((&receipt["turns"], &receipt["sessions"]), (&json!(3), &json!(1)), "{receipt}");
+    let receipt = forget(&[]);
+    assert_eq!((&receipt["turns"], &receipt["verified"]), (&json!(2), &json!(true)), "{receipt}");
+    assert!(list(&home).is_empty());
+    assert!(!is_kept(&data, "labyrinth"));
+    assert_eq!(forget(&[])["turns"], 0);
+
+    let refused = ["chat", "list", "--corpus", "chats", "--user", "a/b", "--json"];
+    assert_eq!(home.run_embedded(&refused).error()["violations"][0]["field"], "user");
+}
