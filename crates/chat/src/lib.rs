@@ -1,18 +1,33 @@
-//! What a memory of conversations is made of: turns and rounds, and how they are recalled for a question
-//! ("LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory", sections 4 and 5).
+//! What a memory of conversations is made of: turns and rounds, the keys by which they are found, the times that
+//! a question asks about, and how they are recalled for it ("LongMemEval: Benchmarking Chat Assistants on
+//! Long-Term Interactive Memory", sections 4 and 5).
 //!
-//! A [`Turn`] is a document of a corpus, told by its user, session and number ([`Address`]). So whatever holds
-//! for documents holds for turns: what is acknowledged is kept, the same turn again changes nothing, and what
-//! is forgotten is gone. Since no turn is written because of another, a memory is the same whatever the order in
-//! which its turns come, and however often.
+//! ```text
+//! turns ──expansion──► title │ text   of a document, which is embedded and indexed
+//!            ▲ day, facts, turn before (KeyDesign)
+//! question ──asked_about──► time ─┐
+//!          ──search──► turns with scores ──smoothed──► best turns ──rounds──► items
+//! ```
 //!
-//! What a question asks about in time is read out of its words ([`time`]).
+//! A [`Turn`] is kept as a document of a corpus, told by its user, session and number ([`Address`]). So whatever
+//! holds for documents holds for turns: what is acknowledged is kept, the same turn again changes nothing, and
+//! what is forgotten is gone. No turn is written because of another, so that a memory is the same whatever the
+//! order in which its turns come, and however often. Rounds and sessions are nothing that is stored: turns are
+//! grouped when they are recalled.
 //!
-//! Rounds and sessions are nothing that is stored: [`rounds`] groups turns when they are recalled.
+//! What was tried, and what it brought, is in `BENCHMARKS.md`, section Keys.
 
+mod fact;
+mod kept;
+mod key;
 mod recall;
+mod smoothing;
 pub mod time;
 mod turn;
 
+pub use fact::facts;
+pub use kept::{Address, user_filter};
+pub use key::{Expansion, KeyDesign, expansion};
 pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
-pub use turn::{Address, Role, Turn, rounds, user_filter};
+pub use smoothing::{Place, Smoothing, smoothed};
+pub use turn::{Role, Round, Turn, TurnId, rounds};

@@ -9,10 +9,12 @@ use clew_core::{
 };
 
 use crate::time::{Moment, asked_about, closeness};
-use crate::turn::{Address, Turn, rounds};
+use crate::{Address, Place, Role, Smoothing, Turn, TurnId, rounds, smoothed};
 
-/// Turns that a search finds for each item that is wanted: several may be of one round.
+/// Turns that a search finds for each item that is wanted, of which several may be of one round, and at least:
+/// smoothing knows neighbours that were found.
 const HITS_PER_ITEM: usize = 3;
+const MIN_HITS: usize = 60;
 /// Turns before and after one that is found among which those of its round are looked for.
 const REACH: u32 = 6;
 /// What a turn's score gains, as a share of it, if it was said at the time that the question asks about. Little,
@@ -102,7 +104,7 @@ pub async fn recall(
     asked: &Recall,
     deadline: Instant,
 ) -> Result<Recalled, Error> {
-    let mut query = Query::new(asked.question.clone(), asked.k * HITS_PER_ITEM);
+    let mut query = Query::new(asked.question.clone(), (asked.k * HITS_PER_ITEM).max(MIN_HITS));
     query.filter = asked.filter.clone();
     let range = range(asked)?;
     if let (Some(range), TimeUse::Filter) = (range, asked.time) {
@@ -154,8 +156,8 @@ fn alone(hit: &Evidence) -> Item {
     }
 }
 
-/// Which session, of which user.
-type Session = (String, String);
+/// Whose session, and which.
+type Session = (String, DocumentId);
 
 /// The turns, rounds or sessions of what was found. What is no turn is an item by itself.
 async fn completed(
@@ -169,7 +171,7 @@ async fn completed(
     for hit in hits {
         match Address::of(&hit.document_id) {
             None => items.push(alone(hit)),
-            Some(Address { user, session, number }) => {
+            Some(Address { user, turn: TurnId { session, number } }) => {
                 let score = scores.entry((user, session)).or_default().entry(number);
                 let score = score.or_insert(hit.score);
                 *score = score.max(hit.score);
@@ -177,33 +179,72 @@ async fn completed(
         }
     }
     let sessions = turns_of(documents, &scores, value, deadline).await?;
+    let is_of_several = |kept: &Kept| kept.iter().all(|(turn, _)| turn.role == Role::Other);
+    if items.is_empty() && sessions.values().all(is_of_several) {
+        smooth(&mut scores);
+    }
     for (session, scores) in scores {
         let Some(kept) = sessions.get(&session) else { continue };
-        let turns: Vec<Turn> = kept.iter().map(|(turn, _)| turn.clone()).collect();
-        let groups = match value {
-            Value::Turn => (0..turns.len()).map(|at| at..at + 1).collect(),
-            Value::Round => rounds(&turns),
-            Value::Session => std::iter::once(0..turns.len()).collect(),
-        };
-        for group in groups {
-            let found: Vec<u32> = turns[group.clone()]
-                .iter()
-                .map(|turn| turn.number)
-                .filter(|number| scores.contains_key(number))
-                .collect();
+        for group in groups(kept, value) {
+            let numbers = group.iter().map(|(turn, _)| turn.id.number);
+            let found: Vec<u32> = numbers.filter(|number| scores.contains_key(number)).collect();
             let best = found.iter().filter_map(|number| scores.get(number)).copied();
             let Some(score) = best.max_by(f32::total_cmp) else { continue };
-            let passages = kept[group.clone()].iter();
+            let passages = group.iter().map(|(_, text)| Evidence { score, ..text.clone() });
             items.push(Item {
-                session: session.1.clone(),
-                turns: turns[group].to_vec(),
+                session: session.1.to_string(),
+                turns: group.iter().map(|(turn, _)| turn.clone()).collect(),
                 found,
                 score,
-                passages: passages.map(|(_, text)| Evidence { score, ..text.clone() }).collect(),
+                passages: passages.collect(),
             });
         }
     }
     Ok(items)
+}
+
+/// Lets what is said beside a match count, among several people; rounds of an assistant are other matters than
+/// their neighbours (see [`Smoothing`]).
+fn smooth(scores: &mut BTreeMap<Session, BTreeMap<u32, f32>>) {
+    let names: BTreeMap<&Session, DocumentId> = scores
+        .keys()
+        .filter_map(|session| {
+            Some((session, Address::prefix(&session.0, Some(session.1.as_str())).parse().ok()?))
+        })
+        .collect();
+    let mut found: Vec<(Place<'_>, f32)> = Vec::new();
+    for (session, scores) in &*scores {
+        let Some(name) = names.get(session) else { continue };
+        let places = scores
+            .iter()
+            .map(|(number, score)| (Place { session: name, number: *number as usize }, *score));
+        found.extend(places);
+    }
+    let mut smoothed = smoothed(&found, &Smoothing::TURNS).into_iter();
+    for score in scores.values_mut().flat_map(BTreeMap::values_mut) {
+        if let Some(better) = smoothed.next() {
+            *score = better;
+        }
+    }
+}
+
+/// The turns of a session, in order, as values.
+fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
+    match value {
+        Value::Turn => kept.chunks(1).collect(),
+        Value::Session => vec![kept],
+        Value::Round => {
+            let turns = kept.iter().map(|(turn, _)| turn.clone());
+            let mut rest = kept.as_slice();
+            let mut groups = Vec::new();
+            for round in rounds(turns) {
+                let (group, others) = rest.split_at(round.turns.len().min(rest.len()));
+                groups.push(group);
+                rest = others;
+            }
+            groups
+        }
+    }
 }
 
 type Kept = Vec<(Turn, Evidence)>;
@@ -219,26 +260,27 @@ async fn turns_of(
     let mut ids: BTreeSet<DocumentId> = BTreeSet::new();
     for ((user, session), numbers) in found {
         if value == Value::Session {
-            let prefix = Address::prefix(user, Some(session));
+            let prefix = Address::prefix(user, Some(session.as_str()));
             ids.extend(documents.ids(&prefix, None, MAX_SESSION, deadline).await?);
             continue;
         }
         for number in numbers.keys() {
             for number in number.saturating_sub(reach)..=number.saturating_add(reach) {
-                let (user, session) = (user.clone(), session.clone());
-                ids.insert(Address { user, session, number }.document_id()?);
+                let turn = TurnId { session: session.clone(), number };
+                ids.insert(Address { user: user.clone(), turn }.document_id()?);
             }
         }
     }
     let ids: Vec<DocumentId> = ids.into_iter().collect();
     let mut sessions: BTreeMap<Session, Kept> = BTreeMap::new();
     for WholeDocument { document, passage } in documents.documents(&ids, deadline).await? {
-        if let Some((Address { user, session, .. }, turn)) = Turn::of(&document) {
-            sessions.entry((user, session)).or_default().push((turn, passage));
+        if let Some((user, turn)) = Turn::of(&document) {
+            let session = (user, turn.id.session.clone());
+            sessions.entry(session).or_default().push((turn, passage));
         }
     }
     for kept in sessions.values_mut() {
-        kept.sort_by_key(|(turn, _)| turn.number);
+        kept.sort_by_key(|(turn, _)| turn.id.number);
     }
     Ok(sessions)
 }

@@ -1,221 +1,95 @@
-//! Turns, how they are kept as documents, and the rounds that they make.
+//! Turns and the rounds they make.
 
-use std::ops::Range;
+use std::collections::BTreeMap;
 
-use clew_core::{
-    AttributeName, Attributes, Document, DocumentId, Error, Filter, MediaType, Timestamp,
-    Violations,
-};
+use clew_core::{DocumentId, Timestamp};
 
-/// Who says something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// Who speaks, as far as it matters to how a conversation is cut and read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Someone in a conversation of several.
-    #[default]
-    Other,
-    /// The user of an assistant.
+    /// The one whose memory it is, and who asks later: "I" in a question is "I" in these turns.
     User,
-    /// An assistant.
+    /// A model that answers the user.
     Assistant,
+    /// One of several people, whom questions call by name.
+    Other,
 }
 
-impl Role {
-    /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Other => "",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-        }
-    }
-
-    fn named(name: &str) -> Self {
-        match name {
-            "user" => Self::User,
-            "assistant" => Self::Assistant,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Where a turn stands.
+/// Which turn it is. In the order of the conversation within a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
-    /// Whose memory it is in.
-    pub user: String,
-    /// Which conversation.
-    pub session: String,
-    /// Which turn of it, from 0.
+pub struct TurnId {
+    /// The session.
+    pub session: DocumentId,
+    /// Its place in the session, ascending; places may be left out.
     pub number: u32,
 }
 
-/// Something that was said.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What one side says before another does.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Turn {
-    /// Its place in the session.
-    pub number: u32,
-    /// Who said it.
-    pub role: Role,
-    /// The speaker's name; empty for the role's.
+    /// Unique in the memory.
+    pub id: TurnId,
+    /// Who says it, by name; may be empty.
     pub speaker: String,
-    /// What was said.
+    /// Who says it, by part.
+    pub role: Role,
+    /// What is said, and nothing else.
     pub text: String,
     /// When.
     pub time: Option<Timestamp>,
 }
 
-/// Bytes of a user's or session's name.
-const MAX_NAME_BYTES: usize = 200;
-/// Bytes of what is said at once.
-const MAX_TEXT_BYTES: usize = 1 << 20;
-/// Bytes of a speaker's name.
-const MAX_SPEAKER_BYTES: usize = 200;
-
-const USER: &str = "chat.user";
-const SESSION: &str = "chat.session";
-const ROLE: &str = "chat.role";
-const SPEAKER: &str = "chat.speaker";
-
-impl Address {
-    /// Adds what is wrong with the name of a user or session to `violations`.
-    pub fn check(field: &str, name: &str, violations: &mut Violations) {
-        let fits = |c: char| c != '/' && !c.is_control();
-        if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.chars().all(fits) {
-            let problem =
-                format!("expected 1 to {MAX_NAME_BYTES} bytes without `/` and control characters");
-            violations.push(field, problem);
-        }
-    }
-
-    /// What the ids of a user's turns begin with, or those of one of the user's sessions.
-    pub fn prefix(user: &str, session: Option<&str>) -> String {
-        match session {
-            Some(session) => format!("{user}/{session}/"),
-            None => format!("{user}/"),
-        }
-    }
-
-    /// The id of the turn's document. Ids of a session are in the order of its turns.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
-    pub fn document_id(&self) -> Result<DocumentId, Error> {
-        let Self { user, session, number } = self;
-        let mut violations = Violations::default();
-        Self::check("user", user, &mut violations);
-        Self::check("session", session, &mut violations);
-        violations.into_result()?;
-        format!("{}{number:010}", Self::prefix(user, Some(session))).parse()
-    }
-
-    /// The address that a document's id is, if it is one.
-    pub fn of(id: &DocumentId) -> Option<Self> {
-        let mut parts = id.as_str().split('/');
-        let (user, session, number) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_whole = parts.next().is_none() && number.len() == 10;
-        let number = number.parse().ok().filter(|_| is_whole)?;
-        Some(Self { user: user.to_owned(), session: session.to_owned(), number })
-    }
-}
-
-/// That something is of a user's memory.
-///
-/// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for a name that [`Address::check`] refuses.
-pub fn user_filter(user: &str) -> Result<Filter, Error> {
-    let mut violations = Violations::default();
-    Address::check("user", user, &mut violations);
-    violations.into_result()?;
-    let attributes = vec![(AttributeName::try_from(USER.to_owned())?, user.to_owned())];
-    Ok(Filter { attributes, ..Filter::default() })
-}
-
 impl Turn {
-    /// Adds what is wrong with it to `violations`; `field` is what it is called there.
-    pub fn check(&self, field: &str, violations: &mut Violations) {
-        let bytes = self.text.len();
-        if self.text.trim().is_empty() || bytes > MAX_TEXT_BYTES {
-            let problem = format!("expected 1 to {MAX_TEXT_BYTES} bytes, not all of them blank");
-            violations.push(format!("{field}.text"), problem);
+    /// What is said, after the name of the speaker where there are several.
+    pub fn line(&self) -> String {
+        match self.role {
+            Role::Other if !self.speaker.is_empty() => format!("{}: {}", self.speaker, self.text),
+            Role::User | Role::Assistant | Role::Other => self.text.clone(),
         }
-        if self.speaker.len() > MAX_SPEAKER_BYTES || self.speaker.chars().any(char::is_control) {
-            let problem =
-                format!("expected at most {MAX_SPEAKER_BYTES} bytes without control characters");
-            violations.push(format!("{field}.speaker"), problem);
-        }
-    }
-
-    /// The name under which it is said.
-    fn name(&self) -> &str {
-        if self.speaker.is_empty() { self.role.as_str() } else { &self.speaker }
-    }
-
-    /// What goes before the text in its document, so that it is found by who said it, too.
-    fn heading(&self) -> String {
-        match self.name() {
-            "" => String::new(),
-            name => format!("{name}: "),
-        }
-    }
-
-    /// It as a document.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
-    pub fn document(&self, user: &str, session: &str) -> Result<Document, Error> {
-        let (number, session) = (self.number, session.to_owned());
-        let address = Address { user: user.to_owned(), session: session.clone(), number };
-        let mut attributes = Attributes::new();
-        let values = [
-            (USER, user.to_owned()),
-            (SESSION, session),
-            (ROLE, self.role.as_str().to_owned()),
-            (SPEAKER, self.speaker.clone()),
-        ];
-        for (name, value) in values {
-            attributes.insert(AttributeName::try_from(name.to_owned())?, value);
-        }
-        Ok(Document {
-            id: address.document_id()?,
-            text: format!("{}{}", self.heading(), self.text),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes,
-            event_time: self.time,
-        })
-    }
-
-    /// The turn that a document is, with where it stands, if it is one.
-    pub fn of(document: &Document) -> Option<(Address, Self)> {
-        let address = Address::of(&document.id)?;
-        let value = |name: &str| {
-            let name = AttributeName::try_from(name.to_owned()).ok()?;
-            document.attributes.get(&name).cloned()
-        };
-        let mut turn = Self {
-            number: address.number,
-            role: Role::named(&value(ROLE)?),
-            speaker: value(SPEAKER)?,
-            text: String::new(),
-            time: document.event_time,
-        };
-        turn.text = document.text.strip_prefix(&turn.heading())?.to_owned();
-        Some((address, turn))
     }
 }
 
-/// The rounds of a session, as ranges of its turns, which are in order: what a user said with what an assistant
-/// replied (LongMemEval, section 4). Whatever else is said is a round by itself.
-pub fn rounds(turns: &[Turn]) -> Vec<Range<usize>> {
-    let mut rounds: Vec<Range<usize>> = Vec::new();
-    for (at, turn) in turns.iter().enumerate() {
+/// Turns that belong together: a user's turn with the answers up to the user's next one, or one turn of
+/// several people. This is the unit that LongMemEval recommends to store ("LongMemEval", section 5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// In order; never empty.
+    pub turns: Vec<Turn>,
+}
+
+impl Round {
+    /// The first turn, by which the round is known.
+    pub fn id(&self) -> &TurnId {
+        &self.turns[0].id
+    }
+}
+
+/// The rounds of `turns`, by session and in order.
+///
+/// They depend on the set of turns alone, so turns may be delivered in any order and more than once. Of
+/// two turns with one id the greater counts. What an assistant says before the user says anything is a
+/// round of its own, so that the rounds cover the conversation.
+pub fn rounds(turns: impl IntoIterator<Item = Turn>) -> Vec<Round> {
+    let mut said: BTreeMap<TurnId, Turn> = BTreeMap::new();
+    for turn in turns {
+        match said.get(&turn.id) {
+            Some(known) if *known >= turn => {}
+            _ => {
+                said.insert(turn.id.clone(), turn);
+            }
+        }
+    }
+    let mut rounds: Vec<Round> = Vec::new();
+    for turn in said.into_values() {
         match rounds.last_mut() {
             Some(round)
-                if turn.role == Role::Assistant && turns[round.start].role != Role::Other =>
+                if turn.role == Role::Assistant
+                    && round.turns[0].role != Role::Other
+                    && round.id().session == turn.id.session =>
             {
-                round.end = at + 1;
+                round.turns.push(turn);
             }
-            _ => rounds.push(at..at + 1),
+            _ => rounds.push(Round { turns: vec![turn] }),
         }
     }
     rounds
@@ -227,73 +101,91 @@ mod tests {
 
     use super::*;
 
-    fn turn(number: u32, role: Role, text: &str) -> Turn {
-        Turn { number, role, text: text.to_owned(), ..Turn::default() }
-    }
-
-    #[test]
-    fn a_round_is_a_users_turn_with_its_replies() {
-        use Role::{Assistant, Other, User};
-        let roles =
-            [Assistant, User, Assistant, Assistant, User, User, Assistant, Other, Assistant];
-        let turns: Vec<Turn> =
-            (0..).zip(roles).map(|(number, role)| turn(number, role, "hm")).collect();
-        assert_eq!(rounds(&turns), [0..1, 1..4, 4..5, 5..7, 7..8, 8..9]);
-        assert!(rounds(&[]).is_empty());
-    }
-
-    #[test]
-    fn names_that_would_be_others_are_refused() {
-        for name in ["", "a/b", "a\n", &"x".repeat(201)] {
-            let turn = turn(0, Role::User, "Hello");
-            let fields: Vec<String> = [turn.document(name, "s"), turn.document("u", name)]
-                .map(|refused| refused.unwrap_err().violations()[0].field.clone())
-                .into();
-            assert_eq!(fields, ["user", "session"], "{name:?}");
-            assert!(user_filter(name).is_err());
+    fn turn(session: &str, number: u32, role: Role, text: &str) -> Turn {
+        Turn {
+            id: TurnId { session: session.parse().unwrap(), number },
+            speaker: String::new(),
+            role,
+            text: text.to_owned(),
+            time: None,
         }
-        let other: DocumentId = "ada/notes/1.txt".parse().unwrap();
-        assert_eq!(Address::of(&other), None);
+    }
+
+    /// `u` a user, `a` an assistant, `o` another, `|` the next session.
+    fn conversation(roles: &str) -> Vec<Turn> {
+        let mut turns = Vec::new();
+        for (session, roles) in roles.split('|').enumerate() {
+            for (number, role) in (0..).zip(roles.chars()) {
+                let part = match role {
+                    'u' => Role::User,
+                    'a' => Role::Assistant,
+                    _ => Role::Other,
+                };
+                turns.push(turn(&format!("s{session:02}"), number, part, &role.to_string()));
+            }
+        }
+        turns
+    }
+
+    fn cut(turns: Vec<Turn>) -> String {
+        let text = |round: &Round| round.turns.iter().map(|turn| &*turn.text).collect::<String>();
+        rounds(turns).iter().map(text).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn what_is_wrong_with_a_turn_is_told_by_name() {
-        let mut violations = Violations::default();
-        let wrong = Turn { speaker: "\n".to_owned(), ..turn(0, Role::User, " ") };
-        wrong.check("turns[3]", &mut violations);
-        let error = violations.into_result().unwrap_err();
-        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        assert_eq!(fields, ["turns[3].text", "turns[3].speaker"]);
+    fn a_round_is_a_user_turn_with_its_answers() {
+        for (turns, expected) in [
+            ("", ""),
+            ("uaua", "ua ua"),
+            ("uaa", "uaa"),
+            ("uua", "u ua"),
+            ("aua", "a ua"),
+            ("ooo", "o o o"),
+            ("oau", "o a u"),
+            ("u|a|ua", "u a ua"),
+        ] {
+            assert_eq!(cut(conversation(turns)), expected, "{turns}");
+        }
+    }
+
+    #[test]
+    fn turns_are_in_the_order_of_their_numbers() {
+        let turns = [10, 9, 2].map(|number| turn("s", number, Role::Other, &number.to_string()));
+        assert_eq!(cut(turns.to_vec()), "2 9 10");
     }
 
     proptest! {
         #[test]
-        fn a_turn_comes_back_from_its_document(
-            number: u32,
-            role in prop::sample::select(vec![Role::Other, Role::User, Role::Assistant]),
-            speaker in "[^\\p{Cc}]{0,12}",
-            text in ".{1,40}",
-            user in "[^/\\p{Cc}]{1,9}",
-            session in "[^/\\p{Cc}]{1,9}",
+        fn rounds_depend_on_the_set_of_turns_alone(
+            (delivered, again) in "[uao|]{0,24}".prop_flat_map(|roles| {
+                let turns = conversation(&roles);
+                let often = [&turns[..], &turns[..turns.len() / 2]].concat();
+                (Just(turns).prop_shuffle(), Just(often).prop_shuffle())
+            })
         ) {
-            let turn = Turn { number, role, speaker, text, time: None };
-            let document = turn.document(&user, &session).unwrap();
-            let (address, back) = Turn::of(&document).unwrap();
-            prop_assert_eq!(back, turn);
-            prop_assert_eq!(address, Address { user, session, number });
+            prop_assert_eq!(rounds(delivered), rounds(again));
         }
 
         #[test]
-        fn ids_of_a_session_are_in_its_order(numbers in prop::collection::vec(any::<u32>(), 2..20)) {
-            let id = |number: &u32| {
-                let (user, session) = ("u".to_owned(), "s".to_owned());
-                Address { user, session, number: *number }.document_id().unwrap()
-            };
-            let mut by_number = numbers.clone();
-            by_number.sort_unstable();
-            let mut by_id = numbers;
-            by_id.sort_by_key(id);
-            prop_assert_eq!(by_number, by_id);
+        fn rounds_hold_every_turn_once_and_never_mix_sessions(
+            turns in "[uao|]{0,24}".prop_map(|roles| conversation(&roles))
+        ) {
+            let rounds = rounds(turns.clone());
+            let held: Vec<Turn> = rounds.iter().flat_map(|round| round.turns.clone()).collect();
+            prop_assert_eq!(held, turns);
+            for round in &rounds {
+                let session = &round.id().session;
+                prop_assert!(round.turns.iter().all(|turn| turn.id.session == *session));
+                prop_assert!(round.turns[1..].iter().all(|turn| turn.role == Role::Assistant));
+            }
+        }
+
+        #[test]
+        fn of_two_turns_with_one_id_one_counts_in_any_order(a in ".{0,4}", b in ".{0,4}") {
+            let [a, b] = [a, b].map(|text| turn("s", 1, Role::User, &text));
+            let there = rounds([a.clone(), b.clone()]);
+            prop_assert_eq!(there.len(), 1);
+            prop_assert_eq!(there, rounds([b, a]));
         }
     }
 }

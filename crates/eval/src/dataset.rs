@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
+use clew_chat::Turn;
 use clew_core::{Attributes, Document, DocumentId, MediaType, Timestamp};
 use serde::{Serialize, Serializer};
 
@@ -14,9 +15,9 @@ use crate::answers::Scoring;
 mod answer;
 mod beam;
 mod dates;
-mod dialogue;
 mod files;
 mod govreport;
+mod keys;
 mod leval;
 mod lihua;
 mod locomo;
@@ -31,6 +32,7 @@ mod survey;
 #[cfg(test)]
 mod testing;
 
+pub use keys::Places;
 pub use survey::Survey;
 
 /// Every format that can be read, in the order it is offered.
@@ -128,6 +130,9 @@ pub struct Unit {
     pub text: String,
     /// When it was said.
     pub event_time: Option<Timestamp>,
+    /// The turns it is made of, in order; empty where it is no part of a conversation. They are what its key
+    /// is made of.
+    pub said: Vec<Turn>,
 }
 
 impl From<Unit> for Document {
@@ -370,6 +375,7 @@ mod tests {
             title: "Title".to_owned(),
             text: text.to_owned(),
             event_time: Some(Timestamp::from_micros(1)),
+            said: Vec::new(),
         };
         let haystack = Haystack::new("h".to_owned(), vec![unit(" \n"), unit("words")], vec![]);
         assert_eq!(haystack.units, [unit("words")]);

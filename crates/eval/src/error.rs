@@ -72,6 +72,12 @@ pub enum Error {
         /// The formats that have evidence.
         expected: String,
     },
+    /// Keys or smoothing of turns were asked of data that has none.
+    #[error("`{haystack}` is not made of turns; expected a conversation, such as those of locomo")]
+    NoTurns {
+        /// Name of the haystack.
+        haystack: String,
+    },
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Unwritable {
@@ -140,6 +146,7 @@ impl Error {
             | Self::Malformed { .. }
             | Self::NothingToScore
             | Self::NoEvidence { .. }
+            | Self::NoTurns { .. }
             | Self::BadRecord { .. }
             | Self::NotComparable { .. } => ErrorKind::InvalidInput,
         }

@@ -26,7 +26,7 @@ mod metrics;
 mod report;
 
 pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
-pub use dataset::{FORMATS, Format, Haystack, Haystacks, Question, Survey, Unit, UnitKind};
+pub use dataset::{FORMATS, Format, Haystack, Haystacks, Places, Question, Survey, Unit, UnitKind};
 pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
 pub use metrics::{Cutoffs, Scores};

@@ -20,8 +20,12 @@ pub struct Run {
     pub format: String,
     /// What was ranked.
     pub unit: UnitKind,
+    /// Name of the [`clew_chat::KeyDesign`].
+    pub keys: String,
     /// How passages were matched: `dense`, `sparse` or `hybrid`.
     pub mode: String,
+    /// How scores were smoothed over sessions: `none` or `turns`.
+    pub smoothing: String,
     /// What searched.
     pub strategy: String,
 }
@@ -79,9 +83,9 @@ impl Tally {
 
 /// Averages and their 95 % intervals by group.
 ///
-/// As JSON: `{"format", "unit", "mode", "strategy", "groups": {"all": {"n", "any@5", …, "ndcg@10",
-/// "mrr", "ci95": {"any@5": [low, high], …}}, "<type>": {…}}}` with fractions from 0 to 1 and keys in
-/// a stable order. As text: a table in per cent.
+/// As JSON: `{"format", "unit", "keys", "mode", "smoothing", "strategy", "groups": {"all": {"n", "any@5",
+/// …, "ndcg@10", "mrr", "ci95": {"any@5": [low, high], …}}, "<type>": {…}}}` with fractions from 0 to 1
+/// and keys in a stable order. As text: a table in per cent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     run: Run,
@@ -170,8 +174,11 @@ impl<T: Serialize> Serialize for Entries<'_, T> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Run { format, unit, mode, strategy } = &self.run;
-        writeln!(f, "{format}, unit {unit}, mode {mode}, strategy {strategy}")?;
+        let Run { format, unit, keys, mode, smoothing, strategy } = &self.run;
+        writeln!(
+            f,
+            "{format}, unit {unit}, keys {keys}, mode {mode}, smoothing {smoothing}, strategy {strategy}"
+        )?;
         writeln!(f, "per cent, with 95 % intervals below\n")?;
         let longest = self.groups.iter().map(|group| group.name.chars().count()).max();
         let name_width = longest.unwrap_or(0).max("group".len());
@@ -227,7 +234,9 @@ mod tests {
         let run = Run {
             format: "lihua".to_owned(),
             unit: UnitKind::Chat,
+            keys: "plain".to_owned(),
             mode: "dense".to_owned(),
+            smoothing: "none".to_owned(),
             strategy: "plain".to_owned(),
         };
         tally.report(run).unwrap()
@@ -255,7 +264,8 @@ mod tests {
     fn the_json_has_the_documented_keys_in_order() {
         let json = serde_json::to_string(&report()).unwrap();
         let start = concat!(
-            r#"{"format":"lihua","unit":"chat","mode":"dense","strategy":"plain","groups":{"#,
+            r#"{"format":"lihua","unit":"chat","keys":"plain","mode":"dense","smoothing":"none","#,
+            r#""strategy":"plain","groups":{"#,
             r#""all":{"n":2,"any@1":0.5,"any@2":0.5,"frac@1":0.5,"frac@2":0.5,"all@1":0.5,"all@2":0.5,"#,
             r#""ndcg@10":0.5,"mrr":0.5,"ci95":{"any@1":["#
         );

@@ -23,7 +23,7 @@ use clew_core::{
     Task, TextKind,
 };
 
-pub use self::step::{list_facts, propose_clues, raise_concerns};
+pub use self::step::{propose_clues, raise_concerns};
 
 use self::judge::{Support, THRESHOLD};
 use self::question::Question;

@@ -19,7 +19,7 @@
 //! | elaborate a query | [`Extractive`]: the question beside a relation | use other words than both |
 //! | clues | [`propose_clues`] | say what the outline does not say |
 //! | concerns | [`raise_concerns`] | doubt what a point says |
-//! | facts of a user | [`list_facts`] | rephrase; see facts without "I" |
+//! | facts of a user | `clew_chat::facts` | rephrase; see facts without "I" |
 //! | summaries, entities, relations | `clew_tree`, `clew_graph` | use other words than the text's |
 //!
 //! Times that a question asks about, questions about a segment, and merging points have no counterpart yet.
@@ -91,4 +91,4 @@
 mod extractive;
 pub mod prompted;
 
-pub use extractive::{Extractive, list_facts, propose_clues, raise_concerns};
+pub use extractive::{Extractive, propose_clues, raise_concerns};

@@ -37,7 +37,7 @@ impl Strategy for Chat {
 
 #[cfg(test)]
 mod tests {
-    use clew_chat::{Role, Turn};
+    use clew_chat::{Role, Turn, TurnId};
 
     use super::*;
     use crate::testing::{World, evidence};
@@ -47,8 +47,9 @@ mod tests {
         for number in 0..2 * rounds {
             let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
             let text = format!("{session} {number}");
-            let turn = Turn { number, role, text, ..Turn::default() };
-            world.documents.0.push(turn.document("ada", session).unwrap());
+            let id = TurnId { session: session.parse().unwrap(), number };
+            let turn = Turn { id, role, text, speaker: String::new(), time: None };
+            world.documents.0.push(turn.document("ada").unwrap());
         }
     }
 

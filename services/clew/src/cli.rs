@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clew_chat::{KeyDesign, Smoothing};
 use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, StructureSettings,
@@ -877,6 +878,33 @@ pub enum ClusterAction {
     },
 }
 
+/// How scores are smoothed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SmoothingChoice {
+    /// Scores stay as they are.
+    None,
+    /// As is best for single turns.
+    Turns,
+}
+
+impl SmoothingChoice {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Turns => "turns",
+        }
+    }
+
+    /// The weights; `None` where scores stay as they are.
+    pub fn weights(self) -> Option<Smoothing> {
+        match self {
+            Self::None => None,
+            Self::Turns => Some(Smoothing::TURNS),
+        }
+    }
+}
+
 /// Arguments of `eval retrieval`.
 #[derive(Debug, Args)]
 pub struct EvalRetrieval {
@@ -895,6 +923,14 @@ pub struct EvalRetrieval {
     /// How passages are matched; several, with commas between them, are measured on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "hybrid")]
     pub mode: Vec<Mode>,
+    /// By what units of a conversation are found: plain, date, previous, fact, some of these with + between
+    /// them, or default; several, with commas between them, are each ingested and measured.
+    #[arg(long, value_delimiter = ',', default_value = "plain")]
+    pub keys: Vec<KeyDesign>,
+    /// How scores of units are smoothed over their session; several, with commas between them, are measured
+    /// on one ingestion.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
+    pub smoothing: Vec<SmoothingChoice>,
     /// Ways of answering, besides the searches; several with commas between them. What is ranked is what
     /// each reads.
     #[arg(long, value_delimiter = ',')]
@@ -904,8 +940,8 @@ pub struct EvalRetrieval {
     pub k: clew_eval::Cutoffs,
     #[command(flatten)]
     pub cutting: Cutting,
-    /// Write the report as JSON to this file (`-`: standard output) besides the table; for several
-    /// modes an array of reports.
+    /// Write the report as JSON to this file (`-`: standard output) besides the table; where several
+    /// things are measured an array of reports.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_chat::{Address, Turn};
+use clew_chat::{Address, Turn, TurnId};
 use clew_core::{Corpus, DocumentId, Documents, Error, Violations, WholeDocument};
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -51,11 +51,10 @@ impl Chats {
         let waits = !request.get_ref().without_waiting;
         let appended = convert::append_from_wire(request.into_inner())?;
         let corpus = self.backends.corpora.get(&appended.corpus, deadline).await?;
-        let (user, session) = (&appended.user, &appended.session);
         let mut ids = Vec::new();
         let mut accepting = Vec::new();
         for turn in &appended.turns {
-            let document = turn.document(user, session)?;
+            let document = turn.document(&appended.user)?;
             ids.push(document.id.clone());
             accepting.push(corpus.shard_of(&document.id).accept(document, deadline).await?);
         }
@@ -64,7 +63,7 @@ impl Chats {
             try_join_all(ids.iter().map(|id| until_found(&corpus, id, deadline))).await?;
         }
         let told = appended.turns.iter().zip(accepted).map(|(turn, accepted)| wire::AppendedTurn {
-            number: turn.number,
+            number: turn.id.number,
             version: accepted.version.0,
             unchanged: accepted.unchanged,
         });
@@ -94,12 +93,13 @@ impl Chats {
                 let ids = memory.ids(&prefix, after.as_ref(), PAGE, deadline).await?;
                 let Some(last) = ids.last().cloned() else { return Ok::<_, Error>(None) };
                 let mut page = turns(&memory, &ids, deadline).await?;
-                page.sort_by(|(a, _), (b, _)| a.cmp(b));
+                page.sort_by(|a, b| a.id.cmp(&b.id));
                 Ok(Some((page, Some(last))))
             }
         });
         let told = pages.map_ok(|page| {
-            stream::iter(page.into_iter().map(|(Address { session, .. }, turn)| {
+            stream::iter(page.into_iter().map(|turn| {
+                let session = turn.id.session.to_string();
                 Ok(wire::ListTurnsResponse { session, turn: Some(convert::turn_to_wire(turn)) })
             }))
         });
@@ -130,9 +130,10 @@ impl Chats {
                 after = Some(last);
             }
         } else {
+            let session: DocumentId = session.parse()?;
             let id = |number: &u32| {
-                let (user, session) = (user.clone(), session.clone());
-                Address { user, session, number: *number }.document_id()
+                let turn = TurnId { session: session.clone(), number: *number };
+                Address { user: user.clone(), turn }.document_id()
             };
             let ids = numbers.iter().map(id).collect::<Result<Vec<_>, _>>()?;
             for ids in ids.chunks(PAGE) {
@@ -147,7 +148,7 @@ impl Chats {
 /// What was forgotten so far.
 struct Forgetting {
     receipt: wire::ForgetTurnsResponse,
-    sessions: BTreeSet<String>,
+    sessions: BTreeSet<DocumentId>,
 }
 
 impl Forgetting {
@@ -159,10 +160,10 @@ impl Forgetting {
         deadline: Instant,
     ) -> Result<(), Error> {
         if preview {
-            for (address, turn) in turns(memory, ids, deadline).await? {
+            for turn in turns(memory, ids, deadline).await? {
                 self.receipt.turns += 1;
                 self.receipt.text_bytes += turn.text.len() as u64;
-                self.sessions.insert(address.session);
+                self.sessions.insert(turn.id.session);
             }
             return Ok(());
         }
@@ -175,7 +176,7 @@ impl Forgetting {
             for gone in shard.forget(&here, deadline).await? {
                 if gone.versions > 0 {
                     self.receipt.turns += 1;
-                    self.sessions.extend(Address::of(&gone.document_id).map(|of| of.session));
+                    self.sessions.extend(Address::of(&gone.document_id).map(|of| of.turn.session));
                 }
                 self.receipt.chunks += gone.chunks;
                 self.receipt.text_bytes += gone.bytes;
@@ -209,9 +210,10 @@ async fn turns(
     memory: &CorpusMemory,
     ids: &[DocumentId],
     deadline: Instant,
-) -> Result<Vec<(Address, Turn)>, Error> {
+) -> Result<Vec<Turn>, Error> {
     let read = memory.documents(ids, deadline).await?.into_iter();
-    Ok(read.filter_map(|WholeDocument { document, .. }| Turn::of(&document)).collect())
+    let turn = |WholeDocument { document, .. }| Turn::of(&document).map(|(_, turn)| turn);
+    Ok(read.filter_map(turn).collect())
 }
 
 /// What the ids of turns begin with: of a session, or of all if it is empty.

@@ -1,7 +1,7 @@
 //! BEAM (Tavakoli et al., ICLR 2026): user-assistant chats of a hundred thousand to ten million tokens.
 //!
 //! `questions.jsonl` `{question_id, conversation_id, type, question, answer, rubric,
-//! evidence_message_ids}` and for each conversation `<conversation_id>.messages.jsonl` `{id, role, time_anchor, content}`. Each
+//! evidence_message_ids}` and for each conversation `<conversation_id>.messages.jsonl` `{id, batch, role, time_anchor, content}`. Each
 //! conversation is a haystack. Its id begins with its size, such as `100K-7`; the size is a split and,
 //! if all are read together, a group of the report. Evidence that names no message of the
 //! conversation is dropped; questions without evidence, such as all of abstention, are left out of
@@ -12,11 +12,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
+use clew_chat::{Role, Turn, TurnId, rounds};
+use clew_core::{DocumentId, GradingRule, Judging};
 use serde::Deserialize;
 
 use super::answer::Answer;
-use super::dialogue::rounds;
 use super::files::{first_of, folder_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
@@ -52,6 +52,9 @@ struct QuestionRecord {
 #[derive(Deserialize)]
 struct MessageRecord {
     id: u64,
+    /// What comes closest to a session.
+    #[serde(default)]
+    batch: u32,
     role: String,
     time_anchor: Option<String>,
     content: String,
@@ -104,26 +107,29 @@ fn size_of(conversation_id: &str) -> &str {
 
 fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Error> {
     let messages = read_messages(&conversation.messages)?;
-    let parts = match unit {
-        UnitKind::Round => rounds(&messages, |message| message.is_user),
+    let turns = messages.iter().map(|message| message.turn.clone());
+    let mut parts: Vec<Vec<Turn>> = match unit {
+        UnitKind::Round => rounds(turns).into_iter().map(|round| round.turns).collect(),
         UnitKind::Turn
         | UnitKind::Passage
         | UnitKind::Chat
         | UnitKind::Session
         | UnitKind::SessionAll
-        | UnitKind::Document => (0..messages.len()).map(|index| index..index + 1).collect(),
+        | UnitKind::Document => turns.map(|turn| vec![turn]).collect(),
     };
+    parts.sort_by_key(|part| part[0].id.number);
     let mut units = Vec::new();
     let mut part_of = HashMap::new();
-    for (index, part) in parts.into_iter().enumerate() {
-        let part = &messages[part];
-        part_of.extend(part.iter().map(|message| (message.id, index)));
-        let texts: Vec<_> = part.iter().map(|message| message.text.as_str()).collect();
+    for (index, said) in parts.into_iter().enumerate() {
+        let ids: Vec<u64> = said.iter().map(|turn| messages[turn.id.number as usize].id).collect();
+        part_of.extend(ids.iter().map(|id| (*id, index)));
+        let texts: Vec<_> = said.iter().map(|turn| turn.text.as_str()).collect();
         units.push(Unit {
-            id: message_id(part[0].id),
+            id: message_id(ids[0]),
             title: String::new(),
             text: texts.join("\n"),
-            event_time: part[0].time,
+            event_time: said[0].time,
+            said,
         });
     }
     let size = size_of(&conversation.id);
@@ -151,10 +157,9 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
 
 struct Message {
     id: u64,
-    is_user: bool,
-    text: String,
-    /// The last anchor up to here: the chats give one where a new period begins.
-    time: Option<Timestamp>,
+    /// Its number is that of the message in the file, from 0. Its time is the last anchor up to here: the
+    /// chats give one where a new period begins.
+    turn: Turn,
 }
 
 fn read_messages(path: &Path) -> Result<Vec<Message>, Error> {
@@ -163,13 +168,20 @@ fn read_messages(path: &Path) -> Result<Vec<Message>, Error> {
     let mut time = None;
     for record in Records::<MessageRecord>::open(path)? {
         let record = record?;
-        let MessageRecord { id, role, time_anchor, content } = record.value;
+        let MessageRecord { id, batch, role, time_anchor, content } = record.value;
         if !ids.insert(id) {
             return Err(Error::malformed(path, record.line, format!("`id` {id} occurs twice")));
         }
         time = time_anchor.as_deref().and_then(dates::dashed).or(time);
-        let text = without_mark(&content).to_owned();
-        messages.push(Message { id, is_user: role == "user", text, time });
+        let number = u32::try_from(messages.len()).unwrap_or(u32::MAX);
+        let turn = Turn {
+            id: TurnId { session: batch_id(batch), number },
+            speaker: String::new(),
+            role: if role == "user" { Role::User } else { Role::Assistant },
+            text: without_mark(&content).to_owned(),
+            time,
+        };
+        messages.push(Message { id, turn });
     }
     Ok(messages)
 }
@@ -183,6 +195,10 @@ fn without_mark(content: &str) -> &str {
         }
         _ => content,
     }
+}
+
+fn batch_id(batch: u32) -> DocumentId {
+    format!("batch-{batch}").parse().expect("letters and digits are a valid document id")
 }
 
 /// A unit is known by its first message.

@@ -68,7 +68,13 @@ fn read_chats(path: &Path) -> Result<Vec<Unit>, Error> {
             let problem = format!("`doc_id` {doc_id} occurs twice");
             return Err(Error::malformed(path, record.line, problem));
         }
-        units.push(Unit { id: doc_id, title: String::new(), event_time: time_of(&text), text });
+        units.push(Unit {
+            id: doc_id,
+            title: String::new(),
+            event_time: time_of(&text),
+            text,
+            said: Vec::new(),
+        });
     }
     Ok(units)
 }

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 
+use clew_chat::{Role, Turn, TurnId};
 use clew_core::{DocumentId, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -72,15 +73,10 @@ struct TurnName {
     turn: u32,
 }
 
-struct Turn {
-    name: TurnName,
-    text: String,
-}
-
 struct Session {
     number: u32,
     time: Option<Timestamp>,
-    turns: Vec<Turn>,
+    turns: Vec<(TurnName, Turn)>,
 }
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
@@ -106,9 +102,9 @@ fn haystack(record: ConversationRecord, unit: UnitKind) -> Result<Haystack, Stri
     let sessions = read_sessions(&record.conversation)?;
     let mut session_of = BTreeMap::new();
     for session in &sessions {
-        for turn in &session.turns {
-            if session_of.insert(turn.name, session.number).is_some() {
-                return Err(format!("the turn {} occurs twice", turn_id(turn.name)));
+        for (name, _) in &session.turns {
+            if session_of.insert(*name, session.number).is_some() {
+                return Err(format!("the turn {} occurs twice", turn_id(*name)));
             }
         }
     }
@@ -160,11 +156,8 @@ fn read_sessions(conversation: &BTreeMap<String, Value>) -> Result<Vec<Session>,
         let Some(number) = key.strip_prefix("session_").and_then(|n| n.parse::<u32>().ok()) else {
             continue;
         };
-        let turns = Vec::<TurnRecord>::deserialize(value)
-            .map_err(|error| format!("`conversation.{key}`: {error}"))?
-            .into_iter()
-            .map(read_turn)
-            .collect::<Result<_, _>>()?;
+        let records = Vec::<TurnRecord>::deserialize(value)
+            .map_err(|error| format!("`conversation.{key}`: {error}"))?;
         let date_key = format!("{key}_date_time");
         let time = conversation
             .get(&date_key)
@@ -176,32 +169,42 @@ fn read_sessions(conversation: &BTreeMap<String, Value>) -> Result<Vec<Session>,
                 })
             })
             .transpose()?;
+        let turns = records.into_iter().map(|record| read_turn(record, number, time));
+        let turns = turns.collect::<Result<_, _>>()?;
         sessions.push(Session { number, time, turns });
     }
     sessions.sort_by_key(|session| session.number);
     Ok(sessions)
 }
 
-fn read_turn(record: TurnRecord) -> Result<Turn, String> {
+fn read_turn(
+    record: TurnRecord,
+    session: u32,
+    time: Option<Timestamp>,
+) -> Result<(TurnName, Turn), String> {
     let TurnRecord { speaker, dia_id, text, blip_caption } = record;
     let name = turn_names(&dia_id)
         .next()
         .ok_or_else(|| format!("expected `dia_id` such as `D1:3`, got `{dia_id}`"))?;
-    let mut text = format!("{speaker}: {text}");
-    if let Some(caption) = blip_caption {
-        text.push_str(&format!(" [shares {caption}]"));
-    }
-    Ok(Turn { name, text })
+    let text = match blip_caption {
+        Some(caption) => format!("{text} [shares {caption}]"),
+        None => text,
+    };
+    let id = TurnId { session: session_id(session), number: name.turn };
+    Ok((name, Turn { id, speaker, role: Role::Other, text, time }))
 }
 
 fn units_of(session: Session, unit: UnitKind) -> Vec<Unit> {
     let event_time = session.time;
-    let cut = |id, text| Unit { id, title: String::new(), text, event_time };
+    let cut = |id, said: Vec<Turn>| {
+        let lines: Vec<_> = said.iter().map(Turn::line).collect();
+        Unit { id, title: String::new(), text: lines.join("\n"), event_time, said }
+    };
     if unit == UnitKind::Session {
-        let texts: Vec<_> = session.turns.into_iter().map(|turn| turn.text).collect();
-        return vec![cut(session_id(session.number), texts.join("\n"))];
+        let turns = session.turns.into_iter().map(|(_, turn)| turn);
+        return vec![cut(session_id(session.number), turns.collect())];
     }
-    session.turns.into_iter().map(|turn| cut(turn_id(turn.name), turn.text)).collect()
+    session.turns.into_iter().map(|(name, turn)| cut(turn_id(name), vec![turn])).collect()
 }
 
 fn session_id(number: u32) -> DocumentId {

@@ -18,7 +18,7 @@ pub(super) fn haystack(
     }
     let document: DocumentId =
         id.parse().map_err(|error: clew_core::Error| format!("`{id}`: {error}"))?;
-    let unit = Unit { id: document, title, text, event_time: None };
+    let unit = Unit { id: document, title, text, event_time: None, said: Vec::new() };
     Ok(Haystack::new(id, vec![unit], questions))
 }
 

@@ -15,11 +15,11 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use clew_chat::{Role, Turn, TurnId, rounds};
 use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
-use super::dialogue::rounds;
 use super::files::{first_of, folder_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
@@ -57,24 +57,24 @@ struct InstanceRecord {
     answer: Option<Answer>,
     haystack_session_ids: Vec<DocumentId>,
     haystack_dates: Vec<String>,
-    haystack_sessions: Option<Vec<Vec<Turn>>>,
+    haystack_sessions: Option<Vec<Vec<TurnRecord>>>,
     answer_session_ids: Vec<DocumentId>,
 }
 
 #[derive(Deserialize)]
 struct SessionRecord {
     session_id: DocumentId,
-    turns: Vec<Turn>,
+    turns: Vec<TurnRecord>,
 }
 
 #[derive(Deserialize)]
-struct Turn {
+struct TurnRecord {
     role: String,
     content: String,
     has_answer: Option<bool>,
 }
 
-type Sessions = HashMap<DocumentId, Vec<Turn>>;
+type Sessions = HashMap<DocumentId, Vec<TurnRecord>>;
 
 fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     let file = instances_of(source)?;
@@ -120,7 +120,7 @@ fn read_sessions(path: &Path) -> Result<Sessions, Error> {
 struct Dated<'a> {
     id: &'a DocumentId,
     time: Timestamp,
-    turns: &'a [Turn],
+    turns: &'a [TurnRecord],
 }
 
 fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result<Haystack, String> {
@@ -202,20 +202,20 @@ struct Cut {
 
 /// Whole sessions are evidence if the question names them; their parts, if a turn is marked.
 fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>, String> {
-    let turns = session.turns;
-    let has_answer = |turns: &[Turn]| turns.iter().any(|turn| turn.has_answer == Some(true));
-    let parts = match unit {
-        UnitKind::Round => rounds(turns, is_user),
-        UnitKind::Turn => (0..turns.len()).map(|index| index..index + 1).collect(),
+    let turns = session.said()?;
+    let has_answer = |turn: &Turn| session.turns[turn.id.number as usize].has_answer == Some(true);
+    let parts: Vec<Vec<Turn>> = match unit {
+        UnitKind::Round => rounds(turns).into_iter().map(|round| round.turns).collect(),
+        UnitKind::Turn => turns.into_iter().map(|turn| vec![turn]).collect(),
         UnitKind::Session
         | UnitKind::SessionAll
         | UnitKind::Passage
         | UnitKind::Chat
         | UnitKind::Document => {
-            let heard = |turn: &&Turn| unit != UnitKind::Session || is_user(turn);
-            let text = joined(turns.iter().filter(heard));
+            let heard = |turn: &Turn| unit != UnitKind::Session || turn.role == Role::User;
+            let said = turns.into_iter().filter(heard).collect();
             return Ok(vec![Cut {
-                unit: session.unit(session.id.clone(), text),
+                unit: session.unit(session.id.clone(), said),
                 is_evidence: is_answer,
             }]);
         }
@@ -225,24 +225,34 @@ fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>,
         .map(|(number, part)| {
             let id = format!("{}:{number}", session.id).parse();
             let id = id.map_err(|error: clew_core::Error| error.to_string())?;
-            let part = &turns[part];
-            Ok(Cut { unit: session.unit(id, joined(part)), is_evidence: has_answer(part) })
+            Ok(Cut { is_evidence: part.iter().any(has_answer), unit: session.unit(id, part) })
         })
         .collect()
 }
 
 impl Dated<'_> {
-    fn unit(&self, id: DocumentId, text: String) -> Unit {
-        Unit { id, title: String::new(), text, event_time: Some(self.time) }
+    /// Its turns, numbered from 0.
+    fn said(&self) -> Result<Vec<Turn>, String> {
+        let said = |(index, turn): (usize, &TurnRecord)| {
+            Ok(Turn {
+                id: TurnId {
+                    session: self.id.clone(),
+                    number: u32::try_from(index).map_err(|error| error.to_string())?,
+                },
+                speaker: String::new(),
+                role: if turn.role == "user" { Role::User } else { Role::Assistant },
+                text: turn.content.clone(),
+                time: Some(self.time),
+            })
+        };
+        self.turns.iter().enumerate().map(said).collect()
     }
-}
 
-fn is_user(turn: &Turn) -> bool {
-    turn.role == "user"
-}
-
-fn joined<'a>(turns: impl IntoIterator<Item = &'a Turn>) -> String {
-    turns.into_iter().map(|turn| turn.content.as_str()).collect::<Vec<_>>().join("\n")
+    fn unit(&self, id: DocumentId, said: Vec<Turn>) -> Unit {
+        let texts: Vec<_> = said.iter().map(|turn| turn.text.as_str()).collect();
+        let (title, text) = (String::new(), texts.join("\n"));
+        Unit { id, title, text, event_time: Some(self.time), said }
+    }
 }
 
 fn time(text: &str) -> Result<Timestamp, String> {

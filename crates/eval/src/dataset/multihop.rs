@@ -92,7 +92,7 @@ fn read_passages(path: &Path) -> Result<Vec<Unit>, Error> {
         if !known.insert(idx) {
             return Err(Error::malformed(path, record.line, format!("`idx` {idx} occurs twice")));
         }
-        units.push(Unit { id: passage_id(idx), title, text, event_time: None });
+        units.push(Unit { id: passage_id(idx), title, text, event_time: None, said: Vec::new() });
     }
     Ok(units)
 }

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, Value, user_filter};
-use clew_core::{CorpusName, Error, Limits, Query, Timestamp, Violations};
+use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
+use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Timestamp, Violations};
 
 use crate::chat::v1 as wire;
 use crate::convert::query::cost_to_wire;
-use crate::convert::{corpus_name, timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{corpus_name, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
 
 /// Most turns that are appended at once.
@@ -22,9 +22,7 @@ pub struct Appended {
     pub corpus: CorpusName,
     /// Whose memory.
     pub user: String,
-    /// Which conversation.
-    pub session: String,
-    /// The turns.
+    /// The turns, of one session.
     pub turns: Vec<Turn>,
 }
 
@@ -41,38 +39,44 @@ pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, E
         let problem = format!("expected 1 to {MAX_TURNS}, got {}", request.turns.len());
         violations.push("turns", problem);
     }
+    let session = violations.take(document_id("session", &request.session));
     let (mut turns, mut numbers) = (Vec::new(), HashSet::new());
     for (at, turn) in request.turns.into_iter().enumerate() {
         let field = format!("turns[{at}]");
         if !numbers.insert(turn.number) {
             violations.push(format!("{field}.number"), "expected each number once");
         }
-        if let Some(turn) = turn_from_wire(&field, turn, &mut violations) {
+        let Some(session) = &session else { continue };
+        if let Some(turn) = turn_from_wire(&field, session, turn, &mut violations) {
             turn.check(&field, &mut violations);
             turns.push(turn);
         }
     }
     violations.into_result()?;
     match corpus {
-        Some(corpus) => {
-            Ok(Appended { corpus, user: request.user, session: request.session, turns })
-        }
+        Some(corpus) => Ok(Appended { corpus, user: request.user, turns }),
         None => Err(Error::internal("a field was neither taken nor refused")),
     }
 }
 
 /// Turns for the wire.
 pub fn append_to_wire(appended: Appended) -> wire::AppendTurnsRequest {
+    let session = appended.turns.first().map(|turn| turn.id.session.to_string());
     wire::AppendTurnsRequest {
         corpus: appended.corpus.to_string(),
         user: appended.user,
-        session: appended.session,
+        session: session.unwrap_or_default(),
         turns: appended.turns.into_iter().map(turn_to_wire).collect(),
         without_waiting: false,
     }
 }
 
-fn turn_from_wire(field: &str, turn: wire::Turn, violations: &mut Violations) -> Option<Turn> {
+fn turn_from_wire(
+    field: &str,
+    session: &DocumentId,
+    turn: wire::Turn,
+    violations: &mut Violations,
+) -> Option<Turn> {
     let role = match wire::Role::try_from(turn.role) {
         Ok(wire::Role::Unspecified) => Role::Other,
         Ok(wire::Role::User) => Role::User,
@@ -88,7 +92,8 @@ fn turn_from_wire(field: &str, turn: wire::Turn, violations: &mut Violations) ->
         Some(time) => Some(violations.take(time)?),
         None => None,
     };
-    Some(Turn { number: turn.number, role, speaker: turn.speaker, text: turn.text, time })
+    let id = TurnId { session: session.clone(), number: turn.number };
+    Some(Turn { id, role, speaker: turn.speaker, text: turn.text, time })
 }
 
 /// A turn for the wire.
@@ -99,7 +104,7 @@ pub fn turn_to_wire(turn: Turn) -> wire::Turn {
         Role::Assistant => wire::Role::Assistant,
     };
     wire::Turn {
-        number: turn.number,
+        number: turn.id.number,
         role: role.into(),
         speaker: turn.speaker,
         text: turn.text,
@@ -159,7 +164,7 @@ pub fn recalled_to_wire(recalled: Recalled) -> wire::RecallResponse {
     let place = |item: &Item| {
         let first = item.turns.first();
         let time = first.and_then(|turn| turn.time);
-        (time, item.session.clone(), first.map(|turn| turn.number))
+        (time, item.session.clone(), first.map(|turn| turn.id.number))
     };
     items.sort_by_key(place);
     let range = recalled.range.unwrap_or_default();
@@ -210,7 +215,8 @@ mod tests {
     fn turn(number: u32) -> Turn {
         let time = Some(Timestamp::from_micros(7));
         let (role, speaker, text) = (Role::User, "Ada".to_owned(), "Hello".to_owned());
-        Turn { number, role, speaker, text, time }
+        let id = TurnId { session: "monday".parse().unwrap(), number };
+        Turn { id, role, speaker, text, time }
     }
 
     #[test]
@@ -218,7 +224,6 @@ mod tests {
         let appended = Appended {
             corpus: "chats".parse().unwrap(),
             user: "ada".to_owned(),
-            session: "monday".to_owned(),
             turns: vec![turn(1), turn(0)],
         };
         let back = append_from_wire(append_to_wire(appended.clone())).unwrap();

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use clew_core::{Clues, Concerns, MemoryPoint};
-use clew_text::{Shape, Term, key_phrases, one_line, sentences, terms, words};
+use clew_text::{Term, key_phrases, one_line, sentences, terms};
 
 use super::question::{Question, WordSet};
 
 /// Sentences of an outline whose phrases are looked at.
 const MAX_SENTENCES: usize = 16;
-/// How speakers say that they mean themselves.
-const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
 
 /// At most `most` phrases of an outline that stand in the same sentence as words of the question and hold
 /// another word: the counterpart of [`crate::prompted::ProposeClues`]. It finds what the outline says,
@@ -56,28 +54,6 @@ pub fn raise_concerns(question: &str, points: &[MemoryPoint], most: usize) -> Co
     if concerns.is_empty() { Concerns::Resolved } else { Concerns::Global(concerns) }
 }
 
-/// The sentences in which users state something of themselves, in order, each once: the counterpart of
-/// [`crate::prompted::ExtractFacts`]. They stand as they were written, so "it" may stay unexplained,
-/// and what is said of a user without "I" is missed. English only.
-pub fn list_facts(messages: &[String]) -> Vec<String> {
-    let mut facts: Vec<String> = Vec::new();
-    for message in messages {
-        for span in sentences(message) {
-            let sentence = span.of(message).unwrap_or_default().trim();
-            let is_own = words(sentence).any(|word| {
-                let word = sentence[word.start..word.end].to_lowercase();
-                let subject = word.split(['\'', '’']).next().unwrap_or_default();
-                FIRST_PERSON.contains(&subject)
-            });
-            let fact = one_line(sentence);
-            if is_own && Shape::of(sentence) == Shape::Statement && !facts.contains(&fact) {
-                facts.push(fact);
-            }
-        }
-    }
-    facts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,17 +79,5 @@ mod tests {
         assert_eq!(concerns, Concerns::Global(vec!["Naxos".to_owned(), "sail".to_owned()]));
         let concerns = raise_concerns("Who killed the Minotaur?", &points, 5);
         assert_eq!(concerns, Concerns::Resolved);
-    }
-
-    #[test]
-    fn facts_are_statements_in_the_first_person() {
-        let messages = [
-            "I moved to Athens last May. Can you tell me about thread? It is a fine city.",
-            "I’ve got two cats.\nMy  sister lives in Crete. I moved to Athens last May.",
-        ];
-        let facts = list_facts(&messages.map(str::to_owned));
-        let expected =
-            ["I moved to Athens last May.", "I’ve got two cats.", "My sister lives in Crete."];
-        assert_eq!(facts, expected);
     }
 }

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use clew_chat::{Role, Turn};
+use clew_chat::{Role, Turn, TurnId};
 use clew_core::{Filter, Timestamp};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::Appended;
@@ -123,12 +123,11 @@ async fn append(
     // Turns are too short for trees, and what they say of whom is not told by each by itself.
     make_if_missing(connection, &of.corpus, None).await?;
     let (mut appended, mut unchanged) = (0, 0);
-    for (session, turns) in &sessions {
+    for turns in sessions.values() {
         for turns in turns.chunks(TURNS_AT_ONCE) {
             let told = connection.client.append_turns(Appended {
                 corpus: of.corpus.clone(),
                 user: of.user.clone(),
-                session: session.clone(),
                 turns: turns.to_vec(),
             });
             for turn in told.await?.turns {
@@ -163,8 +162,9 @@ fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String
         };
         let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
         let turns = sessions.entry(session.to_owned()).or_default();
+        let number = line.number.map_or_else(|| u32::try_from(turns.len()), Ok)?;
         turns.push(Turn {
-            number: line.number.map_or_else(|| u32::try_from(turns.len()), Ok)?,
+            id: TurnId { session: session.parse().with_context(place)?, number },
             role,
             speaker: line.speaker,
             text: line.text,
@@ -299,7 +299,7 @@ mod tests {
 {"session": "a", "role": "assistant", "text": "Hello!"}
 {"session": "a", "number": 9, "text": "Late"}"#;
         let sessions = sessions(text, Some("b")).unwrap();
-        let numbers: Vec<u32> = sessions["a"].iter().map(|turn| turn.number).collect();
+        let numbers: Vec<u32> = sessions["a"].iter().map(|turn| turn.id.number).collect();
         assert_eq!(numbers, [0, 1, 9]);
         assert_eq!(sessions["a"][1].role, Role::Assistant);
         assert_eq!(sessions["b"][0].time, "2024-05-20T10:00:00Z".parse().ok());

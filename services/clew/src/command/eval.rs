@@ -9,16 +9,17 @@ mod judging;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clew_chat::{KeyDesign, Smoothing};
 use clew_client::Question;
 use clew_core::{CorpusName, Document, DocumentId, Grouping, Query, StructureSettings};
-use clew_eval::{Format, Haystack, Report, Run, Tally};
+use clew_eval::{Format, Haystack, Places, Report, Run, Tally};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
 use clew_proto::query::v1::TraceEvent;
 use clew_proto::query::v1::{answer_response::Event, trace_event::Step};
 use futures::StreamExt;
 
-use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Mode, Shared};
+use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Mode, Shared, SmoothingChoice};
 use crate::command::ingest::{wait_until_found, wait_until_structured};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -28,6 +29,8 @@ use crate::progress::Progress;
 /// Questions that are searched at the same time.
 const CONCURRENT_QUESTIONS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Units whose scores are smoothed: as many as a hybrid search takes of each ranking.
+const SMOOTHED_UNITS: usize = 200;
 
 /// Measures.
 pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::Result<()> {
@@ -68,38 +71,49 @@ async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result
     let mut config = NodeConfig::load(shared, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
-    let searches = arguments.mode.iter().map(|&mode| Way::Search(mode));
-    let ways = searches.chain(arguments.strategy.iter().cloned().map(Way::Ask));
-    let mut tallies: Vec<(Way, Tally)> =
-        ways.map(|way| (way, Tally::new(arguments.k.clone()))).collect();
+    let searches = arguments.mode.iter().flat_map(|&mode| {
+        arguments.smoothing.iter().map(move |&smoothing| Way::Search(mode, smoothing))
+    });
+    let ways: Vec<Way> = searches.chain(arguments.strategy.iter().cloned().map(Way::Ask)).collect();
+    let mut tallies: Vec<(&KeyDesign, &Way, Tally)> = Vec::new();
+    for keys in &arguments.keys {
+        tallies.extend(ways.iter().map(|way| (keys, way, Tally::new(arguments.k.clone()))));
+    }
     let mut progress = Progress::new("questions");
     let mut asked = 0;
     for (i, haystack) in haystacks.enumerate() {
         let haystack = haystack?;
-        let corpus: CorpusName = format!("haystack-{i}").parse()?;
         let total = asked + haystack.questions.len() as u64;
-        progress.set(asked, total, &format!("reading {}", haystack.name));
-        let structure = (!arguments.strategy.is_empty()).then(StructureSettings::default);
-        fill(&connection, &corpus, &haystack, arguments.cutting, structure).await?;
-        progress.set(asked, total, &format!("asking {}", haystack.name));
-        for (way, tally) in &mut tallies {
-            ask(&connection, &corpus, &haystack, way, arguments.k.depth(), tally).await?;
+        for (j, of_keys) in tallies.chunk_by_mut(|a, b| std::ptr::eq(a.0, b.0)).enumerate() {
+            let Some(&(keys, ..)) = of_keys.first() else { continue };
+            let corpus: CorpusName = format!("haystack-{i}-{j}").parse()?;
+            let name = format!("{} by {keys} keys", haystack.name);
+            progress.set(asked, total, &format!("reading {name}"));
+            let structure = (!arguments.strategy.is_empty()).then(StructureSettings::default);
+            let keyed = haystack.with_keys(keys)?;
+            fill(&connection, &corpus, &keyed, arguments.cutting, structure).await?;
+            progress.set(asked, total, &format!("asking {name}"));
+            for (_, way, tally) in of_keys {
+                ask(&connection, &corpus, &keyed, way, arguments.k.depth(), tally).await?;
+            }
+            connection.client.delete_corpus(&corpus).await?;
         }
         asked = total;
-        connection.client.delete_corpus(&corpus).await?;
     }
     progress.finish();
     connection.close().await?;
-    let report = |(way, tally): (Way, Tally)| {
-        let (mode, strategy) = match way {
-            Way::Search(mode) => (mode.as_str().to_owned(), "search".to_owned()),
-            Way::Ask(strategy) => ("hybrid".to_owned(), strategy),
+    let report = |(keys, way, tally): (&KeyDesign, &Way, Tally)| {
+        let (mode, smoothing, strategy) = match way {
+            Way::Search(mode, smoothing) => (*mode, *smoothing, "search"),
+            Way::Ask(strategy) => (Mode::Hybrid, SmoothingChoice::None, strategy.as_str()),
         };
         let run = Run {
             format: arguments.format.clone(),
             unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
-            mode,
-            strategy,
+            keys: keys.to_string(),
+            mode: mode.as_str().to_owned(),
+            smoothing: smoothing.as_str().to_owned(),
+            strategy: strategy.to_owned(),
         };
         Ok(tally.report(run)?)
     };
@@ -138,8 +152,8 @@ async fn fill(
 
 /// How units are ranked for a question.
 enum Way {
-    /// As a search finds them.
-    Search(Mode),
+    /// As a search finds them, with scores smoothed over sessions.
+    Search(Mode, SmoothingChoice),
     /// As a strategy of that name reads them.
     Ask(String),
 }
@@ -152,10 +166,21 @@ async fn ask(
     depth: usize,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
+    let smoothing = match way {
+        Way::Search(_, smoothing) => smoothing.weights(),
+        Way::Ask(_) => None,
+    };
+    let smoothing = match smoothing {
+        Some(weights) => Some((haystack.places()?, weights)),
+        None => None,
+    };
+    let smoothing = smoothing.as_ref();
     let rankings = futures::stream::iter(&haystack.questions)
         .map(|question| async move {
             let ranking = match way {
-                Way::Search(mode) => found(connection, corpus, &question.text, *mode, depth).await,
+                Way::Search(mode, _) => {
+                    found(connection, corpus, &question.text, *mode, depth, smoothing).await
+                }
                 Way::Ask(strategy) => {
                     read(connection, corpus, &question.text, strategy, depth).await
                 }
@@ -178,12 +203,24 @@ async fn found(
     question: &str,
     mode: Mode,
     depth: usize,
+    smoothing: Option<&(Places<'_>, Smoothing)>,
 ) -> anyhow::Result<Vec<DocumentId>> {
-    let mut query = Query::new(question, depth);
+    let searched = if smoothing.is_some() { depth.max(SMOOTHED_UNITS) } else { depth };
+    let mut query = Query::new(question, searched);
     query.mode = mode.into();
     query.grouping = Grouping::Documents;
     let found = connection.client.search(corpus, query).await?;
-    Ok(found.evidence.iter().map(|item| item.document_id.parse()).collect::<Result<_, _>>()?)
+    let scored = found.evidence.iter().map(|item| {
+        let document: DocumentId = item.document_id.parse()?;
+        anyhow::Ok((document, item.score))
+    });
+    let scored: Vec<(DocumentId, f32)> = scored.collect::<anyhow::Result<_>>()?;
+    let mut ranking = match smoothing {
+        Some((places, weights)) => places.smoothed(&scored, weights),
+        None => scored.into_iter().map(|(document, _)| document).collect(),
+    };
+    ranking.truncate(depth);
+    Ok(ranking)
 }
 
 /// The documents of which a strategy reads something, best first.

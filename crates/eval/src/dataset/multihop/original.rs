@@ -92,7 +92,7 @@ fn read_corpus(path: &Path) -> Result<Vec<Unit>, Error> {
     let mut units: Vec<Unit> = Vec::new();
     let mut push = |title, text| {
         let id = passage_id(units.len() as u64);
-        units.push(Unit { id, title, text, event_time: None });
+        units.push(Unit { id, title, text, event_time: None, said: Vec::new() });
     };
     for record in Records::<CorpusRecord>::open(path)? {
         match record?.value {

@@ -1,0 +1,129 @@
+//! What speakers state of themselves.
+
+use clew_text::{Shape, one_line, sentences, words};
+
+use crate::{Role, Turn};
+
+/// How speakers say that they mean themselves.
+const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", "our", "ours"];
+
+/// The sentences of a turn in which its speaker states something of themselves, in order, each once: what
+/// LongMemEval's user facts are without a language model (section 5.3 and appendix D).
+///
+/// One of several people is called by name where the sentence says "I", since questions do so too; a user's
+/// facts keep it, since it is the user who asks. An assistant has no facts. English only; "it" may stay
+/// unexplained, what is said of a speaker without "I" is missed, and the verb keeps its person.
+pub fn facts(turn: &Turn) -> Vec<String> {
+    if turn.role == Role::Assistant {
+        return Vec::new();
+    }
+    let mut facts: Vec<String> = Vec::new();
+    for span in sentences(&turn.text) {
+        let sentence = span.of(&turn.text).unwrap_or_default().trim();
+        if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
+            continue;
+        }
+        let fact = match turn.role {
+            Role::Other if !turn.speaker.is_empty() => in_third_person(sentence, &turn.speaker),
+            Role::User | Role::Assistant | Role::Other => one_line(sentence),
+        };
+        if !facts.contains(&fact) {
+            facts.push(fact);
+        }
+    }
+    facts
+}
+
+/// A word without what an apostrophe adds, and what that is: `("I", "ve")` of "I've".
+fn split(word: &str) -> (&str, &str) {
+    word.split_once(['\'', '’']).unwrap_or((word, ""))
+}
+
+fn is_in_first_person(sentence: &str) -> bool {
+    words(sentence).any(|word| {
+        let word = sentence[word.start..word.end].to_lowercase();
+        FIRST_PERSON.contains(&split(&word).0)
+    })
+}
+
+/// On one line, with the speaker's name for "I". "We" stays: who else is meant is not known.
+fn in_third_person(sentence: &str, name: &str) -> String {
+    let mut fact = String::with_capacity(sentence.len());
+    let mut end = 0;
+    for word in words(sentence) {
+        let written = &sentence[word.start..word.end];
+        let (subject, rest) = split(written);
+        let spoken = match (subject.to_lowercase().as_str(), rest) {
+            ("i" | "me" | "myself", "") => name.to_owned(),
+            ("i", "m") => format!("{name} is"),
+            ("i", "ve") => format!("{name} has"),
+            ("i", "d") => format!("{name} would"),
+            ("i", "ll") => format!("{name} will"),
+            ("my" | "mine", "") => format!("{name}'s"),
+            _ => continue,
+        };
+        fact.push_str(&sentence[end..word.start]);
+        fact.push_str(&spoken);
+        end = word.end;
+    }
+    fact.push_str(&sentence[end..]);
+    one_line(&fact)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::TurnId;
+
+    fn facts_of(role: Role, text: &str) -> Vec<String> {
+        facts(&Turn {
+            id: TurnId { session: "s".parse().unwrap(), number: 1 },
+            speaker: "Ada".to_owned(),
+            role,
+            text: text.to_owned(),
+            time: None,
+        })
+    }
+
+    #[test]
+    fn facts_are_statements_in_the_first_person() {
+        let text = "Great weather! I'm keeping bees now.\nDo I like honey? My hives stand at home. \
+            We moved them twice. My hives stand at home.";
+        assert_eq!(
+            facts_of(Role::User, text),
+            ["I'm keeping bees now.", "My hives stand at home.", "We moved them twice."]
+        );
+        assert_eq!(
+            facts_of(Role::Other, text),
+            ["Ada is keeping bees now.", "Ada's hives stand at home.", "We moved them twice."]
+        );
+        assert!(facts_of(Role::Assistant, text).is_empty());
+    }
+
+    #[test]
+    fn names_stand_for_whole_words_only() {
+        for (said, expected) in [
+            ("I’ve seen it, and I'd go again.", "Ada has seen it, and Ada would go again."),
+            ("Give me the Mimi I lost myself in.", "Give Ada the Mimi Ada lost Ada in."),
+            ("That hive is mine  and mineral.", "That hive is Ada's and mineral."),
+            ("Sir, I'll ask Ian's mine's owner.", "Sir, Ada will ask Ian's mine's owner."),
+        ] {
+            assert_eq!(facts_of(Role::Other, said), [expected]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_users_facts_are_sentences_of_the_text(
+            text in "([a-zé.!?\n'’ ]|I |my ){0,80}|\\PC{0,80}"
+        ) {
+            let said = one_line(&text);
+            for fact in facts_of(Role::User, &text) {
+                prop_assert!(said.contains(&fact) && !fact.is_empty());
+            }
+            prop_assert_eq!(facts_of(Role::Other, &text).is_empty(), facts_of(Role::User, &text).is_empty());
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Turns as documents of a corpus.
+
+use clew_core::{
+    AttributeName, Attributes, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
+};
+
+use crate::{Expansion, KeyDesign, Role, Turn, TurnId, expansion};
+
+/// Where a turn stands: whose memory it is in, and which turn of which session it is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Address {
+    /// Whose memory.
+    pub user: String,
+    /// Which turn.
+    pub turn: TurnId,
+}
+
+/// Bytes of a user's or session's name.
+const MAX_NAME_BYTES: usize = 200;
+/// Bytes of what is said at once.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+/// Bytes of a speaker's name.
+const MAX_SPEAKER_BYTES: usize = 200;
+
+const USER: &str = "chat.user";
+const SESSION: &str = "chat.session";
+const ROLE: &str = "chat.role";
+const SPEAKER: &str = "chat.speaker";
+
+impl Role {
+    /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Other => "",
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
+            "user" => Self::User,
+            "assistant" => Self::Assistant,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Address {
+    /// Adds what is wrong with the name of a user or session to `violations`.
+    pub fn check(field: &str, name: &str, violations: &mut Violations) {
+        let fits = |c: char| c != '/' && !c.is_control();
+        if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.chars().all(fits) {
+            let problem =
+                format!("expected 1 to {MAX_NAME_BYTES} bytes without `/` and control characters");
+            violations.push(field, problem);
+        }
+    }
+
+    /// What the ids of a user's turns begin with, or those of one of the user's sessions.
+    pub fn prefix(user: &str, session: Option<&str>) -> String {
+        match session {
+            Some(session) => format!("{user}/{session}/"),
+            None => format!("{user}/"),
+        }
+    }
+
+    /// The id of the turn's document. Ids of a session are in the order of its turns.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+    pub fn document_id(&self) -> Result<DocumentId, Error> {
+        let Self { user, turn: TurnId { session, number } } = self;
+        let mut violations = Violations::default();
+        Self::check("user", user, &mut violations);
+        Self::check("session", session.as_str(), &mut violations);
+        violations.into_result()?;
+        format!("{}{number:010}", Self::prefix(user, Some(session.as_str()))).parse()
+    }
+
+    /// The address that a document's id is, if it is one.
+    pub fn of(id: &DocumentId) -> Option<Self> {
+        let mut parts = id.as_str().split('/');
+        let (user, session, number) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_whole = parts.next().is_none() && number.len() == 10;
+        let number = number.parse().ok().filter(|_| is_whole)?;
+        Some(Self {
+            user: user.to_owned(),
+            turn: TurnId { session: session.parse().ok()?, number },
+        })
+    }
+}
+
+/// That something is of a user's memory.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] for a name that [`Address::check`] refuses.
+pub fn user_filter(user: &str) -> Result<Filter, Error> {
+    let mut violations = Violations::default();
+    Address::check("user", user, &mut violations);
+    violations.into_result()?;
+    let attributes = vec![(AttributeName::try_from(USER.to_owned())?, user.to_owned())];
+    Ok(Filter { attributes, ..Filter::default() })
+}
+
+/// The key of a turn that is kept: what only it decides, so that turns may come in any order. What the turn
+/// before brings, smoothing brings when turns are recalled.
+fn design() -> KeyDesign {
+    KeyDesign { expansions: vec![Expansion::Date, Expansion::Facts] }
+}
+
+impl Turn {
+    /// Adds what is wrong with it to `violations`; `field` is what it is called there.
+    pub fn check(&self, field: &str, violations: &mut Violations) {
+        if self.text.trim().is_empty() || self.text.len() > MAX_TEXT_BYTES {
+            let problem = format!("expected 1 to {MAX_TEXT_BYTES} bytes, not all of them blank");
+            violations.push(format!("{field}.text"), problem);
+        }
+        if self.speaker.len() > MAX_SPEAKER_BYTES || self.speaker.chars().any(char::is_control) {
+            let problem =
+                format!("expected at most {MAX_SPEAKER_BYTES} bytes without control characters");
+            violations.push(format!("{field}.speaker"), problem);
+        }
+    }
+
+    /// What goes before the text in its document, so that it is found by who said it, too.
+    fn heading(&self) -> String {
+        let name = if self.speaker.is_empty() { self.role.as_str() } else { &self.speaker };
+        if name.is_empty() { String::new() } else { format!("{name}: ") }
+    }
+
+    /// It as a document of a user's memory.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+    pub fn document(&self, user: &str) -> Result<Document, Error> {
+        let address = Address { user: user.to_owned(), turn: self.id.clone() };
+        let values = [
+            (USER, user),
+            (SESSION, self.id.session.as_str()),
+            (ROLE, self.role.as_str()),
+            (SPEAKER, &self.speaker),
+        ];
+        let mut attributes = Attributes::new();
+        for (name, value) in values {
+            attributes.insert(AttributeName::try_from(name.to_owned())?, value.to_owned());
+        }
+        let title_bytes = Limits::default().title_bytes;
+        Ok(Document {
+            id: address.document_id()?,
+            text: format!("{}{}", self.heading(), self.text),
+            media_type: MediaType::Plain,
+            title: expansion(std::slice::from_ref(self), None, &design(), title_bytes),
+            attributes,
+            event_time: self.time,
+        })
+    }
+
+    /// The turn that a document is, with the user whose memory it is in, if it is one.
+    pub fn of(document: &Document) -> Option<(String, Self)> {
+        let Address { user, turn: id } = Address::of(&document.id)?;
+        let value = |name: &str| {
+            let name = AttributeName::try_from(name.to_owned()).ok()?;
+            document.attributes.get(&name).cloned()
+        };
+        let mut turn = Self {
+            id,
+            role: Role::named(&value(ROLE)?),
+            speaker: value(SPEAKER)?,
+            text: String::new(),
+            time: document.event_time,
+        };
+        turn.text = document.text.strip_prefix(&turn.heading())?.to_owned();
+        Some((user, turn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn turn(session: &str, number: u32, text: &str) -> Turn {
+        Turn {
+            id: TurnId { session: session.parse().unwrap(), number },
+            speaker: String::new(),
+            role: Role::User,
+            text: text.to_owned(),
+            time: None,
+        }
+    }
+
+    #[test]
+    fn names_that_would_be_others_are_refused() {
+        for name in ["a/b", &"x".repeat(201)] {
+            let error = turn("s", 0, "Hello").document(name).unwrap_err();
+            assert_eq!(error.violations()[0].field, "user");
+            let error = turn(name, 0, "Hello").document("u").unwrap_err();
+            assert_eq!(error.violations()[0].field, "session");
+        }
+        for name in ["", "a/b", "a\n"] {
+            assert!(user_filter(name).is_err(), "{name:?}");
+        }
+        let other: DocumentId = "ada/notes/1.txt".parse().unwrap();
+        assert_eq!(Address::of(&other), None);
+    }
+
+    #[test]
+    fn a_turn_is_found_by_its_day_and_by_what_its_speaker_states() {
+        let time = "2024-05-20T10:00:00Z".parse().ok();
+        let (speaker, role) = ("Ada".to_owned(), Role::Other);
+        let said = Turn { speaker, role, time, ..turn("s", 0, "I keep bees.") };
+        let document = said.document("u").unwrap();
+        assert!(document.title.contains("20 May 2024"), "{}", document.title);
+        assert!(document.title.contains("Ada"), "{}", document.title);
+        assert_eq!(document.text, "Ada: I keep bees.");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_turn_is_told_by_name() {
+        let mut violations = Violations::default();
+        let wrong = Turn { speaker: "\n".to_owned(), ..turn("s", 0, " ") };
+        wrong.check("turns[3]", &mut violations);
+        let error = violations.into_result().unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["turns[3].text", "turns[3].speaker"]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_turn_comes_back_from_its_document(
+            number: u32,
+            role in prop::sample::select(vec![Role::Other, Role::User, Role::Assistant]),
+            speaker in "[^\\p{Cc}]{0,12}",
+            text in ".{1,40}",
+            user in "[^/\\p{Cc}]{1,9}",
+            session in "[^/\\p{Cc}]{1,9}",
+        ) {
+            let turn = Turn { role, speaker, ..turn(&session, number, &text) };
+            let document = turn.document(&user).unwrap();
+            prop_assert_eq!(Turn::of(&document), Some((user.clone(), turn.clone())));
+            prop_assert_eq!(Address::of(&document.id), Some(Address { user, turn: turn.id }));
+            prop_assert!(document.title.len() <= Limits::default().title_bytes);
+        }
+
+        #[test]
+        fn ids_of_a_session_are_in_its_order(numbers in prop::collection::vec(any::<u32>(), 2..20)) {
+            let id = |number: &u32| turn("s", *number, "hm").document("u").unwrap().id;
+            let mut by_number = numbers.clone();
+            by_number.sort_unstable();
+            let mut by_id = numbers;
+            by_id.sort_by_key(id);
+            prop_assert_eq!(by_number, by_id);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Units of conversations with other keys, and where they stand in their sessions.
+
+use std::collections::HashMap;
+
+use clew_chat::{KeyDesign, Place, Smoothing, Turn, TurnId, expansion, smoothed};
+use clew_core::{DocumentId, Limits};
+
+use super::{Haystack, Unit};
+use crate::Error;
+
+impl Haystack {
+    /// The same with keys of `design`: what goes before a unit's text is its title.
+    ///
+    /// # Errors
+    /// [`Error::NoTurns`] if the units are not made of turns and the design is not the plain one.
+    pub fn with_keys(&self, design: &KeyDesign) -> Result<Self, Error> {
+        let mut keyed = self.clone();
+        if design.expansions.is_empty() {
+            return Ok(keyed);
+        }
+        self.check_turns()?;
+        let max_bytes = Limits::default().title_bytes;
+        let mut last: Option<&Turn> = None;
+        for (unit, keyed) in self.units.iter().zip(&mut keyed.units) {
+            let before = last.filter(|turn| unit.session() == Some(&turn.id.session));
+            keyed.title = expansion(&unit.said, before, design, max_bytes);
+            last = unit.said.last();
+        }
+        Ok(keyed)
+    }
+
+    /// Where its units stand.
+    ///
+    /// # Errors
+    /// [`Error::NoTurns`] if the units are not made of turns.
+    pub fn places(&self) -> Result<Places<'_>, Error> {
+        self.check_turns()?;
+        let mut sizes: HashMap<&DocumentId, usize> = HashMap::new();
+        let mut places = HashMap::new();
+        for unit in &self.units {
+            if let Some(session) = unit.session() {
+                let size = sizes.entry(session).or_default();
+                places.insert(&unit.id, Place { session, number: *size });
+                *size += 1;
+            }
+        }
+        Ok(Places(places))
+    }
+
+    fn check_turns(&self) -> Result<(), Error> {
+        if self.units.iter().all(|unit| !unit.said.is_empty()) {
+            return Ok(());
+        }
+        Err(Error::NoTurns { haystack: self.name.clone() })
+    }
+}
+
+impl Unit {
+    fn session(&self) -> Option<&DocumentId> {
+        let TurnId { session, .. } = &self.said.first()?.id;
+        Some(session)
+    }
+}
+
+/// Where the units of a haystack stand in its sessions, in the order of the data set.
+#[derive(Clone, Debug)]
+pub struct Places<'a>(HashMap<&'a DocumentId, Place<'a>>);
+
+impl Places<'_> {
+    /// The units that a search found with their scores, in the order of their smoothed scores, best first.
+    /// Among equals the order stays.
+    pub fn smoothed(&self, found: &[(DocumentId, f32)], smoothing: &Smoothing) -> Vec<DocumentId> {
+        let placed = |(unit, score): &(DocumentId, f32)| Some((*self.0.get(unit)?, *score));
+        let known: Vec<_> = found.iter().filter_map(placed).collect();
+        let units = found.iter().filter(|(unit, _)| self.0.contains_key(unit));
+        let mut ranked: Vec<_> = smoothed(&known, smoothing).into_iter().zip(units).collect();
+        ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        ranked.into_iter().map(|(_, (unit, _))| unit.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Files;
+    use super::*;
+
+    const CHAT: &str = r#"[{"sample_id":"chat","qa":[],"conversation":{
+        "session_1":[
+            {"speaker":"Ada","dia_id":"D1:1","text":"I keep bees."},
+            {"speaker":"Bo","dia_id":"D1:2","text":"Since when?"},
+            {"speaker":"Ada","dia_id":"D1:3","text":"May."}],
+        "session_1_date_time":"1:05 pm on 8 May, 2030",
+        "session_2":[{"speaker":"Bo","dia_id":"D2:1","text":"I sold my boat."}]}}]"#;
+
+    fn chat() -> Haystack {
+        let files = Files::of(&[("locomo.json", CHAT)]);
+        files.read("locomo", None, None).unwrap().remove(0)
+    }
+
+    fn titles(design: &str) -> Vec<String> {
+        let keyed = chat().with_keys(&design.parse().unwrap()).unwrap();
+        keyed.units.into_iter().map(|unit| unit.title).collect()
+    }
+
+    #[test]
+    fn keys_are_titles_of_units() {
+        assert_eq!(titles("plain"), [""; 4]);
+        assert_eq!(titles("fact"), ["Ada keep bees.", "", "", "Bo sold Bo's boat."]);
+        assert_eq!(titles("date"), ["[8 May 2030]", "[8 May 2030]", "[8 May 2030]", ""]);
+        assert_eq!(titles("previous"), ["", "Ada: I keep bees.", "Bo: Since when?", ""]);
+    }
+
+    #[test]
+    fn a_turn_beside_a_match_moves_up() {
+        let chat = chat();
+        let found = [("D1:2", 0.9), ("D2:1", 0.5), ("D1:1", 0.3), ("D1:3", 0.4)]
+            .map(|(unit, score)| (unit.parse().unwrap(), score));
+        let order = |smoothing| {
+            let ranking = chat.places().unwrap().smoothed(&found, smoothing);
+            ranking.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        let none = Smoothing { previous: 0.0, next: 0.0, session: 0.0 };
+        assert_eq!(order(&none), "D1:2 D2:1 D1:3 D1:1");
+        assert_eq!(order(&Smoothing { previous: 0.5, ..none }), "D1:2 D1:3 D2:1 D1:1");
+    }
+
+    #[test]
+    fn data_without_turns_is_refused() {
+        let document = r#"{"doc_id":"1","text":"Ada: I keep bees."}"#;
+        let files = Files::of(&[("docs.jsonl", document), ("questions.jsonl", "")]);
+        let chats = files.read("lihua", None, None).unwrap().remove(0);
+        assert!(matches!(chats.places().unwrap_err(), Error::NoTurns { .. }));
+        let error = chats.with_keys(&"fact".parse().unwrap()).unwrap_err();
+        assert!(error.to_string().contains("made of turns"), "{error}");
+        assert_eq!(chats.with_keys(&"plain".parse().unwrap()).unwrap(), chats);
+    }
+}
