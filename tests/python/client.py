@@ -213,9 +213,9 @@ class Tour:
         (item,) = self.chats.Recall(request, timeout=PATIENCE).items
         assert item.session == "monday", item
         assert [turn.text for turn in item.turns] == said[:2], item
-        request = self.chat.ChatAnswerRequest(question="What is the cat called?", **whose)
+        request = self.chat.AnswerRequest(question="What is the cat called?", **whose)
         *_, last = self.chats.Answer(request, timeout=PATIENCE)
-        assert last.HasField("answer"), last
+        assert last.event.HasField("answer"), last
         listed = self.chats.ListTurns(self.chat.ListTurnsRequest(**whose), timeout=PATIENCE)
         assert [told.turn.text for told in listed] == said
         receipt = self.chats.ForgetTurns(self.chat.ForgetTurnsRequest(**whose), timeout=PATIENCE)

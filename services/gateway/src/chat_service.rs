@@ -18,7 +18,7 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::memory::CorpusMemory;
-use crate::query_service::{AnswerStream, Queries};
+use crate::query_service::Queries;
 use crate::scatter::Scatter;
 
 /// Turns that are told or forgotten at once.
@@ -227,6 +227,7 @@ fn prefix(user: &str, session: &str) -> Result<String, Error> {
     Ok(Address::prefix(user, Some(session).filter(|session| !session.is_empty())))
 }
 
+type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
 type TurnStream = Pin<Box<dyn Stream<Item = Result<wire::ListTurnsResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -250,13 +251,15 @@ impl ChatService for Chats {
 
     async fn answer(
         &self,
-        request: Request<wire::ChatAnswerRequest>,
+        request: Request<wire::AnswerRequest>,
     ) -> Result<Response<AnswerStream>, Status> {
         let deadline = self.backends.config.deadline(&request);
         let asked = convert::answer_from_wire(request.into_inner());
         let asked = asked.map_err(|error| to_status(&error))?;
         let answering = self.queries.answer(asked, deadline).await;
-        answering.map(Response::new).map_err(|error| to_status(&error))
+        let events = answering.map_err(|error| to_status(&error))?;
+        let told = events.map_ok(|event| wire::AnswerResponse { event: Some(event) });
+        Ok(Response::new(told.boxed()))
     }
 
     type ListTurnsStream = TurnStream;

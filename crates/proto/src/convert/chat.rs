@@ -190,7 +190,7 @@ fn item_to_wire(item: Item) -> wire::RecalledItem {
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
-pub fn answer_from_wire(request: wire::ChatAnswerRequest) -> Result<query::AnswerRequest, Error> {
+pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerRequest, Error> {
     let filter = user_filter(&request.user)?;
     let strategy = match request.strategy.as_str() {
         "" => "chat".to_owned(),

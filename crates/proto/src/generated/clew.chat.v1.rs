@@ -119,7 +119,7 @@ pub struct RecalledItem {
 }
 /// Request of Answer.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct ChatAnswerRequest {
+pub struct AnswerRequest {
     /// Corpus.
     #[prost(string, tag = "1")]
     pub corpus: ::prost::alloc::string::String,
@@ -138,6 +138,13 @@ pub struct ChatAnswerRequest {
     /// Most items read; absent means the strategy's default.
     #[prost(uint32, optional, tag = "6")]
     pub k: ::core::option::Option<u32>,
+}
+/// One message of the Answer response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AnswerResponse {
+    /// Trace, text or, last, the answer.
+    #[prost(message, optional, tag = "1")]
+    pub event: ::core::option::Option<super::super::query::v1::AnswerResponse>,
 }
 /// Request of ListTurns.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -458,11 +465,9 @@ pub mod chat_service_client {
         /// Answers a question out of a user's conversations, as QueryService.Answer does.
         pub async fn answer(
             &mut self,
-            request: impl tonic::IntoRequest<super::ChatAnswerRequest>,
+            request: impl tonic::IntoRequest<super::AnswerRequest>,
         ) -> std::result::Result<
-            tonic::Response<
-                tonic::codec::Streaming<super::super::super::query::v1::AnswerResponse>,
-            >,
+            tonic::Response<tonic::codec::Streaming<super::AnswerResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -570,17 +575,14 @@ pub mod chat_service_server {
         ) -> std::result::Result<tonic::Response<super::RecallResponse>, tonic::Status>;
         /// Server streaming response type for the Answer method.
         type AnswerStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<
-                    super::super::super::query::v1::AnswerResponse,
-                    tonic::Status,
-                >,
+                Item = std::result::Result<super::AnswerResponse, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
         /// Answers a question out of a user's conversations, as QueryService.Answer does.
         async fn answer(
             &self,
-            request: tonic::Request<super::ChatAnswerRequest>,
+            request: tonic::Request<super::AnswerRequest>,
         ) -> std::result::Result<tonic::Response<Self::AnswerStream>, tonic::Status>;
         /// Server streaming response type for the ListTurns method.
         type ListTurnsStream: tonic::codegen::tokio_stream::Stream<
@@ -781,9 +783,9 @@ pub mod chat_service_server {
                     struct AnswerSvc<T: ChatService>(pub Arc<T>);
                     impl<
                         T: ChatService,
-                    > tonic::server::ServerStreamingService<super::ChatAnswerRequest>
+                    > tonic::server::ServerStreamingService<super::AnswerRequest>
                     for AnswerSvc<T> {
-                        type Response = super::super::super::query::v1::AnswerResponse;
+                        type Response = super::AnswerResponse;
                         type ResponseStream = T::AnswerStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
@@ -791,7 +793,7 @@ pub mod chat_service_server {
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::ChatAnswerRequest>,
+                            request: tonic::Request<super::AnswerRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
