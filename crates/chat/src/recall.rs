@@ -15,8 +15,10 @@ use crate::{Address, Place, Role, Smoothing, Turn, TurnId, rounds, smoothed};
 /// smoothing knows neighbours that were found.
 const HITS_PER_ITEM: usize = 3;
 const MIN_HITS: usize = 60;
+/// Turns of those that are completed for each item that is wanted: reading turns is most of what recalling costs.
+const TURNS_PER_ITEM: usize = 2;
 /// Turns before and after one that is found among which those of its round are looked for.
-const REACH: u32 = 6;
+const REACH: u32 = 8;
 /// What a turn's score gains, as a share of it, if it was said at the time that the question asks about. Little,
 /// since users often tell of something days after it happened.
 const TIME_BOOST: f32 = 0.1;
@@ -117,7 +119,7 @@ pub async fn recall(
             hit.score *= 1.0 + TIME_BOOST * closeness;
         }
     }
-    let items = completed(documents, &found.evidence, asked.value, deadline).await?;
+    let items = completed(documents, &found.evidence, asked, deadline).await?;
     Ok(Recalled {
         items: best(items, asked.k),
         range,
@@ -158,16 +160,18 @@ fn alone(hit: &Evidence) -> Item {
 
 /// Whose session, and which.
 type Session = (String, DocumentId);
+/// The scores of what was found.
+type Scores = BTreeMap<Session, BTreeMap<u32, f32>>;
 
 /// The turns, rounds or sessions of what was found. What is no turn is an item by itself.
 async fn completed(
     documents: &dyn Documents,
     hits: &[Evidence],
-    value: Value,
+    asked: &Recall,
     deadline: Instant,
 ) -> Result<Vec<Item>, Error> {
     let mut items: Vec<Item> = Vec::new();
-    let mut scores: BTreeMap<Session, BTreeMap<u32, f32>> = BTreeMap::new();
+    let mut scores = Scores::new();
     for hit in hits {
         match Address::of(&hit.document_id) {
             None => items.push(alone(hit)),
@@ -178,14 +182,24 @@ async fn completed(
             }
         }
     }
-    let sessions = turns_of(documents, &scores, value, deadline).await?;
-    let is_of_several = |kept: &Kept| kept.iter().all(|(turn, _)| turn.role == Role::Other);
-    if items.is_empty() && sessions.values().all(is_of_several) {
+    let most = asked.k * TURNS_PER_ITEM;
+    let mut read = Read { documents, deadline, turns: BTreeMap::new() };
+    read.read(best_places(&scores, most)).await?;
+    if items.is_empty() && read.are_of_several() {
         smooth(&mut scores);
+        read.read(best_places(&scores, most)).await?;
     }
-    for (session, scores) in scores {
-        let Some(kept) = sessions.get(&session) else { continue };
-        for group in groups(kept, value) {
+    let chosen = best_places(&scores, most);
+    match asked.value {
+        Value::Turn => {}
+        Value::Round => read.complete_rounds(&chosen).await?,
+        Value::Session => read.read_sessions(&chosen).await?,
+    }
+    let chosen: BTreeSet<Session> = chosen.into_iter().map(|(session, _)| session).collect();
+    for session in chosen {
+        let Some(scores) = scores.get(&session) else { continue };
+        let kept = read.of(&session);
+        for group in groups(&kept, asked.value) {
             let numbers = group.iter().map(|(turn, _)| turn.id.number);
             let found: Vec<u32> = numbers.filter(|number| scores.contains_key(number)).collect();
             let best = found.iter().filter_map(|number| scores.get(number)).copied();
@@ -203,30 +217,144 @@ async fn completed(
     Ok(items)
 }
 
+/// The places of the best scores, best first.
+fn best_places(scores: &Scores, most: usize) -> Vec<(Session, u32)> {
+    let all = scores.iter().flat_map(|(session, scores)| {
+        scores.iter().map(move |(number, score)| (*score, session, *number))
+    });
+    let mut all: Vec<(f32, &Session, u32)> = all.collect();
+    all.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+    all.truncate(most);
+    all.into_iter().map(|(_, session, number)| (session.clone(), number)).collect()
+}
+
 /// Lets what is said beside a match count, among several people; rounds of an assistant are other matters than
 /// their neighbours (see [`Smoothing`]).
-fn smooth(scores: &mut BTreeMap<Session, BTreeMap<u32, f32>>) {
-    let names: BTreeMap<&Session, DocumentId> = scores
-        .keys()
-        .filter_map(|session| {
-            Some((session, Address::prefix(&session.0, Some(session.1.as_str())).parse().ok()?))
-        })
-        .collect();
+fn smooth(scores: &mut Scores) {
+    let name = |(user, session): &Session| Address::prefix(user, Some(session.as_str())).parse();
+    let names: Vec<Option<DocumentId>> = scores.keys().map(|session| name(session).ok()).collect();
     let mut found: Vec<(Place<'_>, f32)> = Vec::new();
-    for (session, scores) in &*scores {
-        let Some(name) = names.get(session) else { continue };
-        let places = scores
-            .iter()
-            .map(|(number, score)| (Place { session: name, number: *number as usize }, *score));
-        found.extend(places);
+    for (name, scores) in names.iter().zip(scores.values()) {
+        let Some(session) = name else { continue };
+        let place = |number: &u32| Place { session, number: *number as usize };
+        found.extend(scores.iter().map(|(number, score)| (place(number), *score)));
     }
     let mut smoothed = smoothed(&found, &Smoothing::TURNS).into_iter();
-    for score in scores.values_mut().flat_map(BTreeMap::values_mut) {
+    let named = names.iter().zip(scores.values_mut()).filter(|(name, _)| name.is_some());
+    for score in named.flat_map(|(_, scores)| scores.values_mut()) {
         if let Some(better) = smoothed.next() {
             *score = better;
         }
     }
 }
+
+/// The turns that were read so far; `None` where there is none.
+struct Read<'a> {
+    documents: &'a dyn Documents,
+    deadline: Instant,
+    turns: BTreeMap<(Session, u32), Option<(Turn, Evidence)>>,
+}
+
+impl Read<'_> {
+    /// Reads turns that are not known yet.
+    async fn read(&mut self, places: Vec<(Session, u32)>) -> Result<(), Error> {
+        let mut ids = Vec::new();
+        for (session, number) in places {
+            if self.turns.contains_key(&(session.clone(), number)) {
+                continue;
+            }
+            let turn = TurnId { session: session.1.clone(), number };
+            ids.push(Address { user: session.0.clone(), turn }.document_id()?);
+            self.turns.insert((session, number), None);
+        }
+        self.read_documents(&ids).await
+    }
+
+    async fn read_documents(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
+        let read = self.documents.documents(ids, self.deadline).await?;
+        for WholeDocument { document, passage } in read {
+            if let Some((user, turn)) = Turn::of(&document) {
+                let place = ((user, turn.id.session.clone()), turn.id.number);
+                self.turns.insert(place, Some((turn, passage)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all turns of the sessions of places.
+    async fn read_sessions(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
+        let sessions: BTreeSet<&Session> = places.iter().map(|(session, _)| session).collect();
+        for (user, session) in sessions {
+            let prefix = Address::prefix(user, Some(session.as_str()));
+            let ids = self.documents.ids(&prefix, None, MAX_SESSION, self.deadline).await?;
+            self.read_documents(&ids).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads what belongs to the rounds of places, a turn further in each direction at a time.
+    async fn complete_rounds(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
+        for _ in 0..REACH {
+            let mut wanted: Vec<(Session, u32)> = Vec::new();
+            for (session, number) in places {
+                let beyond = [self.before(session, *number), self.after(session, *number)];
+                let unknown = beyond.into_iter().flatten();
+                wanted.extend(unknown.map(|number| (session.clone(), number)));
+            }
+            if wanted.is_empty() {
+                break;
+            }
+            self.read(wanted).await?;
+        }
+        Ok(())
+    }
+
+    /// The nearest turn before `number` that its round may begin with and that is not known yet.
+    fn before(&self, session: &Session, number: u32) -> Option<u32> {
+        let mut at = number;
+        // Turns may be missing in between: forgotten, or late.
+        while self.role(session, at).is_none_or(|role| role == Role::Assistant) {
+            at = at.checked_sub(1)?;
+            if !self.turns.contains_key(&(session.clone(), at)) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
+    /// The nearest turn after `number` that its round may go on with and that is not known yet.
+    fn after(&self, session: &Session, number: u32) -> Option<u32> {
+        if self.role(session, number)? == Role::Other {
+            return None;
+        }
+        let mut at = number.checked_add(1)?;
+        while self.turns.contains_key(&(session.clone(), at)) {
+            if self.role(session, at).is_some_and(|role| role != Role::Assistant) {
+                return None;
+            }
+            at = at.checked_add(1)?;
+        }
+        Some(at)
+    }
+
+    fn role(&self, session: &Session, number: u32) -> Option<Role> {
+        let (turn, _) = self.turns.get(&(session.clone(), number))?.as_ref()?;
+        Some(turn.role)
+    }
+
+    /// Whether all turns are of conversations of several people.
+    fn are_of_several(&self) -> bool {
+        self.turns.values().flatten().all(|(turn, _)| turn.role == Role::Other)
+    }
+
+    /// The turns of a session, in order.
+    fn of(&self, session: &Session) -> Kept {
+        let all = (session.clone(), 0)..=(session.clone(), u32::MAX);
+        self.turns.range(all).filter_map(|(_, turn)| turn.clone()).collect()
+    }
+}
+
+type Kept = Vec<(Turn, Evidence)>;
 
 /// The turns of a session, in order, as values.
 fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
@@ -245,42 +373,4 @@ fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
             groups
         }
     }
-}
-
-type Kept = Vec<(Turn, Evidence)>;
-
-/// The turns around those that were found, or all of their sessions, in order.
-async fn turns_of(
-    documents: &dyn Documents,
-    found: &BTreeMap<Session, BTreeMap<u32, f32>>,
-    value: Value,
-    deadline: Instant,
-) -> Result<BTreeMap<Session, Kept>, Error> {
-    let reach = if value == Value::Turn { 0 } else { REACH };
-    let mut ids: BTreeSet<DocumentId> = BTreeSet::new();
-    for ((user, session), numbers) in found {
-        if value == Value::Session {
-            let prefix = Address::prefix(user, Some(session.as_str()));
-            ids.extend(documents.ids(&prefix, None, MAX_SESSION, deadline).await?);
-            continue;
-        }
-        for number in numbers.keys() {
-            for number in number.saturating_sub(reach)..=number.saturating_add(reach) {
-                let turn = TurnId { session: session.clone(), number };
-                ids.insert(Address { user: user.clone(), turn }.document_id()?);
-            }
-        }
-    }
-    let ids: Vec<DocumentId> = ids.into_iter().collect();
-    let mut sessions: BTreeMap<Session, Kept> = BTreeMap::new();
-    for WholeDocument { document, passage } in documents.documents(&ids, deadline).await? {
-        if let Some((user, turn)) = Turn::of(&document) {
-            let session = (user, turn.id.session.clone());
-            sessions.entry(session).or_default().push((turn, passage));
-        }
-    }
-    for kept in sessions.values_mut() {
-        kept.sort_by_key(|(turn, _)| turn.id.number);
-    }
-    Ok(sessions)
 }
