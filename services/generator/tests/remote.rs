@@ -166,7 +166,7 @@ async fn a_caller_that_leaves_frees_its_place() {
 #[tokio::test]
 async fn another_begins_anew_when_one_is_lost_in_the_midst() {
     let model = tiny_model(4).await;
-    let expected = model.generate(&ask(300), soon(), &mut |_| {}).await.unwrap();
+    let expected = model.generate(&ask(900), soon(), &mut |_| {}).await.unwrap();
     let nodes = [Node::start(Some(model.clone())).await, Node::start(Some(model.clone())).await];
     let pool = pool(&nodes).await;
     let remote = RemoteGenerator::connect(pool.clone()).await.unwrap();
@@ -184,7 +184,7 @@ async fn another_begins_anew_when_one_is_lost_in_the_midst() {
             times_anew += 1;
         }
     };
-    let replied = remote.generate(&ask(300), soon(), &mut hear).await.unwrap();
+    let replied = remote.generate(&ask(900), soon(), &mut hear).await.unwrap();
     assert_eq!((&replied.text, times_anew), (&expected.text, 1));
     assert_eq!(heard, expected.text);
     idle(|| model.node()).await;
