@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use clew_core::EntityKey;
+use clew_core::{EntityKey, PointFate};
 use serde::Serialize;
 
 use crate::point::PointId;
@@ -25,6 +25,21 @@ pub struct Changes {
     pub entities_per_point_before: f64,
     /// The same now.
     pub entities_per_point: f64,
+}
+
+impl Changes {
+    /// What the step did to a point; of several changes the last, since merging comes after both others.
+    pub fn fate(&self, point: PointId) -> PointFate {
+        if self.merged.iter().any(|merging| merging.into == point) {
+            PointFate::Merged
+        } else if self.inserted.contains(&point) {
+            PointFate::Inserted
+        } else if self.updated.contains(&point) {
+            PointFate::Updated
+        } else {
+            PointFate::Kept
+        }
+    }
 }
 
 /// Points that became one.

@@ -4,7 +4,7 @@ mod pen;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clew_core::EntityKey;
+use clew_core::{EntityKey, PointFate};
 
 use self::pen::{Ink, Pen, wrapped};
 use crate::changes::Changes;
@@ -39,47 +39,26 @@ const GAP: f64 = 16.0;
 /// From one entity to the next, at least.
 const PITCH: f64 = 26.0;
 
-/// What a step did to a point. Colours are such that colour-blind people tell them apart (Okabe and Ito).
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Kept,
-    Updated,
-    Inserted,
-    Merged,
+/// What a step may do to a point, as the legend has it.
+const FATES: [PointFate; 4] =
+    [PointFate::Kept, PointFate::Updated, PointFate::Inserted, PointFate::Merged];
+
+fn words(fate: PointFate) -> &'static str {
+    match fate {
+        PointFate::Kept => "as before",
+        PointFate::Updated => "updated",
+        PointFate::Inserted => "new",
+        PointFate::Merged => "merged",
+    }
 }
 
-impl Fate {
-    const ALL: [Self; 4] = [Self::Kept, Self::Updated, Self::Inserted, Self::Merged];
-
-    fn of(point: PointId, changes: &Changes) -> Self {
-        if changes.merged.iter().any(|merging| merging.into == point) {
-            Self::Merged
-        } else if changes.inserted.contains(&point) {
-            Self::Inserted
-        } else if changes.updated.contains(&point) {
-            Self::Updated
-        } else {
-            Self::Kept
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            Self::Kept => "as before",
-            Self::Updated => "updated",
-            Self::Inserted => "new",
-            Self::Merged => "merged",
-        }
-    }
-
-    /// Colours of the line and of the area.
-    fn colours(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Kept => ("#98a2b0", "#ffffff"),
-            Self::Updated => ("#b35000", "#fdf1e3"),
-            Self::Inserted => ("#0072b2", "#e8f2f9"),
-            Self::Merged => ("#007a59", "#def3ec"),
-        }
+/// Colours of the line and of the area, such that colour-blind people tell them apart (Okabe and Ito).
+fn colours(fate: PointFate) -> (&'static str, &'static str) {
+    match fate {
+        PointFate::Kept => ("#98a2b0", "#ffffff"),
+        PointFate::Updated => ("#b35000", "#fdf1e3"),
+        PointFate::Inserted => ("#0072b2", "#e8f2f9"),
+        PointFate::Merged => ("#007a59", "#def3ec"),
     }
 }
 
@@ -143,7 +122,7 @@ fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
     for card in &cards {
         for (key, y) in entities.iter().map(|(key, _)| *key).zip(&places) {
             if card.point.entities.contains(key) {
-                pen.tie((left + CARD, card.middle()), (x - 7.0, *y), card.fate.colours().0);
+                pen.tie((left + CARD, card.middle()), (x - 7.0, *y), colours(card.fate).0);
             }
         }
     }
@@ -207,7 +186,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
 /// As many points as can be drawn, by number: those that the step changed, then the oldest.
 fn shown_points(step: &Snapshot) -> Vec<&Point> {
     let mut points: Vec<&Point> = step.points.iter().collect();
-    points.sort_by_key(|point| (Fate::of(point.id, &step.changes) == Fate::Kept, point.id));
+    points.sort_by_key(|point| (step.changes.fate(point.id) == PointFate::Kept, point.id));
     points.truncate(MOST_POINTS);
     points.sort_by_key(|point| point.id);
     points
@@ -252,7 +231,7 @@ fn places(entities: &[(&EntityKey, f64)]) -> Vec<f64> {
 /// A point in the figure.
 struct Card<'s> {
     point: &'s Point,
-    fate: Fate,
+    fate: PointFate,
     head: Vec<String>,
     lines: Vec<String>,
     left: f64,
@@ -263,7 +242,7 @@ impl<'s> Card<'s> {
     fn stacked(points: &[&'s Point], changes: &Changes, left: f64) -> Vec<Self> {
         let mut top = TOP;
         let card = |point: &&'s Point| {
-            let fate = Fate::of(point.id, changes);
+            let fate = changes.fate(point.id);
             let head = wrapped(&head(point, fate), Ink::small().bold().columns(CARD - 24.0), 2);
             let lines = wrapped(&point.description, Ink::plain().columns(CARD - 24.0), MOST_LINES);
             let card = Card { point, fate, head, lines, left, top };
@@ -283,7 +262,7 @@ impl<'s> Card<'s> {
     }
 
     fn draw(&self, pen: &mut Pen, step: &Snapshot) {
-        let (line, area) = self.fate.colours();
+        let (line, area) = colours(self.fate);
         let names: BTreeSet<&str> = self
             .point
             .entities
@@ -296,7 +275,7 @@ impl<'s> Card<'s> {
             pen.card((self.left, self.top), (CARD, self.bottom() - self.top), line, area);
             let ink = Ink::small().bold();
             // Grey cannot be read well.
-            let ink = if self.fate == Fate::Kept { ink } else { ink.coloured(line) };
+            let ink = if self.fate == PointFate::Kept { ink } else { ink.coloured(line) };
             let mut y = self.top + 19.0;
             for words in &self.head {
                 pen.text((self.left + 12.0, y), ink, words);
@@ -312,10 +291,10 @@ impl<'s> Card<'s> {
 }
 
 /// What stands above a point's description.
-fn head(point: &Point, fate: Fate) -> String {
+fn head(point: &Point, fate: PointFate) -> String {
     let mut head = point.id.to_string();
-    if fate != Fate::Kept {
-        head = format!("{head} · {}", fate.words());
+    if fate != PointFate::Kept {
+        head = format!("{head} · {}", words(fate));
     }
     if !point.merged_from.is_empty() {
         let from: Vec<String> = point.merged_from.iter().map(PointId::to_string).collect();
@@ -327,10 +306,10 @@ fn head(point: &Point, fate: Fate) -> String {
 /// What colours and rims mean.
 fn legend(pen: &mut Pen, y: f64, earlier: usize) {
     let mut x = 0.0;
-    for fate in Fate::ALL {
-        let (line, area) = fate.colours();
+    for fate in FATES {
+        let (line, area) = colours(fate);
         pen.card((x, y - 9.0), (18.0, 12.0), line, area);
-        pen.text((x + 24.0, y + 1.0), Ink::small(), fate.words());
+        pen.text((x + 24.0, y + 1.0), Ink::small(), words(fate));
         x += 96.0;
     }
     pen.circle((x + 8.0, y - 3.0), true);

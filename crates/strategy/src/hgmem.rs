@@ -37,7 +37,7 @@ mod tests;
 use async_trait::async_trait;
 use clew_core::{
     Answer, Concerns, EntityKey, EntityNode, Error, Evidence, Findings, MemoryPoint, PointChanges,
-    PointFate, PointState, TextKind, TraceEvent,
+    PointState, TextKind, TraceEvent,
 };
 use clew_hypergraph::{Hypergraph, NamedEntity, PointId};
 
@@ -294,20 +294,9 @@ impl Memory<'_> {
     /// Shows the memory at the end of a step.
     fn show(&self) {
         let changes = self.graph.changes();
-        let fate = |id: PointId| {
-            if changes.merged.iter().any(|merging| merging.into == id) {
-                PointFate::Merged
-            } else if changes.inserted.contains(&id) {
-                PointFate::Inserted
-            } else if changes.updated.contains(&id) {
-                PointFate::Updated
-            } else {
-                PointFate::Kept
-            }
-        };
         let point = |point: &clew_hypergraph::Point| PointState {
             number: point.id.0,
-            fate: fate(point.id),
+            fate: changes.fate(point.id),
             entities: point.entities.iter().map(|key| self.name_of(key)).collect(),
             text: point.description.clone(),
             merged_from: point.merged_from.iter().map(|id| id.0).collect(),
