@@ -39,6 +39,15 @@ pub fn timestamp_from_wire(field: &str, time: &prost_types::Timestamp) -> Result
     }
 }
 
+/// The wire's timestamp, if there is one; what is wrong with it is added to `violations`.
+pub(crate) fn optional_timestamp_from_wire(
+    field: &str,
+    time: Option<&prost_types::Timestamp>,
+    violations: &mut Violations,
+) -> Option<Timestamp> {
+    time.and_then(|time| violations.take(timestamp_from_wire(field, time)))
+}
+
 /// A duration to the wire's.
 pub(crate) fn duration_to_wire(duration: Duration) -> prost_types::Duration {
     prost_types::Duration {

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
-use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Timestamp, Violations};
+use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Violations};
 
 use crate::chat::v1 as wire;
 use crate::convert::query::cost_to_wire;
-use crate::convert::{corpus_name, document_id, timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{corpus_name, document_id, optional_timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
 
 /// Most turns that are appended at once.
@@ -87,11 +87,7 @@ fn turn_from_wire(
         }
     };
     let time = turn.time.as_ref();
-    let time = time.map(|time| timestamp_from_wire(&format!("{field}.time"), time));
-    let time = match time {
-        Some(time) => Some(violations.take(time)?),
-        None => None,
-    };
+    let time = optional_timestamp_from_wire(&format!("{field}.time"), time, violations);
     let id = TurnId { session: session.clone(), number: turn.number };
     Some(Turn { id, role, speaker: turn.speaker, text: turn.text, time })
 }
@@ -147,8 +143,7 @@ pub fn recall_from_wire(
         }
     };
     let asked_at = request.asked_at.as_ref();
-    let asked_at: Option<Timestamp> =
-        asked_at.and_then(|at| violations.take(timestamp_from_wire("asked_at", at)));
+    let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
     let question = request.question;
     let recall = Recall { question, asked_at, filter, k: k as usize, value, time };
@@ -210,6 +205,8 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerReq
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Timestamp;
+
     use super::*;
 
     fn turn(number: u32) -> Turn {

@@ -8,7 +8,7 @@ use clew_core::{
     Violations,
 };
 
-use crate::convert::{duration_to_wire, query, timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{duration_to_wire, optional_timestamp_from_wire, query, timestamp_to_wire};
 use crate::generator::v1 as wire;
 use crate::generator::v1::generate_request::Format;
 
@@ -66,7 +66,7 @@ pub fn read_from_wire(
     }
     let task = query::task_from_wire(request.task, &mut violations);
     let asked_at = request.asked_at.as_ref();
-    let asked_at = asked_at.and_then(|at| violations.take(timestamp_from_wire("asked_at", at)));
+    let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
     let evidence = request.evidence.into_iter().map(query::evidence_from_wire);
     let point = |wire::MemoryPoint { entities, text }| MemoryPoint { entities, text };

@@ -7,7 +7,8 @@ use clew_core::{
 };
 
 use crate::convert::{
-    corpus_name, distinct_document_ids, document_id, timestamp_from_wire, timestamp_to_wire,
+    corpus_name, distinct_document_ids, document_id, optional_timestamp_from_wire,
+    timestamp_to_wire,
 };
 use crate::ingest::v1 as wire;
 
@@ -35,10 +36,9 @@ pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<D
             violations.push("document.attributes", "duplicate name: each may be set once");
         }
     }
-    let event_time = document
-        .event_time
-        .as_ref()
-        .and_then(|time| violations.take(timestamp_from_wire("document.event_time", time)));
+    let event_time = document.event_time.as_ref();
+    let event_time =
+        optional_timestamp_from_wire("document.event_time", event_time, &mut violations);
     let (Some(id), Some(media_type), Some(text)) = (id, media_type, text) else {
         violations.into_result()?;
         return Err(Error::internal("a field was neither taken nor refused"));

@@ -7,8 +7,8 @@ use clew_core::{
 };
 
 use crate::convert::{
-    corpus_name, distinct_document_ids, document_id, duration_to_wire, timestamp_from_wire,
-    timestamp_to_wire,
+    corpus_name, distinct_document_ids, document_id, duration_to_wire,
+    optional_timestamp_from_wire, timestamp_from_wire, timestamp_to_wire,
 };
 use crate::query::v1 as wire;
 
@@ -81,7 +81,7 @@ pub(crate) fn filter_from_wire(filter: wire::Filter, violations: &mut Violations
         }
     }
     let mut time = |field: &str, time: Option<prost_types::Timestamp>| {
-        time.and_then(|time| violations.take(timestamp_from_wire(field, &time)))
+        optional_timestamp_from_wire(field, time.as_ref(), violations)
     };
     let event_time = TimeRange {
         from: time("query.filter.event_time_from", filter.event_time_from),
@@ -127,7 +127,7 @@ pub fn question_from_wire(
     violations.take(query.check(limits));
     let task = task_from_wire(request.task, &mut violations);
     let asked_at = request.asked_at.as_ref();
-    let asked_at = asked_at.and_then(|at| violations.take(timestamp_from_wire("asked_at", at)));
+    let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     let evidence_tokens = request.evidence_tokens.map(|tokens| tokens as usize);
     if evidence_tokens.is_some_and(|tokens| !(1..=limits.evidence_tokens).contains(&tokens)) {
         let problem = format!("expected 1 to {}", limits.evidence_tokens);
