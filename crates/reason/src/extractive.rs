@@ -28,6 +28,7 @@ pub use self::step::{propose_clues, raise_concerns};
 use self::judge::{Support, THRESHOLD};
 use self::question::Question;
 use self::score::Weights;
+pub(crate) use self::sentence::best_first;
 use self::sentence::{Material, Sentence};
 
 /// A reader that judges by similarity and words, and answers with quotes.

@@ -94,7 +94,8 @@ fn parts_of_others(passages: &[Passage<'_>], sentences: &[Sentence<'_>]) -> Vec<
     is_part
 }
 
-fn best_passages<'a>(question: &Question, evidence: &'a [Evidence]) -> Vec<Passage<'a>> {
+/// Evidence best first; equals by document and place.
+pub(crate) fn best_first(evidence: &[Evidence]) -> Vec<&Evidence> {
     let mut ranked: Vec<&Evidence> = evidence.iter().collect();
     ranked.sort_by(|a, b| {
         b.score
@@ -102,8 +103,12 @@ fn best_passages<'a>(question: &Question, evidence: &'a [Evidence]) -> Vec<Passa
             .then_with(|| a.document_id.cmp(&b.document_id))
             .then_with(|| a.span.cmp(&b.span))
     });
-    let rank_of = |item: &Evidence| evidence.iter().filter(|e| e.score > item.score).count();
     ranked
+}
+
+fn best_passages<'a>(question: &Question, evidence: &'a [Evidence]) -> Vec<Passage<'a>> {
+    let rank_of = |item: &Evidence| evidence.iter().filter(|e| e.score > item.score).count();
+    best_first(evidence)
         .into_iter()
         .take(MAX_PASSAGES)
         .map(|item| {

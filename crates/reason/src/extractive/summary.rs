@@ -2,6 +2,7 @@
 
 use clew_core::{Citation, Evidence, Quote, Reading, SummaryLevel, SummaryTask};
 
+use super::sentence::best_first;
 use super::{joined, nothing_to_read};
 
 /// Most bytes of a summary: about 400 tokens.
@@ -36,13 +37,8 @@ pub(super) fn summarise(evidence: &[Evidence]) -> Reading {
 /// As many of the best passages as are read, without those that share text with a better one, in the order
 /// of their documents' texts; documents come in the order of their best passages.
 fn in_order(evidence: &[Evidence]) -> Vec<&Evidence> {
-    let mut best: Vec<&Evidence> = evidence.iter().collect();
-    best.sort_by(|a, b| {
-        let place = |passage: &Evidence| (passage.document_id.clone(), passage.span);
-        b.score.total_cmp(&a.score).then_with(|| place(a).cmp(&place(b)))
-    });
     let (mut bytes, mut kept) = (0, Vec::<&Evidence>::new());
-    for passage in best {
+    for passage in best_first(evidence) {
         let shares = |other: &&Evidence| {
             other.document_id == passage.document_id
                 && other.span.start < passage.span.end

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use clew_core::{Assignment, Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
 
 use super::{NotedAnswer, Passage, Prompted, ReadEvidence};
-use crate::extractive::check_spans;
+use crate::extractive::{best_first, check_spans};
 
 /// Least confidence at which a question counts as answered.
 const THRESHOLD: f32 = 0.5;
@@ -49,12 +49,8 @@ impl Reasoner for Prompted {
 
 /// The passages that hold something, best first; equals by document and place.
 pub(crate) fn ranked(evidence: &[Evidence]) -> Vec<&Evidence> {
-    let mut ranked: Vec<&Evidence> =
-        evidence.iter().filter(|passage| !passage.text.trim().is_empty()).collect();
-    ranked.sort_by(|a, b| {
-        let place = |passage: &Evidence| (passage.document_id.clone(), passage.span);
-        b.score.total_cmp(&a.score).then_with(|| place(a).cmp(&place(b)))
-    });
+    let mut ranked = best_first(evidence);
+    ranked.retain(|passage| !passage.text.trim().is_empty());
     ranked
 }
 
