@@ -1,6 +1,6 @@
 //! Results on standard output: for people, or one JSON document.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -83,6 +83,17 @@ impl Output {
 /// A span as JSON.
 fn span(span: Option<&query::Span>) -> Value {
     span.map_or(Value::Null, |span| json!({ "start": span.start, "end": span.end }))
+}
+
+/// The text of a file; `-` is standard input.
+pub fn read(file: &Path) -> anyhow::Result<String> {
+    if file.as_os_str() != "-" {
+        return std::fs::read_to_string(file)
+            .with_context(|| format!("cannot read `{}`", file.display()));
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+    Ok(text)
 }
 
 /// Writes a text to a file; `-` is standard output.

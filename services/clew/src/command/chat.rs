@@ -1,7 +1,6 @@
 //! `clew chat`.
 
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -119,7 +118,7 @@ async fn append(
     file: &Path,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let sessions = sessions(&read(file)?, session.as_deref())?;
+    let sessions = sessions(&output::read(file)?, session.as_deref())?;
     // Turns are too short for trees, and what they say of whom is not told by each by itself.
     make_if_missing(connection, &of.corpus, None).await?;
     let (mut appended, mut unchanged) = (0, 0);
@@ -172,16 +171,6 @@ fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String
         });
     }
     Ok(sessions)
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    if file.as_os_str() != "-" {
-        return std::fs::read_to_string(file)
-            .with_context(|| format!("cannot read `{}`", file.display()));
-    }
-    let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-    Ok(text)
 }
 
 /// A turn as `append` takes it.
