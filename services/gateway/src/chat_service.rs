@@ -17,9 +17,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
+use crate::ingest_service::forget;
 use crate::memory::CorpusMemory;
 use crate::query_service::Queries;
-use crate::scatter::Scatter;
 
 /// Turns that are told or forgotten at once.
 const PAGE: usize = 256;
@@ -29,18 +29,18 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 /// The handler.
 pub(crate) struct Chats {
     backends: Arc<Backends>,
-    queries: Queries,
+    /// Answers, in the one queue that all questions have.
+    queries: Arc<Queries>,
 }
 
 impl Chats {
-    pub fn new(backends: Arc<Backends>) -> Self {
-        Self { queries: Queries::new(Arc::clone(&backends)), backends }
+    pub fn new(backends: Arc<Backends>, queries: Arc<Queries>) -> Self {
+        Self { backends, queries }
     }
 
     async fn memory(&self, corpus: &str, deadline: Instant) -> Result<CorpusMemory, Error> {
         let corpus = self.backends.corpora.get(&corpus_name(corpus)?, deadline).await?;
-        let search = Scatter::over(&self.backends, Arc::clone(&corpus));
-        Ok(CorpusMemory { corpus, search, patience: self.backends.config.shard_patience() })
+        Ok(CorpusMemory::over(&self.backends, corpus))
     }
 
     async fn append(
@@ -167,24 +167,16 @@ impl Forgetting {
             }
             return Ok(());
         }
-        for shard in memory.corpus.shards() {
-            let is_here = |id: &&DocumentId| memory.corpus.shard_of(id).index() == shard.index();
-            let here: Vec<DocumentId> = ids.iter().filter(is_here).cloned().collect();
-            if here.is_empty() {
-                continue;
+        let (forgotten, verified) = forget(&memory.corpus, ids, deadline).await?;
+        for gone in forgotten {
+            if gone.versions > 0 {
+                self.receipt.turns += 1;
+                self.sessions.extend(Address::of(&gone.document_id).map(|of| of.turn.session));
             }
-            for gone in shard.forget(&here, deadline).await? {
-                if gone.versions > 0 {
-                    self.receipt.turns += 1;
-                    self.sessions.extend(Address::of(&gone.document_id).map(|of| of.turn.session));
-                }
-                self.receipt.chunks += gone.chunks;
-                self.receipt.text_bytes += gone.bytes;
-            }
-            for id in &here {
-                self.receipt.verified &= shard.document(id, deadline).await?.is_none();
-            }
+            self.receipt.chunks += gone.chunks;
+            self.receipt.text_bytes += gone.bytes;
         }
+        self.receipt.verified &= verified;
         Ok(())
     }
 }

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, ListQuery};
+use clew_core::{
+    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, Forgotten, ListQuery,
+};
 use clew_proto::convert::{Page, document_id, timestamp_to_wire};
 use clew_proto::convert::{ingest as convert, shard as convert_shard};
 use clew_proto::ingest::v1 as wire;
@@ -152,35 +154,47 @@ impl Ingestion {
         let deadline = self.backends.config.deadline(&request);
         let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.backends.limits)?;
         let corpus = self.backends.corpora.get(&corpus, deadline).await?;
-        let mut forgotten: Vec<Option<wire::ForgottenDocument>> = vec![None; ids.len()];
-        let mut verified = true;
-        for shard in corpus.shards() {
-            let here: Vec<(usize, DocumentId)> = ids
-                .iter()
-                .enumerate()
-                .filter(|(_, id)| corpus.shard_of(id).index() == shard.index())
-                .map(|(place, id)| (place, id.clone()))
-                .collect();
-            if here.is_empty() {
-                continue;
-            }
-            let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
-            let receipts = shard.forget(&ids, deadline).await?;
-            for id in &ids {
-                verified &= shard.document(id, deadline).await?.is_none();
-            }
-            for (place, document) in places.into_iter().zip(receipts) {
-                forgotten[place] = Some(convert_shard::forgotten_to_wire(&document));
-            }
-        }
-        let documents: Option<Vec<_>> = forgotten.into_iter().collect();
+        let (forgotten, verified) = forget(&corpus, &ids, deadline).await?;
         Ok(wire::ForgetDocumentsResponse {
-            documents: documents
-                .ok_or_else(|| Error::internal("a document was in none of the shards"))?,
+            documents: forgotten.iter().map(convert_shard::forgotten_to_wire).collect(),
             verified,
             forgotten_at: Some(timestamp_to_wire(self.backends.clock.now())),
         })
     }
+}
+
+/// Forgets documents: what was removed of each, in their order, and whether the shards, asked again, know
+/// nothing of any of them.
+pub(crate) async fn forget(
+    corpus: &Corpus,
+    ids: &[DocumentId],
+    deadline: Instant,
+) -> Result<(Vec<Forgotten>, bool), Error> {
+    let mut forgotten: Vec<Option<Forgotten>> = vec![None; ids.len()];
+    let mut verified = true;
+    for shard in corpus.shards() {
+        let here: Vec<(usize, DocumentId)> = ids
+            .iter()
+            .enumerate()
+            .filter(|(_, id)| corpus.shard_of(id).index() == shard.index())
+            .map(|(place, id)| (place, id.clone()))
+            .collect();
+        if here.is_empty() {
+            continue;
+        }
+        let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
+        let receipts = shard.forget(&ids, deadline).await?;
+        for id in &ids {
+            verified &= shard.document(id, deadline).await?.is_none();
+        }
+        for (place, receipt) in places.into_iter().zip(receipts) {
+            forgotten[place] = Some(receipt);
+        }
+    }
+    let forgotten: Option<Vec<Forgotten>> = forgotten.into_iter().collect();
+    let forgotten =
+        forgotten.ok_or_else(|| Error::internal("a document was in none of the shards"))?;
+    Ok((forgotten, verified))
 }
 
 /// What became of one document of a stream so far.

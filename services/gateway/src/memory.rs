@@ -13,6 +13,7 @@ use clew_core::{
 use futures::future::{join_all, try_join_all};
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::Backends;
 use crate::scatter::Scatter;
 
 /// Nodes at the top that are shown.
@@ -35,6 +36,12 @@ pub(crate) struct CorpusMemory {
 }
 
 impl CorpusMemory {
+    /// The memory of `corpus`, with what the services share.
+    pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
+        let search = Scatter::over(backends, Arc::clone(&corpus));
+        Self { corpus, search, patience: backends.config.shard_patience() }
+    }
+
     fn check(&self) -> Result<(), Error> {
         let settings = self.corpus.settings();
         match settings.structure {

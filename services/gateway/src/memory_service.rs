@@ -14,7 +14,6 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::memory::CorpusMemory;
-use crate::scatter::Scatter;
 
 /// Edges of a path, and the most there may be.
 const PATH_HOPS: (u32, u32) = (4, 8);
@@ -31,8 +30,7 @@ pub(crate) struct Memories {
 impl Memories {
     async fn memory(&self, corpus: &str, deadline: Instant) -> Result<CorpusMemory, Error> {
         let corpus = self.backends.corpora.get(&corpus_name(corpus)?, deadline).await?;
-        let search = Scatter::over(&self.backends, Arc::clone(&corpus));
-        Ok(CorpusMemory { corpus, search, patience: self.backends.config.shard_patience() })
+        Ok(CorpusMemory::over(&self.backends, corpus))
     }
 
     async fn read_tree(

@@ -61,9 +61,7 @@ impl Queries {
         let asked = convert::question_from_wire(request, &self.backends.limits)?;
         let strategy = clew_strategy::find(&asked.strategy)?;
         let corpus = self.corpus(&asked.corpus, deadline).await?;
-        let search = Scatter::over(&self.backends, Arc::clone(&corpus));
-        let patience = self.backends.config.shard_patience();
-        let memory = CorpusMemory { corpus, search, patience };
+        let memory = CorpusMemory::over(&self.backends, corpus);
         let permit = self.questions.try_enter(1)?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question {

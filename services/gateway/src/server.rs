@@ -46,9 +46,10 @@ type Services = (
 pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let corpora = CorpusServiceServer::new(Corpora { backends: Arc::clone(backends) });
     let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
-    let queries = QueryServiceServer::new(Queries::new(Arc::clone(backends)));
+    let queries = Arc::new(Queries::new(Arc::clone(backends)));
+    let chats = ChatServiceServer::new(Chats::new(Arc::clone(backends), Arc::clone(&queries)));
+    let queries = QueryServiceServer::from_arc(queries);
     let memories = MemoryServiceServer::new(Memories { backends: Arc::clone(backends) });
-    let chats = ChatServiceServer::new(Chats::new(Arc::clone(backends)));
     let graph_builder = Arc::clone(&backends.graph_builder);
     let graph_builder_bytes = backends.config.graph_builder_bytes;
     let graphs = GraphBuilderRpc::new(graph_builder, backends.limits, graph_builder_bytes);
