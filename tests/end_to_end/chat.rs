@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, files_below};
+use crate::harness::{Home, Server, eventually, files_below};
 
 const USER: [&str; 4] = ["--corpus", "chats", "--user", "ada"];
 
@@ -37,7 +37,13 @@ fn append(home: &Home, file: &str) -> Value {
 
 fn list(home: &Home) -> Vec<Value> {
     let listed = home.run_embedded(&[&["chat", "list"], &USER[..], &["--json"]].concat()).done();
-    listed["turns"].as_array().unwrap().clone()
+    let mut turns = listed["turns"].as_array().unwrap().clone();
+    for turn in &mut turns {
+        let key = turn.as_object_mut().unwrap().remove("key").unwrap();
+        let day = if turn["session"] == "monday" { "[20 May 2024]" } else { "[21 May 2024]" };
+        assert!(key.as_str().unwrap().starts_with(day), "{key}");
+    }
+    turns
 }
 
 fn recall(home: &Home, question: &str, more: &[&str]) -> Vec<Value> {
@@ -153,4 +159,96 @@ fn what_is_forgotten_of_a_conversation_is_in_no_file() {
 
     let refused = ["chat", "list", "--corpus", "chats", "--user", "a/b", "--json"];
     assert_eq!(home.run_embedded(&refused).error()["violations"][0]["field"], "user");
+}
+
+#[test]
+fn turns_are_forgotten_by_attribute_by_time_and_by_what_they_are_about() {
+    let home = Home::new();
+    let mut all = turns();
+    all[0]["attributes"] = json!({ "topic": "travel" });
+    all[4]["attributes"] = json!({ "topic": "crafts" });
+    append(&home, &file(&home, "turns.jsonl", &all));
+    assert_eq!(list(&home), all);
+    let forget = |more: &[&str]| {
+        let asked = [&["chat", "forget"], &USER[..], &["--json"], more].concat();
+        home.run_embedded(&asked)
+    };
+    let first = |receipt: &Value| {
+        let turns = receipt["first"].as_array().unwrap().iter();
+        let place =
+            |turn: &Value| format!("{} {}", turn["session"].as_str().unwrap(), turn["number"]);
+        turns.map(place).collect::<Vec<_>>()
+    };
+    let crafts = recall(&home, "museum thread cat", &["--where", "topic=crafts"]);
+    let places: Vec<_> = crafts.iter().map(place).collect();
+    assert_eq!(places, [("tuesday".to_owned(), vec![0, 1])]);
+    let cat = ["--about", "the cat Xqvzkwjb hates it", "-k", "1"];
+    let preview = forget(&[&cat[..], &["--preview"]].concat()).done();
+    assert_eq!(first(&preview), ["monday 2"]);
+    assert!(preview["first"][0]["text"].as_str().unwrap().starts_with("My cat"), "{preview}");
+    let receipt = forget(&cat).done();
+    assert_eq!(
+        (first(&receipt), &receipt["verified"]),
+        (vec!["monday 2".to_owned()], &json!(true))
+    );
+    assert!(!is_kept(&home.data_dir(), "xqvzkwjb"));
+
+    let receipt = forget(&["--where", "chat.role=assistant", "--until", "2024-05-21"]).done();
+    assert_eq!(first(&receipt), ["monday 1", "monday 3"]);
+    let receipt = forget(&["--where", "topic=crafts"]).done();
+    assert_eq!(first(&receipt), ["tuesday 0"]);
+    let kept: Vec<Value> = list(&home);
+    assert_eq!(kept, [all[0].clone(), all[5].clone()]);
+
+    let both = ["--session", "monday", "--number", "1", "--where", "topic=travel"];
+    assert_eq!(forget(&both).error()["violations"][0]["field"], "numbers");
+    let ours = file(
+        &home,
+        "ours.jsonl",
+        &[json!({ "session": "s", "text": "Hello",
+        "attributes": { "chat.user": "bohumil" } })],
+    );
+    let refused = home.run_embedded(&[&["chat", "append"], &USER[..], &["--json", &ours]].concat());
+    assert_eq!(refused.error()["violations"][0]["field"], "turns[0].attributes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_older_than_its_corpus_retains_is_forgotten_by_itself() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_RETRIEVER__RETENTION_INTERVAL_SECS", "1");
+    let server = Server::start(command);
+    let make = ["corpus", "create", "chats", "--no-structure", "--retain-days", "365", "--json"];
+    let made = home.run_at(&server, &make).done();
+    assert_eq!(made["retention_days"], 365, "{made}");
+    let new = json!({ "session": "new", "role": "user", "text": "I like honey." });
+    let mut all = turns();
+    all.push(new);
+    let all = file(&home, "turns.jsonl", &all);
+    home.run_at(&server, &[&["chat", "append"], &USER[..], &["--json", &all]].concat()).done();
+    eventually("old turns are gone", async || {
+        let listed = home.run_at(&server, &[&["chat", "list"], &USER[..], &["--json"]].concat());
+        let turns = listed.done()["turns"].as_array().unwrap().clone();
+        (turns.len() == 1 && turns[0]["session"] == "new").then_some(())
+    })
+    .await;
+    assert_eq!(server.terminate().code(), Some(0));
+    assert!(!is_kept(&home.data_dir(), "xqvzkwjb"));
+}
+
+#[test]
+fn what_the_policy_refuses_is_not_kept() {
+    let home = Home::new();
+    let config = home.write("clew.toml", "[gateway]\nrefused_phrases = [\"called Xqvzkwjb\"]\n");
+    let config = config.to_str().unwrap();
+    let asked = file(&home, "turns.jsonl", &turns());
+    let append = ["chat", "append", "--json", "--config", config, &asked];
+    let refused = home.run_embedded(&[&append[..], &USER[..]].concat());
+    assert_eq!(refused.error()["reason"], "CONTENT_REFUSED");
+    assert!(list(&home).is_empty());
+    assert!(!is_kept(&home.data_dir(), "xqvzkwjb"));
+    let fine = file(&home, "fine.jsonl", &turns()[..2]);
+    let append = ["chat", "append", "--json", "--config", config, &fine];
+    home.run_embedded(&[&append[..], &USER[..]].concat()).done();
+    assert_eq!(list(&home).len(), 2);
 }

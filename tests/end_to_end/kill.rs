@@ -1,5 +1,6 @@
 //! `kill -9` at random moments: what was acknowledged is there, whole and once.
 
+mod conversing;
 mod ingesting;
 mod replacing;
 

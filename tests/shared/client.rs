@@ -47,12 +47,15 @@ pub async fn create(client: &Client, name: &str) -> CorpusName {
 
 /// Makes a corpus with short chunks.
 pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> CorpusName {
-    let name = corpus(name);
-    let chunking = Some(Chunking::Sections { max_tokens: CHUNK_TOKENS });
-    let structure = Some(StructureSettings::default());
-    let new = NewCorpus { name: name.clone(), shards, chunking, structure };
-    client.create_corpus(new).await.unwrap();
-    name
+    let new = NewCorpus {
+        name: corpus(name),
+        shards,
+        chunking: Some(Chunking::Sections { max_tokens: CHUNK_TOKENS }),
+        structure: Some(StructureSettings::default()),
+        retention_days: None,
+    };
+    client.create_corpus(new.clone()).await.unwrap();
+    new.name
 }
 
 /// What a server said of each document of a stream, in order.

@@ -72,6 +72,7 @@ fn in_third_person(sentence: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Attributes;
     use proptest::prelude::*;
 
     use super::*;
@@ -84,6 +85,7 @@ mod tests {
             role,
             text: text.to_owned(),
             time: None,
+            attributes: Attributes::new(),
         })
     }
 

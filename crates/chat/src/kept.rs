@@ -1,7 +1,7 @@
 //! Turns as documents of a corpus.
 
 use clew_core::{
-    AttributeName, Attributes, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
+    AttributeName, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
 };
 
 use crate::{Expansion, KeyDesign, Role, Turn, TurnId, expansion};
@@ -26,6 +26,11 @@ const USER: &str = "chat.user";
 const SESSION: &str = "chat.session";
 const ROLE: &str = "chat.role";
 const SPEAKER: &str = "chat.speaker";
+/// What names of attributes begin with that are ours.
+const OURS: &str = "chat.";
+/// Most attributes of a turn that are its caller's, and most bytes of their names and values.
+const MAX_ATTRIBUTES: usize = 32;
+const MAX_ATTRIBUTE_BYTES: usize = 8 << 10;
 
 impl Role {
     /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
@@ -91,15 +96,21 @@ impl Address {
     }
 }
 
-/// That something is of a user's memory.
+/// What turns of a user have, or of one of the user's sessions.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for a name that [`Address::check`] refuses.
-pub fn user_filter(user: &str) -> Result<Filter, Error> {
+/// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
+pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     let mut violations = Violations::default();
     Address::check("user", user, &mut violations);
+    if let Some(session) = session {
+        Address::check("session", session, &mut violations);
+    }
     violations.into_result()?;
-    let attributes = vec![(AttributeName::try_from(USER.to_owned())?, user.to_owned())];
+    let mut attributes = vec![(AttributeName::try_from(USER.to_owned())?, user.to_owned())];
+    if let Some(session) = session {
+        attributes.push((AttributeName::try_from(SESSION.to_owned())?, session.to_owned()));
+    }
     Ok(Filter { attributes, ..Filter::default() })
 }
 
@@ -121,6 +132,20 @@ impl Turn {
                 format!("expected at most {MAX_SPEAKER_BYTES} bytes without control characters");
             violations.push(format!("{field}.speaker"), problem);
         }
+        if self.attributes.keys().any(|name| name.as_str().starts_with(OURS)) {
+            let problem = format!("expected no name that begins with `{OURS}`");
+            violations.push(format!("{field}.attributes"), problem);
+        }
+        let length = |(name, value): (&AttributeName, &String)| name.as_str().len() + value.len();
+        let bytes: usize = self.attributes.iter().map(length).sum();
+        if self.attributes.len() > MAX_ATTRIBUTES || bytes > MAX_ATTRIBUTE_BYTES {
+            let problem = format!(
+                "expected at most {MAX_ATTRIBUTES} of {MAX_ATTRIBUTE_BYTES} bytes in all, got {} of \
+                 {bytes}",
+                self.attributes.len()
+            );
+            violations.push(format!("{field}.attributes"), problem);
+        }
     }
 
     /// What goes before the text in its document, so that it is found by who said it, too.
@@ -141,7 +166,7 @@ impl Turn {
             (ROLE, self.role.as_str()),
             (SPEAKER, &self.speaker),
         ];
-        let mut attributes = Attributes::new();
+        let mut attributes = self.attributes.clone();
         for (name, value) in values {
             attributes.insert(AttributeName::try_from(name.to_owned())?, value.to_owned());
         }
@@ -163,12 +188,15 @@ impl Turn {
             let name = AttributeName::try_from(name.to_owned()).ok()?;
             document.attributes.get(&name).cloned()
         };
+        let own = |(name, _): &(&AttributeName, &String)| !name.as_str().starts_with(OURS);
+        let own = document.attributes.iter().filter(own);
         let mut turn = Self {
             id,
             role: Role::named(&value(ROLE)?),
             speaker: value(SPEAKER)?,
             text: String::new(),
             time: document.event_time,
+            attributes: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
         };
         turn.text = document.text.strip_prefix(&turn.heading())?.to_owned();
         Some((user, turn))
@@ -177,6 +205,7 @@ impl Turn {
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Attributes;
     use proptest::prelude::*;
 
     use super::*;
@@ -188,6 +217,7 @@ mod tests {
             role: Role::User,
             text: text.to_owned(),
             time: None,
+            attributes: Attributes::new(),
         }
     }
 
@@ -200,7 +230,8 @@ mod tests {
             assert_eq!(error.violations()[0].field, "session");
         }
         for name in ["", "a/b", "a\n"] {
-            assert!(user_filter(name).is_err(), "{name:?}");
+            assert!(turn_filter(name, None).is_err(), "{name:?}");
+            assert!(turn_filter("u", Some(name)).is_err(), "{name:?}");
         }
         let other: DocumentId = "ada/notes/1.txt".parse().unwrap();
         assert_eq!(Address::of(&other), None);
@@ -220,11 +251,13 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_turn_is_told_by_name() {
         let mut violations = Violations::default();
-        let wrong = Turn { speaker: "\n".to_owned(), ..turn("s", 0, " ") };
+        let ours = ("chat.user".to_owned().try_into().unwrap(), "bohumil".to_owned());
+        let attributes = Attributes::from([ours]);
+        let wrong = Turn { speaker: "\n".to_owned(), attributes, ..turn("s", 0, " ") };
         wrong.check("turns[3]", &mut violations);
         let error = violations.into_result().unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        assert_eq!(fields, ["turns[3].text", "turns[3].speaker"]);
+        assert_eq!(fields, ["turns[3].text", "turns[3].speaker", "turns[3].attributes"]);
     }
 
     proptest! {
@@ -236,8 +269,11 @@ mod tests {
             text in ".{1,40}",
             user in "[^/\\p{Cc}]{1,9}",
             session in "[^/\\p{Cc}]{1,9}",
+            attributes in prop::collection::vec("[a-z.]{1,3}", 0..3),
         ) {
-            let turn = Turn { role, speaker, ..turn(&session, number, &text) };
+            let attributes = attributes.into_iter().map(|name| (name.try_into().unwrap(), text.clone()));
+            let attributes = attributes.collect();
+            let turn = Turn { role, speaker, attributes, ..turn(&session, number, &text) };
             let document = turn.document(&user).unwrap();
             prop_assert_eq!(Turn::of(&document), Some((user.clone(), turn.clone())));
             prop_assert_eq!(Address::of(&document.id), Some(Address { user, turn: turn.id }));

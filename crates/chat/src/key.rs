@@ -140,6 +140,7 @@ fn shortened(mut text: String, max_bytes: usize) -> String {
 mod tests {
     use std::slice::from_ref;
 
+    use clew_core::Attributes;
     use proptest::prelude::*;
 
     use super::*;
@@ -152,6 +153,7 @@ mod tests {
             role: Role::Other,
             text: text.to_owned(),
             time: "2023-05-08T13:56:00Z".parse().ok(),
+            attributes: Attributes::new(),
         }
     }
 

@@ -26,7 +26,7 @@ pub mod time;
 mod turn;
 
 pub use fact::facts;
-pub use kept::{Address, user_filter};
+pub use kept::{Address, turn_filter};
 pub use key::{Expansion, KeyDesign, expansion};
 pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
 pub use smoothing::{Place, Smoothing, smoothed};

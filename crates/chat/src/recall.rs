@@ -56,7 +56,7 @@ pub struct Recall {
     pub question: String,
     /// When it is asked, if that is known.
     pub asked_at: Option<Timestamp>,
-    /// What may be found, such as [`crate::user_filter`].
+    /// What may be found, such as [`crate::turn_filter`].
     pub filter: Filter,
     /// Most items.
     pub k: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clew_core::{DocumentId, Timestamp};
+use clew_core::{Attributes, DocumentId, Timestamp};
 
 /// Who speaks, as far as it matters to how a conversation is cut and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,6 +37,8 @@ pub struct Turn {
     pub text: String,
     /// When.
     pub time: Option<Timestamp>,
+    /// What filters may ask for.
+    pub attributes: Attributes,
 }
 
 impl Turn {
@@ -108,6 +110,7 @@ mod tests {
             role,
             text: text.to_owned(),
             time: None,
+            attributes: Attributes::new(),
         }
     }
 

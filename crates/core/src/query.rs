@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeName, ChunkId, DocumentId, Error, Limits, Place, Span, Timestamp, Version, Violations,
+    AttributeName, ChunkId, Document, DocumentId, Error, Limits, Place, Span, Timestamp, Version,
+    Violations,
 };
 
 /// How passages are matched to a query.
@@ -57,6 +58,11 @@ impl TimeRange {
     pub fn is_open(&self) -> bool {
         self.from.is_none() && self.until.is_none()
     }
+
+    /// Whether a time lies in it.
+    pub fn contains(&self, time: Timestamp) -> bool {
+        self.from.is_none_or(|from| from <= time) && self.until.is_none_or(|until| time < until)
+    }
 }
 
 /// Which chunks may be found at all; applied before scoring. All parts must hold.
@@ -74,6 +80,20 @@ impl Filter {
     /// Whether everything passes.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty() && self.attributes.is_empty() && self.event_time.is_open()
+    }
+
+    /// Whether a document passes.
+    pub fn admits(&self, document: &Document) -> bool {
+        let has = |(name, value): &(AttributeName, String)| {
+            document.attributes.get(name).is_some_and(|given| given == value)
+        };
+        let is_then = match document.event_time {
+            Some(time) => self.event_time.contains(time),
+            None => self.event_time.is_open(),
+        };
+        (self.documents.is_empty() || self.documents.contains(&document.id))
+            && self.attributes.iter().all(has)
+            && is_then
     }
 }
 

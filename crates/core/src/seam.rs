@@ -106,16 +106,28 @@ pub trait Shard: Send + Sync {
         deadline: Instant,
     ) -> Result<Candidates, Error>;
 
-    /// A document and its state: the version that searches find, or else the newest; `None` if there
-    /// is none of that id.
+    /// The documents of these ids with their states, in no particular order: the version that searches
+    /// find, or else the newest. Those that are not there are left out.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::DataLoss`] if its text cannot be read back.
+    /// [`crate::ErrorKind::DataLoss`] if a text cannot be read back.
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error>;
+
+    /// The document of an id, if it is there, as [`Shard::documents`] tells it.
+    ///
+    /// # Errors
+    /// As [`Shard::documents`].
     async fn document(
         &self,
         id: &DocumentId,
         deadline: Instant,
-    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error>;
+    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
+        Ok(self.documents(std::slice::from_ref(id), deadline).await?.pop())
+    }
 
     /// A page of documents, by id.
     ///

@@ -1,6 +1,7 @@
 //! What a corpus wants derived from its documents.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +77,10 @@ pub struct CorpusSettings {
     /// How its tree and graph are made; `None`: it has none.
     #[serde(default)]
     pub structure: Option<StructureSettings>,
+    /// For how many days documents are kept, from when what they tell of happened or, where they tell of no
+    /// time, from when they were accepted; then they are forgotten. `None`: for ever.
+    #[serde(default)]
+    pub retention_days: Option<u32>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -114,7 +119,15 @@ impl CorpusSettings {
         if let Some(structure) = &self.structure {
             structure.check(&mut violations);
         }
+        if self.retention_days == Some(0) {
+            violations.push("corpus.retention_days", "expected at least 1");
+        }
         violations.into_result()
+    }
+
+    /// For how long documents are kept; `None`: for ever.
+    pub fn retained(&self) -> Option<Duration> {
+        Some(Duration::from_secs(u64::from(self.retention_days?) * 86_400))
     }
 
     /// What decides the chunks of a document besides its content. Chunks made by another recipe
@@ -177,6 +190,7 @@ mod tests {
                 max_tokens: 256,
             },
             structure: Some(StructureSettings::default()),
+            retention_days: None,
             created_at: Timestamp::from_micros(0),
         }
     }
@@ -207,7 +221,8 @@ mod tests {
         bad.shards = 0;
         bad.chunking = Chunking::Tokens { max_tokens: 300, overlap_tokens: 200 };
         bad.structure = Some(StructureSettings { max_children: 1, ..Default::default() });
+        bad.retention_days = Some(0);
         let error = bad.check(&Limits::default()).unwrap_err();
-        assert_eq!(error.violations().len(), 4);
+        assert_eq!(error.violations().len(), 5);
     }
 }

@@ -1,6 +1,6 @@
 //! Predicates over table rows, built as expressions: no text of a caller is ever parsed as SQL.
 
-use clew_core::{DocumentId, Filter, Recipe, UpperKey, Version};
+use clew_core::{DocumentId, Filter, Recipe, Timestamp, UpperKey, Version};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
@@ -25,6 +25,13 @@ pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
         conditions.push(col(column::EVENT_TIME).lt(lit(until.as_micros())));
     }
     conditions.into_iter().reduce(Expr::and)
+}
+
+/// Rows of `sources` that tell of something before a time, or, if they tell of none, were accepted before.
+pub(crate) fn older_than(oldest: Timestamp) -> Expr {
+    let before = |name| col(name).lt(lit(oldest.as_micros()));
+    let accepted = col(column::EVENT_TIME).is_null().and(before(column::ACCEPTED_AT));
+    before(column::EVENT_TIME).or(accepted)
 }
 
 /// Rows of any of these documents.
@@ -79,7 +86,7 @@ pub(crate) fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{TimeRange, Timestamp};
+    use clew_core::TimeRange;
 
     use super::*;
 

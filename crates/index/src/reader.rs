@@ -7,7 +7,7 @@ use clew_core::{
     CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus, ListQuery,
     StoredDocument, Timestamp, Version,
 };
-use lancedb::query::QueryBase;
+use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
 
 use crate::check;
@@ -15,7 +15,7 @@ use crate::error::{Operation, Result};
 use crate::fence::Fence;
 use crate::filter;
 use crate::rows::Rows;
-use crate::schema::TableKind;
+use crate::schema::{TableKind, column};
 use crate::search;
 use crate::snapshot::Snapshot;
 use crate::status::DueDocument;
@@ -119,19 +119,58 @@ impl ShardReader {
         read_sources(&self.snapshot(), wanted).await
     }
 
-    /// A document as it is stored: the version that searches find, or else the newest.
+    /// Up to `limit` documents whose newest version tells of something before `oldest`, or, if it tells of
+    /// no time, was accepted before.
     ///
     /// # Errors
     /// Those of the storage.
-    pub async fn get(&self, id: &DocumentId) -> Result<Option<StoredDocument>> {
-        let snapshot = self.snapshot();
-        let version = snapshot.catalogue.get(id).and_then(|record| {
-            let live = record.live().map(|live| live.version);
-            live.or(record.newest().map(|newest| newest.version))
-        });
-        let Some(version) = version else { return Ok(None) };
-        Ok(read_sources(&snapshot, &[(id.clone(), version)]).await?.pop())
+    pub async fn older_than(&self, oldest: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
+        older_than(&self.snapshot(), oldest, limit).await
     }
+
+    /// Documents as they are stored, with their states, from one state of the shard and in no particular
+    /// order: the version that searches find, or else the newest. Those that are not there are left out.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn get(&self, ids: &[DocumentId]) -> Result<Vec<(StoredDocument, DocumentStatus)>> {
+        let snapshot = self.snapshot();
+        let version = |id: &DocumentId| {
+            let record = snapshot.catalogue.get(id)?;
+            let live = record.live().map(|live| live.version);
+            let version = live.or(record.newest().map(|newest| newest.version))?;
+            Some((id.clone(), version))
+        };
+        let wanted: Vec<_> = ids.iter().filter_map(version).collect();
+        let read = read_sources(&snapshot, &wanted).await?.into_iter();
+        let with_status = |stored: StoredDocument| {
+            let record = snapshot.catalogue.get(&stored.document.id)?;
+            Some((stored, record.status(snapshot.catalogue.wanted())?))
+        };
+        Ok(read.filter_map(with_status).collect())
+    }
+}
+
+/// Documents whose newest version tells of, or else came, before a time.
+async fn older_than(
+    snapshot: &Snapshot,
+    oldest: Timestamp,
+    limit: usize,
+) -> Result<Vec<DocumentId>> {
+    let columns = [column::DOCUMENT_ID, column::VERSION];
+    let query = snapshot.sources.query().only_if_expr(filter::older_than(oldest));
+    let mut found = Vec::new();
+    scan(TableKind::Sources, query.select(Select::columns(&columns)), |batch| {
+        for (id, version) in Rows::new(TableKind::Sources, batch).versions()? {
+            let newest = snapshot.catalogue.get(&id).and_then(|record| record.newest());
+            if found.len() < limit && newest.is_some_and(|newest| newest.version == version) {
+                found.push(id);
+            }
+        }
+        Ok(())
+    })
+    .await?;
+    Ok(found)
 }
 
 pub(crate) async fn read_sources(

@@ -155,6 +155,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "PROMPT_TOO_LONG",
         "REQUEST_REFUSED",
         "CONTENT_FILTERED",
+        "CONTENT_REFUSED",
         "BUDGET_SPENT",
         "KEY_MISSING",
         "NO_MODEL",

@@ -38,6 +38,7 @@ impl Strategy for Chat {
 #[cfg(test)]
 mod tests {
     use clew_chat::{Role, Turn, TurnId};
+    use clew_core::Attributes;
 
     use super::*;
     use crate::testing::{World, evidence};
@@ -48,7 +49,8 @@ mod tests {
             let role = if number % 2 == 0 { Role::User } else { Role::Assistant };
             let text = format!("{session} {number}");
             let id = TurnId { session: session.parse().unwrap(), number };
-            let turn = Turn { id, role, text, speaker: String::new(), time: None };
+            let (speaker, attributes) = (String::new(), Attributes::new());
+            let turn = Turn { id, role, text, speaker, time: None, attributes };
             world.documents.0.push(turn.document("ada").unwrap());
         }
     }

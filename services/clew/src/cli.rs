@@ -175,6 +175,10 @@ pub enum CorpusAction {
         cutting: Cutting,
         #[command(flatten)]
         structure: Structure,
+        /// Forget documents so many days after what they tell of happened, or, where they have no event time,
+        /// after they were accepted [default: never].
+        #[arg(long, value_name = "DAYS")]
+        retain_days: Option<u32>,
     },
     /// List the corpora.
     List,
@@ -311,6 +315,27 @@ impl From<Filters> for Filter {
             attributes: filters.attributes,
             event_time: TimeRange { from: filters.from, until: filters.until },
         }
+    }
+}
+
+/// Which turns.
+#[derive(Clone, Debug, Args)]
+pub struct TurnFilters {
+    /// Only turns with this attribute, of which `chat.role`, `chat.speaker` and `chat.session` are given; may be
+    /// repeated.
+    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
+    pub attributes: Vec<(AttributeName, String)>,
+    /// Only what was said at or after this time (RFC 3339 or YYYY-MM-DD).
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Timestamp>,
+    /// Only what was said before this time.
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Timestamp>,
+}
+
+impl From<TurnFilters> for Filter {
+    fn from(TurnFilters { attributes, from, until }: TurnFilters) -> Self {
+        Self { attributes, event_time: TimeRange { from, until }, ..Self::default() }
     }
 }
 
@@ -460,7 +485,8 @@ pub enum ChatAction {
         #[arg(long)]
         session: Option<String>,
         /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
-        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339); `-`: standard input.
+        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts);
+        /// `-`: standard input.
         file: PathBuf,
     },
     /// What a user's conversations hold of a question, in the order of time.
@@ -481,6 +507,8 @@ pub enum ChatAction {
         /// What is made of the time that the question asks about.
         #[arg(long, value_enum, default_value_t = ChatTime::Boost)]
         time: ChatTime,
+        #[command(flatten)]
+        filters: TurnFilters,
     },
     /// Answer a question out of a user's conversations: `ask` with the strategy `chat`.
     Ask {
@@ -497,6 +525,8 @@ pub enum ChatAction {
         /// Write how it was answered to this file, for `clew trace show`.
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
+        #[command(flatten)]
+        filters: TurnFilters,
     },
     /// List turns as `append` takes them: all that is kept of a user.
     List {
@@ -505,6 +535,8 @@ pub enum ChatAction {
         /// Only this session.
         #[arg(long)]
         session: Option<String>,
+        #[command(flatten)]
+        filters: TurnFilters,
     },
     /// Forget turns, down to the bytes on disk, and print the receipt.
     Forget {
@@ -516,6 +548,15 @@ pub enum ChatAction {
         /// Only this turn of the session; may be repeated.
         #[arg(long = "number", value_name = "N", requires = "session")]
         numbers: Vec<u32>,
+        /// Only the best K that a search for these words finds; look at the preview first, since a search
+        /// finds something for any words.
+        #[arg(long, value_name = "WORDS", requires = "k", conflicts_with = "numbers")]
+        about: Option<String>,
+        /// With --about: most turns, 1 to 100.
+        #[arg(short, requires = "about")]
+        k: Option<u32>,
+        #[command(flatten)]
+        filters: TurnFilters,
         /// Tell only what would be forgotten.
         #[arg(long)]
         preview: bool,

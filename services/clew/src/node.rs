@@ -55,6 +55,7 @@ impl RunningNode {
             graph_builder,
             clock,
             limits: Limits::default(),
+            moderation: config.gateway.moderation(),
             config: config.gateway.clone(),
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);

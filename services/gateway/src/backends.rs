@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Guide, Limits, Reasoner};
 
-use crate::GatewayConfig;
+use crate::{GatewayConfig, Moderation};
 
 /// What stands behind the services.
 pub struct Backends {
@@ -22,6 +22,8 @@ pub struct Backends {
     pub clock: Arc<dyn Clock>,
     /// Bounds of requests.
     pub limits: Limits,
+    /// Decides what may be kept.
+    pub moderation: Moderation,
     /// Section `gateway`.
     pub config: GatewayConfig,
 }

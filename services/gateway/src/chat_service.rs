@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_chat::{Address, Turn, TurnId};
-use clew_core::{Corpus, DocumentId, Documents, Error, Violations, WholeDocument};
+use clew_core::{
+    Corpus, CorpusName, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
+    Grouping, Query, Retriever, StoredDocument, WholeDocument,
+};
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
-use clew_proto::convert::chat as convert;
-use clew_proto::convert::corpus_name;
+use clew_proto::convert::chat::{self as convert, ToForget, Wanted, WhichTurns};
 use clew_proto::to_status;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -18,11 +20,14 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::ingest_service::forget;
-use crate::memory::CorpusMemory;
+use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
 
 /// Turns that are told or forgotten at once.
 const PAGE: usize = 256;
+/// Turns that a receipt names, and bytes of the beginning of each text in a preview.
+const MAX_TOLD: usize = 1_000;
+const TOLD_BYTES: usize = 200;
 /// How often it is looked whether turns can be found.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -38,8 +43,8 @@ impl Chats {
         Self { backends, queries }
     }
 
-    async fn memory(&self, corpus: &str, deadline: Instant) -> Result<CorpusMemory, Error> {
-        let corpus = self.backends.corpora.get(&corpus_name(corpus)?, deadline).await?;
+    async fn memory(&self, corpus: &CorpusName, deadline: Instant) -> Result<CorpusMemory, Error> {
+        let corpus = self.backends.corpora.get(corpus, deadline).await?;
         Ok(CorpusMemory::over(&self.backends, corpus))
     }
 
@@ -51,16 +56,20 @@ impl Chats {
         let waits = !request.get_ref().without_waiting;
         let appended = convert::append_from_wire(request.into_inner())?;
         let corpus = self.backends.corpora.get(&appended.corpus, deadline).await?;
-        let mut ids = Vec::new();
-        let mut accepting = Vec::new();
+        let mut documents = Vec::new();
         for turn in &appended.turns {
             let document = turn.document(&appended.user)?;
-            ids.push(document.id.clone());
+            self.backends.moderation.check(&document, deadline).await?;
+            documents.push(document);
+        }
+        let ids = documents.iter().map(|document| document.id.clone()).collect();
+        let mut accepting = Vec::new();
+        for document in documents {
             accepting.push(corpus.shard_of(&document.id).accept(document, deadline).await?);
         }
         let accepted = try_join_all(accepting).await?;
         if waits {
-            try_join_all(ids.iter().map(|id| until_found(&corpus, id, deadline))).await?;
+            until_found(&corpus, ids, deadline).await?;
         }
         let told = appended.turns.iter().zip(accepted).map(|(turn, accepted)| wire::AppendedTurn {
             number: turn.id.number,
@@ -77,32 +86,30 @@ impl Chats {
         let deadline = self.backends.config.deadline(&request);
         let limits = &self.backends.limits;
         let (corpus, asked) = convert::recall_from_wire(request.into_inner(), limits)?;
-        let memory = self.memory(corpus.as_str(), deadline).await?;
+        let memory = self.memory(&corpus, deadline).await?;
+        let _permit = self.queries.enter()?;
         let recalled = clew_chat::recall(&memory.search, &memory, &asked, deadline).await?;
         Ok(convert::recalled_to_wire(recalled))
     }
 
     async fn list(&self, request: Request<wire::ListTurnsRequest>) -> Result<TurnStream, Error> {
         let deadline = self.backends.config.deadline(&request);
-        let request = request.into_inner();
-        let prefix = prefix(&request.user, &request.session)?;
-        let memory = self.memory(&request.corpus, deadline).await?;
+        let wanted = Arc::new(convert::list_from_wire(request.into_inner())?);
+        let memory = self.memory(&wanted.corpus, deadline).await?;
         let pages = stream::try_unfold(None, move |after: Option<DocumentId>| {
-            let (memory, prefix) = (memory.clone(), prefix.clone());
+            let (memory, wanted) = (memory.clone(), Arc::clone(&wanted));
             async move {
-                let ids = memory.ids(&prefix, after.as_ref(), PAGE, deadline).await?;
-                let Some(last) = ids.last().cloned() else { return Ok::<_, Error>(None) };
-                let mut page = turns(&memory, &ids, deadline).await?;
-                page.sort_by(|a, b| a.id.cmp(&b.id));
-                Ok(Some((page, Some(last))))
+                let page = page(&memory, &wanted, after.as_ref(), deadline).await?;
+                Ok::<_, Error>(page.map(|Page { documents, last }| (documents, Some(last))))
             }
         });
-        let told = pages.map_ok(|page| {
-            stream::iter(page.into_iter().map(|turn| {
-                let session = turn.id.session.to_string();
-                Ok(wire::ListTurnsResponse { session, turn: Some(convert::turn_to_wire(turn)) })
-            }))
-        });
+        let told = |document: Document| {
+            let (_, turn) = Turn::of(&document)?;
+            let session = turn.id.session.to_string();
+            let turn = Some(convert::turn_to_wire(turn));
+            Some(Ok(wire::ListTurnsResponse { session, turn, key: document.title }))
+        };
+        let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
         Ok(told.map_err(|error| to_status(&error)).try_flatten().boxed())
     }
 
@@ -111,84 +118,145 @@ impl Chats {
         request: Request<wire::ForgetTurnsRequest>,
     ) -> Result<wire::ForgetTurnsResponse, Error> {
         let deadline = self.backends.config.deadline(&request);
-        let wire::ForgetTurnsRequest { corpus, user, session, numbers, preview } =
-            request.into_inner();
-        let prefix = prefix(&user, &session)?;
-        if session.is_empty() && !numbers.is_empty() {
-            return Err(Error::invalid("numbers", "expected a session that they are of"));
-        }
-        let memory = self.memory(&corpus, deadline).await?;
-        let mut told =
-            Forgetting { receipt: wire::ForgetTurnsResponse::default(), sessions: BTreeSet::new() };
-        told.receipt.verified = !preview;
-        if numbers.is_empty() {
-            let mut after = None;
-            loop {
-                let ids = memory.ids(&prefix, after.as_ref(), PAGE, deadline).await?;
-                let Some(last) = ids.last().cloned() else { break };
-                told.forget(&memory, &ids, preview, deadline).await?;
-                after = Some(last);
+        let ToForget { of, which, preview } =
+            convert::forget_from_wire(request.into_inner(), &self.backends.limits)?;
+        let memory = self.memory(&of.corpus, deadline).await?;
+        let mut forgetting = Forgetting::new(&memory, preview, deadline);
+        match which {
+            WhichTurns::All => {
+                let mut after = None;
+                while let Some(page) = page(&memory, &of, after.as_ref(), deadline).await? {
+                    let ids: Vec<_> = page.documents.into_iter().map(|of| of.id).collect();
+                    forgetting.forget(&ids).await?;
+                    after = Some(page.last);
+                }
             }
-        } else {
-            let session: DocumentId = session.parse()?;
-            let id = |number: &u32| {
-                let turn = TurnId { session: session.clone(), number: *number };
-                Address { user: user.clone(), turn }.document_id()
-            };
-            let ids = numbers.iter().map(id).collect::<Result<Vec<_>, _>>()?;
-            for ids in ids.chunks(PAGE) {
-                told.forget(&memory, ids, preview, deadline).await?;
+            WhichTurns::Numbered(numbers) => {
+                let session =
+                    of.session.ok_or_else(|| Error::internal("no session was asked for"))?;
+                let id = |number: &u32| {
+                    let turn = TurnId { session: session.clone(), number: *number };
+                    Address { user: of.user.clone(), turn }.document_id()
+                };
+                let ids = numbers.iter().map(id).collect::<Result<Vec<_>, _>>()?;
+                for ids in ids.chunks(PAGE) {
+                    forgetting.forget(ids).await?;
+                }
+            }
+            WhichTurns::About(words, k) => {
+                let mut query = Query::new(words, k);
+                query.filter = of.filter;
+                query.grouping = Grouping::Documents;
+                let _permit = self.queries.enter()?;
+                let found = memory.search.retrieve(&query, deadline).await?;
+                if let Some(shard) = found.shards_missing.first() {
+                    let problem = format!("shard {shard} did not answer; ask again");
+                    return Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem));
+                }
+                let ids: Vec<_> = found.evidence.into_iter().map(|hit| hit.document_id).collect();
+                forgetting.forget(&ids).await?;
             }
         }
-        told.receipt.sessions = told.sessions.len() as u64;
-        Ok(told.receipt)
+        Ok(forgetting.receipt())
     }
 }
 
-/// What was forgotten so far.
-struct Forgetting {
+/// Turns as documents, in the order of their ids.
+struct Page {
+    documents: Vec<Document>,
+    last: DocumentId,
+}
+
+/// The wanted turns among the next that there are; `None` after the last.
+async fn page(
+    memory: &CorpusMemory,
+    wanted: &Wanted,
+    after: Option<&DocumentId>,
+    deadline: Instant,
+) -> Result<Option<Page>, Error> {
+    let ids = memory.ids(&wanted.prefix(), after, PAGE, deadline).await?;
+    let Some(last) = ids.last().cloned() else { return Ok(None) };
+    let read = memory.documents(&ids, deadline).await?.into_iter();
+    let mut documents: Vec<Document> = read.map(|whole| whole.document).collect();
+    documents.retain(|document| wanted.filter.admits(document));
+    documents.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(Some(Page { documents, last }))
+}
+
+/// What was forgotten so far, or would be.
+struct Forgetting<'a> {
+    memory: &'a CorpusMemory,
+    preview: bool,
+    deadline: Instant,
     receipt: wire::ForgetTurnsResponse,
     sessions: BTreeSet<DocumentId>,
 }
 
-impl Forgetting {
-    async fn forget(
-        &mut self,
-        memory: &CorpusMemory,
-        ids: &[DocumentId],
-        preview: bool,
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        if preview {
-            for turn in turns(memory, ids, deadline).await? {
-                self.receipt.turns += 1;
+impl<'a> Forgetting<'a> {
+    fn new(memory: &'a CorpusMemory, preview: bool, deadline: Instant) -> Self {
+        let receipt = wire::ForgetTurnsResponse { verified: !preview, ..Default::default() };
+        Self { memory, preview, deadline, receipt, sessions: BTreeSet::new() }
+    }
+
+    fn tell(&mut self, turn: TurnId, text: &str) {
+        self.receipt.turns += 1;
+        if self.receipt.first.len() < MAX_TOLD {
+            self.receipt.first.push(wire::ForgottenTurn {
+                session: turn.session.to_string(),
+                number: turn.number,
+                text: text[..text.floor_char_boundary(TOLD_BYTES)].to_owned(),
+            });
+        }
+        self.sessions.insert(turn.session);
+    }
+
+    async fn forget(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        if self.preview {
+            let read = self.memory.documents(ids, self.deadline).await?.into_iter();
+            let turn = |WholeDocument { document, .. }| Turn::of(&document).map(|(_, turn)| turn);
+            let mut turns: Vec<Turn> = read.filter_map(turn).collect();
+            turns.sort_by(|a, b| a.id.cmp(&b.id));
+            for turn in turns {
                 self.receipt.text_bytes += turn.text.len() as u64;
-                self.sessions.insert(turn.id.session);
+                self.tell(turn.id, &turn.text);
             }
             return Ok(());
         }
-        let (forgotten, verified) = forget(&memory.corpus, ids, deadline).await?;
+        let (forgotten, verified) = forget(&self.memory.corpus, ids, self.deadline).await?;
         for gone in forgotten {
-            if gone.versions > 0 {
-                self.receipt.turns += 1;
-                self.sessions.extend(Address::of(&gone.document_id).map(|of| of.turn.session));
-            }
             self.receipt.chunks += gone.chunks;
             self.receipt.text_bytes += gone.bytes;
+            if let Some(address) = Address::of(&gone.document_id).filter(|_| gone.versions > 0) {
+                self.tell(address.turn, "");
+            }
         }
         self.receipt.verified &= verified;
         Ok(())
     }
+
+    fn receipt(mut self) -> wire::ForgetTurnsResponse {
+        self.receipt.sessions = self.sessions.len() as u64;
+        self.receipt
+    }
 }
 
-/// Waits until searches find the newest version of a document, or it is set aside.
-async fn until_found(corpus: &Corpus, id: &DocumentId, deadline: Instant) -> Result<(), Error> {
+/// Waits until searches find the newest versions of documents, or they are set aside.
+async fn until_found(
+    corpus: &Corpus,
+    mut ids: Vec<DocumentId>,
+    deadline: Instant,
+) -> Result<(), Error> {
     loop {
-        let Some((_, status)) = corpus.shard_of(id).document(id, deadline).await? else {
-            // Somebody else has forgotten it meanwhile.
-            return Ok(());
+        let waits = |(_, status): &(StoredDocument, DocumentStatus)| {
+            status.live_version != Some(status.version) && status.failure.is_none()
         };
-        if status.live_version == Some(status.version) || status.failure.is_some() {
+        // What is not there, somebody else has forgotten meanwhile.
+        let read = read_documents(corpus, &ids, deadline).await?.into_iter();
+        ids = read.filter(waits).map(|(stored, _)| stored.document.id).collect();
+        if ids.is_empty() {
             return Ok(());
         }
         if Instant::now() + LOOK_INTERVAL >= deadline {
@@ -196,27 +264,6 @@ async fn until_found(corpus: &Corpus, id: &DocumentId, deadline: Instant) -> Res
         }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
-}
-
-async fn turns(
-    memory: &CorpusMemory,
-    ids: &[DocumentId],
-    deadline: Instant,
-) -> Result<Vec<Turn>, Error> {
-    let read = memory.documents(ids, deadline).await?.into_iter();
-    let turn = |WholeDocument { document, .. }| Turn::of(&document).map(|(_, turn)| turn);
-    Ok(read.filter_map(turn).collect())
-}
-
-/// What the ids of turns begin with: of a session, or of all if it is empty.
-fn prefix(user: &str, session: &str) -> Result<String, Error> {
-    let mut violations = Violations::default();
-    Address::check("user", user, &mut violations);
-    if !session.is_empty() {
-        Address::check("session", session, &mut violations);
-    }
-    violations.into_result()?;
-    Ok(Address::prefix(user, Some(session).filter(|session| !session.is_empty())))
 }
 
 type AnswerStream = Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;

@@ -1,10 +1,14 @@
 //! Configuration section `gateway`.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, Violations};
 use clew_runtime::deadline::of_request;
 use serde::{Deserialize, Serialize};
+
+use crate::Moderation;
+use crate::moderation::RefusedPhrases;
 
 /// Section `gateway`: bounds of what clients may ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,8 @@ pub struct GatewayConfig {
     /// Bytes of texts that clients have read by graph builders at once, 1 MiB to 1 GiB. Beyond it they are
     /// refused with a retry delay.
     pub graph_builder_bytes: u32,
+    /// Phrases that no document and no turn may hold, as whole words: what holds one is refused. At most 1,000.
+    pub refused_phrases: Vec<String>,
 }
 
 impl Default for GatewayConfig {
@@ -36,6 +42,7 @@ impl Default for GatewayConfig {
             shard_patience_ms: 5000,
             accept_queue_bytes: 64 << 20,
             graph_builder_bytes: 16 << 20,
+            refused_phrases: Vec::new(),
         }
     }
 }
@@ -59,7 +66,13 @@ impl GatewayConfig {
         within("shard_patience_ms", self.shard_patience_ms, 10, 600_000);
         within("accept_queue_bytes", self.accept_queue_bytes.into(), 1 << 20, u32::MAX.into());
         within("graph_builder_bytes", self.graph_builder_bytes.into(), 1 << 20, 1 << 30);
+        within("refused_phrases", self.refused_phrases.len() as u64, 0, 1_000);
         violations.into_result()
+    }
+
+    /// What may be kept: all but what holds a refused phrase.
+    pub fn moderation(&self) -> Moderation {
+        Moderation::by(Arc::new(RefusedPhrases::new(&self.refused_phrases)))
     }
 
     /// How long a search waits for one shard.

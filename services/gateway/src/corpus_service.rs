@@ -45,11 +45,20 @@ impl Corpora {
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking, structure } = request.into_inner().try_into()?;
+        let NewCorpus { name, shards, chunking, structure, retention_days } =
+            request.into_inner().try_into()?;
         let encoder = self.backends.encoder.identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
         let created_at = self.backends.clock.now();
-        let settings = CorpusSettings { name, shards, chunking, encoder, structure, created_at };
+        let settings = CorpusSettings {
+            name,
+            shards,
+            chunking,
+            encoder,
+            structure,
+            retention_days,
+            created_at,
+        };
         settings.check(&self.backends.limits)?;
         let corpus = self.backends.corpora.create(settings, deadline).await?;
         let corpus = Some(self.describe(&corpus, deadline).await?);

@@ -184,9 +184,7 @@ pub(crate) async fn forget(
         }
         let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
         let receipts = shard.forget(&ids, deadline).await?;
-        for id in &ids {
-            verified &= shard.document(id, deadline).await?.is_none();
-        }
+        verified &= shard.documents(&ids, deadline).await?.is_empty();
         for (place, receipt) in places.into_iter().zip(receipts) {
             forgotten[place] = Some(receipt);
         }
@@ -216,6 +214,7 @@ async fn offer(backends: &Backends, assembled: Assembled) -> Offered {
     };
     let offered = async {
         let document = document?;
+        backends.moderation.check(&document, deadline).await?;
         corpus.shard_of(&document.id).accept(document, deadline).await
     };
     match offered.await {

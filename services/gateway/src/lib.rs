@@ -18,6 +18,7 @@ mod corpus_service;
 mod ingest_service;
 mod memory;
 mod memory_service;
+mod moderation;
 mod query_service;
 mod question;
 mod remote;
@@ -27,5 +28,6 @@ mod server;
 
 pub use backends::Backends;
 pub use config::GatewayConfig;
+pub use moderation::{Moderation, Policy};
 pub use role::{Seams, start};
 pub use server::{Server, router};

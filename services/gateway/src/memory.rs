@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    ChunkId, Corpus, DocumentId, Documents, Error, ErrorKind, Evidence, Filter, GraphMemory,
-    GraphQuery, Grouping, ListQuery, NodeId, Query, Retriever, SegmentId, Shard, ShardIndex, Span,
-    StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
+    ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence, Filter,
+    GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Query, Retriever, SegmentId, Shard,
+    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
 };
 use futures::future::{join_all, try_join_all};
-use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::Backends;
 use crate::scatter::Scatter;
@@ -21,8 +20,6 @@ const MOST_TOPS: usize = 256;
 /// Documents whose trees are walked where a filter restricts the question, or where there are too many
 /// nodes at the top: those that a search for the question finds first.
 const DOCUMENTS: usize = 200;
-/// Documents that are read at the same time.
-const DOCUMENTS_AT_ONCE: usize = 16;
 /// Segments whose texts are read by one call.
 const SEGMENTS_AT_ONCE: usize = 256;
 
@@ -242,6 +239,20 @@ impl GraphMemory for CorpusMemory {
     }
 }
 
+/// The documents of these ids with their states, in no particular order; all shards are asked at once.
+pub(crate) async fn read_documents(
+    corpus: &Corpus,
+    ids: &[DocumentId],
+    deadline: Instant,
+) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
+    let reading = corpus.shards().iter().map(|shard| async move {
+        let is_here = |id: &&DocumentId| corpus.shard_of(id).index() == shard.index();
+        let here: Vec<DocumentId> = ids.iter().filter(is_here).cloned().collect();
+        shard.documents(&here, deadline).await
+    });
+    Ok(try_join_all(reading).await?.into_iter().flatten().collect())
+}
+
 #[async_trait]
 impl Documents for CorpusMemory {
     async fn documents(
@@ -250,9 +261,8 @@ impl Documents for CorpusMemory {
         deadline: Instant,
     ) -> Result<Vec<WholeDocument>, Error> {
         let deadline = self.deadline(deadline);
-        let reading: Vec<_> = ids.iter().map(|id| self.document(id.clone(), deadline)).collect();
-        let read = stream::iter(reading).buffer_unordered(DOCUMENTS_AT_ONCE);
-        Ok(read.try_collect::<Vec<_>>().await?.into_iter().flatten().collect())
+        let read = read_documents(&self.corpus, ids, deadline).await?.into_iter();
+        Ok(read.map(|(stored, _)| self.whole(stored)).collect())
     }
 
     async fn ids(
@@ -278,15 +288,6 @@ impl Documents for CorpusMemory {
 }
 
 impl CorpusMemory {
-    async fn document(
-        &self,
-        id: DocumentId,
-        deadline: Instant,
-    ) -> Result<Option<WholeDocument>, Error> {
-        let found = self.corpus.shard_of(&id).document(&id, deadline).await?;
-        Ok(found.map(|(stored, _)| self.whole(stored)))
-    }
-
     fn whole(&self, StoredDocument { document, version, .. }: StoredDocument) -> WholeDocument {
         let corpus = &self.corpus.settings().name;
         let passage = Evidence {

@@ -9,7 +9,7 @@ use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
 use clew_proto::to_status;
-use clew_runtime::admission::Gate;
+use clew_runtime::admission::{Gate, Permit};
 use clew_strategy::Question;
 use futures::{Stream, StreamExt};
 use ractor::Actor;
@@ -35,6 +35,11 @@ impl Queries {
         Self { backends, questions }
     }
 
+    /// A place in the queue of questions.
+    pub(crate) fn enter(&self) -> Result<Permit, Error> {
+        self.questions.try_enter(1)
+    }
+
     async fn corpus(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
         self.backends.corpora.get(name, deadline).await
     }
@@ -48,7 +53,7 @@ impl Queries {
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
         let corpus = self.corpus(&corpus, deadline).await?;
         let scatter = Scatter::over(&self.backends, corpus);
-        let _permit = self.questions.try_enter(1)?;
+        let _permit = self.enter()?;
         Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
     }
 
@@ -62,7 +67,7 @@ impl Queries {
         let strategy = clew_strategy::find(&asked.strategy)?;
         let corpus = self.corpus(&asked.corpus, deadline).await?;
         let memory = CorpusMemory::over(&self.backends, corpus);
-        let permit = self.questions.try_enter(1)?;
+        let permit = self.enter()?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question {
             text: asked.text,

@@ -63,6 +63,7 @@ pub async fn start(
         graph_builder,
         clock,
         limits,
+        moderation: config.moderation(),
         config,
     });
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);

@@ -48,6 +48,8 @@ pub struct RetrieverConfig {
     /// Seconds between two checks of a hundred documents against the promises, 1 to 86,400. More spares
     /// the storage; less finds damage sooner.
     pub check_interval_secs: u64,
+    /// Seconds between looks for documents that are older than their corpus retains, 1 to 86,400.
+    pub retention_interval_secs: u64,
 }
 
 impl Default for RetrieverConfig {
@@ -60,6 +62,7 @@ impl Default for RetrieverConfig {
             searches: 256,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
+            retention_interval_secs: 600,
         }
     }
 }
@@ -86,11 +89,16 @@ impl RetrieverConfig {
         within("searches", self.searches.into(), 1, 10_000);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
+        within("retention_interval_secs", self.retention_interval_secs, 1, 86_400);
         violations.into_result()
     }
 
     pub(crate) fn check_interval(&self) -> Duration {
         Duration::from_secs(self.check_interval_secs)
+    }
+
+    pub(crate) fn retention_interval(&self) -> Duration {
+        Duration::from_secs(self.retention_interval_secs)
     }
 
     pub(crate) fn maintenance_interval(&self) -> Duration {

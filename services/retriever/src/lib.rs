@@ -20,6 +20,7 @@ mod indexer;
 mod keeper;
 mod lock;
 mod maintainer;
+mod retention;
 mod retriever;
 mod role;
 mod service;

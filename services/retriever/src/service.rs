@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Error, Limits, Shard};
 use clew_proto::convert::shard::{self as convert, ShardRef};
-use clew_proto::convert::{document_id, ingest, memory};
+use clew_proto::convert::{ingest, memory};
 use clew_proto::ingest::v1::Accepted;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
@@ -101,27 +101,25 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::found_to_wire(found, FOUND_BYTES))
     }
 
-    async fn get_document(
+    async fn get_documents(
         &self,
-        request: Request<wire::GetDocumentRequest>,
-    ) -> Result<Vec<wire::GetDocumentResponse>, Error> {
-        use wire::get_document_response::Payload;
+        request: Request<wire::GetDocumentsRequest>,
+    ) -> Result<Vec<wire::GetDocumentsResponse>, Error> {
+        use wire::get_documents_response::Payload;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let request = request.into_inner();
-        let shard = self.shards.shard(&convert::shard_from_wire(request.shard)?)?;
-        let id = document_id("document_id", &request.document_id)?;
-        let Some((stored, status)) = shard.document(&id, deadline).await? else {
-            return Ok(Vec::new());
-        };
-        let mut document = ingest::document_to_wire(stored.document.clone());
-        let mut rest = std::mem::take(&mut document.text);
-        document.text = ingest::next_text_part(&mut rest);
-        let first = convert::stored_to_wire(&stored, document, &status);
-        let mut payloads = vec![Payload::Document(first)];
-        while !rest.is_empty() {
-            payloads.push(Payload::TextPart(ingest::next_text_part(&mut rest)));
+        let (shard, ids) = convert::documents_from_wire(request.into_inner())?;
+        let shard = self.shards.shard(&shard)?;
+        let mut payloads = Vec::with_capacity(ids.len());
+        for (stored, status) in shard.documents(&ids, deadline).await? {
+            let mut document = ingest::document_to_wire(stored.document.clone());
+            let mut rest = std::mem::take(&mut document.text);
+            document.text = ingest::next_text_part(&mut rest);
+            payloads.push(Payload::Document(convert::stored_to_wire(&stored, document, &status)));
+            while !rest.is_empty() {
+                payloads.push(Payload::TextPart(ingest::next_text_part(&mut rest)));
+            }
         }
-        let message = |payload| wire::GetDocumentResponse { payload: Some(payload) };
+        let message = |payload| wire::GetDocumentsResponse { payload: Some(payload) };
         Ok(payloads.into_iter().map(message).collect())
     }
 
@@ -245,13 +243,13 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         Ok(Response::new(answers(found)))
     }
 
-    type GetDocumentStream = Answers<wire::GetDocumentResponse>;
+    type GetDocumentsStream = Answers<wire::GetDocumentsResponse>;
 
-    async fn get_document(
+    async fn get_documents(
         &self,
-        request: Request<wire::GetDocumentRequest>,
-    ) -> Result<Response<Self::GetDocumentStream>, Status> {
-        let found = self.get_document(request).await.map_err(|error| to_status(&error))?;
+        request: Request<wire::GetDocumentsRequest>,
+    ) -> Result<Response<Self::GetDocumentsStream>, Status> {
+        let found = self.get_documents(request).await.map_err(|error| to_status(&error))?;
         Ok(Response::new(answers(found)))
     }
 

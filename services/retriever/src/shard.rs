@@ -25,6 +25,7 @@ use crate::graph::ShardGraph;
 use crate::indexer::{self, Indexer};
 use crate::keeper::Keeper;
 use crate::maintainer;
+use crate::retention;
 use crate::writer::{self, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
@@ -47,6 +48,7 @@ pub(crate) struct Running {
     indexer: ActorRef<indexer::Message>,
     maintainer: ActorRef<()>,
     reader: ShardReader,
+    graph: ShardGraph,
 }
 
 /// Opening reads the light columns of all rows: seconds for millions.
@@ -111,8 +113,22 @@ impl Line for ShardLine {
             interval: self.config.check_interval(),
         };
         let task = Box::pin(checker::keep_checking(arguments));
-        Actor::spawn_linked(None, Keeper, task, supervisor).await.map_err(spawned)?;
-        Ok(Running { writer, indexer, maintainer, reader })
+        Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+        let graph = ShardGraph::default();
+        if let Some(retained) = self.settings.retained() {
+            let arguments = retention::Arguments {
+                name: self.name(),
+                retained,
+                writer: writer.clone(),
+                reader: reader.clone(),
+                graph: graph.clone(),
+                clock: Arc::clone(&self.clock),
+                interval: self.config.retention_interval(),
+            };
+            let task = Box::pin(retention::keep_forgetting(arguments));
+            Actor::spawn_linked(None, Keeper, task, supervisor).await.map_err(spawned)?;
+        }
+        Ok(Running { writer, indexer, maintainer, reader, graph })
     }
 }
 
@@ -126,7 +142,6 @@ pub struct ShardHandle {
     claim: Claim,
     tally: Arc<Tally>,
     corpus: CorpusName,
-    graph: ShardGraph,
 }
 
 impl ShardHandle {
@@ -148,7 +163,6 @@ impl ShardHandle {
             claim,
             tally,
             corpus,
-            graph: ShardGraph::default(),
         })
     }
 
@@ -269,13 +283,13 @@ impl clew_core::Shard for ShardHandle {
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
-        let writer = self.running(deadline).await?.writer;
+        let Running { writer, graph, .. } = self.running(deadline).await?;
         let ids = ids.to_vec();
         let in_graph = ids.clone();
         let forgotten =
             ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply })
                 .await?;
-        self.graph.remove(&in_graph).await;
+        graph.remove(&in_graph).await;
         Ok(forgotten)
     }
 
@@ -294,14 +308,14 @@ impl clew_core::Shard for ShardHandle {
         .await
     }
 
-    async fn document(
+    async fn documents(
         &self,
-        id: &DocumentId,
+        ids: &[DocumentId],
         deadline: Instant,
-    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
+    ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
         let reader = self.reader(deadline).await?;
-        within(deadline, "reading the document", async {
-            let found = reader.get(id).await?.zip(reader.status(id));
+        within(deadline, "reading documents", async {
+            let found = reader.get(ids).await?;
             self.claim.confirm(&reader).await?;
             Ok(found)
         })
@@ -354,9 +368,9 @@ impl clew_core::Shard for ShardHandle {
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
         let _permit = self.searching.try_enter(1)?;
-        let reader = self.reader(deadline).await?;
+        let Running { reader, graph, .. } = self.running(deadline).await?;
         within(deadline, "reading the graph", async {
-            let found = Box::pin(self.graph.subgraph(&reader, query)).await?;
+            let found = Box::pin(graph.subgraph(&reader, query)).await?;
             self.claim.confirm(&reader).await?;
             Ok(found)
         })

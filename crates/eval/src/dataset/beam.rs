@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use clew_chat::{Role, Turn, TurnId, rounds};
-use clew_core::{DocumentId, GradingRule, Judging};
+use clew_core::{Attributes, DocumentId, GradingRule, Judging};
 use serde::Deserialize;
 
 use super::answer::Answer;
@@ -180,6 +180,7 @@ fn read_messages(path: &Path) -> Result<Vec<Message>, Error> {
             role: if role == "user" { Role::User } else { Role::Assistant },
             text: without_mark(&content).to_owned(),
             time,
+            attributes: Attributes::new(),
         };
         messages.push(Message { id, turn });
     }

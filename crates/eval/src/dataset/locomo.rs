@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use clew_chat::{Role, Turn, TurnId};
-use clew_core::{DocumentId, Timestamp};
+use clew_core::{Attributes, DocumentId, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -191,7 +191,7 @@ fn read_turn(
         None => text,
     };
     let id = TurnId { session: session_id(session), number: name.turn };
-    Ok((name, Turn { id, speaker, role: Role::Other, text, time }))
+    Ok((name, Turn { id, speaker, role: Role::Other, text, time, attributes: Attributes::new() }))
 }
 
 fn units_of(session: Session, unit: UnitKind) -> Vec<Unit> {

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use clew_chat::{Role, Turn, TurnId, rounds};
-use clew_core::{DocumentId, GradingRule, Judging, Timestamp};
+use clew_core::{Attributes, DocumentId, GradingRule, Judging, Timestamp};
 use serde::Deserialize;
 
 use super::answer::Answer;
@@ -243,6 +243,7 @@ impl Dated<'_> {
                 role: if turn.role == "user" { Role::User } else { Role::Assistant },
                 text: turn.content.clone(),
                 time: Some(self.time),
+                attributes: Attributes::new(),
             })
         };
         self.turns.iter().enumerate().map(said).collect()

@@ -15,6 +15,7 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
             max_tokens: 256,
         },
         structure: None,
+        retention_days: None,
         created_at: Timestamp::from_micros(created_at),
     }
 }

@@ -16,7 +16,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::fixture::{Search, derive, document, id, settings};
+use crate::fixture::{Search, derive, document, id, settings, stored};
 
 /// In the text of a document that is forgotten.
 const MARKER: &str = "zanzibarite";
@@ -128,7 +128,7 @@ async fn seen(shard: &Shard) -> BTreeMap<String, String> {
     }
     let mut seen = BTreeMap::new();
     for status in reader.list(&all) {
-        let stored = reader.get(&status.document_id).await.unwrap().expect("a text");
+        let stored = stored(&reader, &status.document_id).await.expect("a text");
         let name = status.document_id.to_string();
         let mut found = chunks.remove(&name).unwrap_or_default();
         found.sort();

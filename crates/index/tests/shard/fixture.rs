@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clew_core::{
     Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, Filter, Grouping,
-    MediaType, Recipe, SearchMode, Span, Timestamp,
+    MediaType, Recipe, SearchMode, Span, StoredDocument, Timestamp,
 };
 use clew_index::{
     DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader, ShardSettings, Takeover, Tuning,
@@ -192,4 +192,9 @@ pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// A document as it is stored.
+pub async fn stored(reader: &ShardReader, id: &DocumentId) -> Option<StoredDocument> {
+    reader.get(std::slice::from_ref(id)).await.unwrap().pop().map(|(stored, _)| stored)
 }

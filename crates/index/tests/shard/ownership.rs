@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::check::check_all;
-use crate::fixture::{Search, derive, document, id, settings};
+use crate::fixture::{Search, derive, document, id, settings, stored};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,7 +37,7 @@ async fn contents(shard: &Shard) -> BTreeMap<DocumentId, String> {
     let all = ListQuery { after: None, limit: usize::MAX, state: None };
     let mut contents = BTreeMap::new();
     for status in reader.list(&all) {
-        let stored = reader.get(&status.document_id).await.unwrap().unwrap();
+        let stored = stored(&reader, &status.document_id).await.unwrap();
         contents.insert(status.document_id, stored.document.text);
     }
     contents

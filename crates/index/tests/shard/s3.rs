@@ -50,6 +50,7 @@ fn corpus(name: &str, created_at: i64) -> CorpusSettings {
             max_tokens: 256,
         },
         structure: None,
+        retention_days: None,
         created_at: at(created_at),
     }
 }
@@ -285,7 +286,7 @@ async fn a_server_that_is_gone_is_unavailable_and_no_loss() {
     let started = Instant::now();
     let failed = [
         shard.accept(vec![document("b", "two")], at(3)).await.map(drop).unwrap_err(),
-        shard.reader().get(&id("unread")).await.map(drop).unwrap_err(),
+        shard.reader().get(&[id("unread")]).await.map(drop).unwrap_err(),
         registry.list().await.map(drop).unwrap_err(),
         open(&place, by("b")).await.map(drop).unwrap_err(),
     ];

@@ -6,7 +6,7 @@ use std::path::Path;
 use clew_core::{Accepted, DocumentState, ErrorKind, ListQuery, Recipe, Stage, Timestamp};
 use clew_index::{Error, Failure, ShardSettings, Tuning};
 
-use crate::fixture::{Fixture, derive, document, id, open, settings};
+use crate::fixture::{Fixture, derive, document, id, open, settings, stored};
 
 fn at(micros: i64) -> Timestamp {
     Timestamp::from_micros(micros)
@@ -78,16 +78,16 @@ async fn the_stored_text_is_the_accepted_text() {
     whole.event_time = Some(at(-7));
     whole.attributes.insert("lang".to_owned().try_into().unwrap(), "de='x'".to_owned());
     fixture.shard.accept(vec![whole.clone()], at(1)).await.unwrap();
-    assert_eq!(fixture.reader().get(&whole.id).await.unwrap().unwrap().document, whole);
+    assert_eq!(stored(&fixture.reader(), &whole.id).await.unwrap().document, whole);
     // A pending replacement is not shown while the old version is live.
     fixture.index_due(1).await;
     let mut newer = whole.clone();
     newer.text = "Neu.".to_owned();
     fixture.shard.accept(vec![newer.clone()], at(2)).await.unwrap();
-    assert_eq!(fixture.reader().get(&whole.id).await.unwrap().unwrap().document, whole);
+    assert_eq!(stored(&fixture.reader(), &whole.id).await.unwrap().document, whole);
     fixture.index_due(2).await;
-    assert_eq!(fixture.reader().get(&whole.id).await.unwrap().unwrap().document, newer);
-    assert_eq!(fixture.reader().get(&id("other")).await.unwrap(), None);
+    assert_eq!(stored(&fixture.reader(), &whole.id).await.unwrap().document, newer);
+    assert_eq!(stored(&fixture.reader(), &id("other")).await, None);
 }
 
 #[tokio::test]

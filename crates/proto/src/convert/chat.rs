@@ -2,11 +2,13 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
-use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Violations};
+use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, turn_filter};
+use clew_core::{
+    AttributeName, Attributes, CorpusName, DocumentId, Error, Filter, Limits, Query, Violations,
+};
 
 use crate::chat::v1 as wire;
-use crate::convert::query::cost_to_wire;
+use crate::convert::query::{cost_to_wire, filter_from_wire};
 use crate::convert::{corpus_name, document_id, optional_timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
 
@@ -53,10 +55,7 @@ pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, E
         }
     }
     violations.into_result()?;
-    match corpus {
-        Some(corpus) => Ok(Appended { corpus, user: request.user, turns }),
-        None => Err(Error::internal("a field was neither taken nor refused")),
-    }
+    Ok(Appended { corpus: corpus.ok_or_else(unfinished)?, user: request.user, turns })
 }
 
 /// Turns for the wire.
@@ -89,7 +88,14 @@ fn turn_from_wire(
     let time = turn.time.as_ref();
     let time = optional_timestamp_from_wire(&format!("{field}.time"), time, violations);
     let id = TurnId { session: session.clone(), number: turn.number };
-    Some(Turn { id, role, speaker: turn.speaker, text: turn.text, time })
+    let mut attributes = Attributes::new();
+    for (name, value) in turn.attributes {
+        match AttributeName::try_from(name) {
+            Ok(name) => drop(attributes.insert(name, value)),
+            Err(error) => violations.push(format!("{field}.attributes"), error.message()),
+        }
+    }
+    Some(Turn { id, role, speaker: turn.speaker, text: turn.text, time, attributes })
 }
 
 /// A turn for the wire.
@@ -105,7 +111,139 @@ pub fn turn_to_wire(turn: Turn) -> wire::Turn {
         speaker: turn.speaker,
         text: turn.text,
         time: turn.time.map(timestamp_to_wire),
+        attributes: turn.attributes.into_iter().map(|(name, value)| (name.into(), value)).collect(),
     }
+}
+
+/// Which turns of a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Corpus.
+    pub corpus: CorpusName,
+    /// Whose memory.
+    pub user: String,
+    /// Of this session; `None`: of all.
+    pub session: Option<DocumentId>,
+    /// Those that pass it; it asks for the user and the session as well.
+    pub filter: Filter,
+    /// Whether the filter asks for more than that.
+    pub is_filtered: bool,
+}
+
+impl Wanted {
+    fn from_wire(
+        corpus: &str,
+        user: String,
+        session: &str,
+        filter: Option<query::Filter>,
+        violations: &mut Violations,
+    ) -> Option<Self> {
+        let corpus = violations.take(corpus_name(corpus));
+        let is_filtered = filter.as_ref().is_some_and(|filter| *filter != query::Filter::default());
+        let session = Some(session).filter(|session| !session.is_empty());
+        let filter = turns_from_wire(&user, session, filter, violations);
+        let session = session.and_then(|session| violations.take(document_id("session", session)));
+        Some(Self { corpus: corpus?, user, session, filter, is_filtered })
+    }
+
+    /// What ids of the turns begin with.
+    pub fn prefix(&self) -> String {
+        Address::prefix(&self.user, self.session.as_ref().map(DocumentId::as_str))
+    }
+}
+
+/// What a filter admits of a user's turns.
+fn turns_from_wire(
+    user: &str,
+    session: Option<&str>,
+    filter: Option<query::Filter>,
+    violations: &mut Violations,
+) -> Filter {
+    let mut admitted = filter_from_wire(filter.unwrap_or_default(), violations);
+    if !admitted.documents.is_empty() {
+        let problem = "expected none: turns are told by session and number";
+        violations.push("filter.document_ids", problem);
+    }
+    let given = violations.take(turn_filter(user, session)).unwrap_or_default();
+    admitted.attributes.extend(given.attributes);
+    admitted
+}
+
+/// Which turns are to be listed, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn list_from_wire(request: wire::ListTurnsRequest) -> Result<Wanted, Error> {
+    let wire::ListTurnsRequest { corpus, user, session, filter } = request;
+    let mut violations = Violations::default();
+    let wanted = Wanted::from_wire(&corpus, user, &session, filter, &mut violations);
+    violations.into_result()?;
+    wanted.ok_or_else(unfinished)
+}
+
+/// What is to be forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToForget {
+    /// Of which turns.
+    pub of: Wanted,
+    /// Which.
+    pub which: WhichTurns,
+    /// Whether only to tell.
+    pub preview: bool,
+}
+
+/// Which of the turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhichTurns {
+    /// All.
+    All,
+    /// Those of a session with these numbers.
+    Numbered(Vec<u32>),
+    /// The best so many that a search finds.
+    About(String, usize),
+}
+
+/// What is to be forgotten, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn forget_from_wire(
+    request: wire::ForgetTurnsRequest,
+    limits: &Limits,
+) -> Result<ToForget, Error> {
+    let wire::ForgetTurnsRequest { corpus, user, session, numbers, preview, filter, about, k } =
+        request;
+    let mut violations = Violations::default();
+    let of = Wanted::from_wire(&corpus, user, &session, filter, &mut violations);
+    let which = match (numbers.is_empty(), about.is_empty()) {
+        (true, true) => WhichTurns::All,
+        (false, is_all) => {
+            if session.is_empty() {
+                violations.push("numbers", "expected a session that they are of");
+            }
+            if !is_all || of.as_ref().is_some_and(|of| of.is_filtered) {
+                violations.push("numbers", "expected no filter and no search besides");
+            }
+            WhichTurns::Numbered(numbers)
+        }
+        (true, false) => {
+            violations.take(Query::new(about.clone(), 1).check(limits));
+            check_items(k, &mut violations);
+            WhichTurns::About(about, k as usize)
+        }
+    };
+    violations.into_result()?;
+    Ok(ToForget { of: of.ok_or_else(unfinished)?, which, preview })
+}
+
+fn check_items(k: u32, violations: &mut Violations) {
+    if !(1..=ITEMS.1).contains(&k) {
+        violations.push("k", format!("expected 1 to {}, got {k}", ITEMS.1));
+    }
+}
+
+fn unfinished() -> Error {
+    Error::internal("a field was neither taken nor refused")
 }
 
 /// What is to be recalled, from the wire.
@@ -118,11 +256,9 @@ pub fn recall_from_wire(
 ) -> Result<(CorpusName, Recall), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
-    let filter = violations.take(user_filter(&request.user)).unwrap_or_default();
+    let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
     let k = request.k.unwrap_or(ITEMS.0);
-    if !(1..=ITEMS.1).contains(&k) {
-        violations.push("k", format!("expected 1 to {}, got {k}", ITEMS.1));
-    }
+    check_items(k, &mut violations);
     violations.take(Query::new(request.question.clone(), 1).check(limits));
     let value = match wire::Value::try_from(request.value) {
         Ok(wire::Value::Turn) => Value::Turn,
@@ -147,10 +283,7 @@ pub fn recall_from_wire(
     violations.into_result()?;
     let question = request.question;
     let recall = Recall { question, asked_at, filter, k: k as usize, value, time };
-    match corpus {
-        Some(corpus) => Ok((corpus, recall)),
-        None => Err(Error::internal("a field was neither taken nor refused")),
-    }
+    Ok((corpus.ok_or_else(unfinished)?, recall))
 }
 
 /// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.5).
@@ -186,7 +319,9 @@ fn item_to_wire(item: Item) -> wire::RecalledItem {
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
 pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerRequest, Error> {
-    let filter = user_filter(&request.user)?;
+    let mut violations = Violations::default();
+    let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
+    violations.into_result()?;
     let strategy = match request.strategy.as_str() {
         "" => "chat".to_owned(),
         _ => request.strategy,
@@ -213,7 +348,8 @@ mod tests {
         let time = Some(Timestamp::from_micros(7));
         let (role, speaker, text) = (Role::User, "Ada".to_owned(), "Hello".to_owned());
         let id = TurnId { session: "monday".parse().unwrap(), number };
-        Turn { id, role, speaker, text, time }
+        let attributes = [("topic".to_owned().try_into().unwrap(), "greeting".to_owned())].into();
+        Turn { id, role, speaker, text, time, attributes }
     }
 
     #[test]
@@ -244,5 +380,34 @@ mod tests {
         let error = recall_from_wire(request, &Limits::default()).unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
         assert_eq!(fields, ["corpus", "user", "k", "query.text", "value"]);
+    }
+
+    #[test]
+    fn turns_are_forgotten_by_number_filter_or_search() {
+        let all = wire::ForgetTurnsRequest {
+            corpus: "chats".to_owned(),
+            user: "ada".to_owned(),
+            ..wire::ForgetTurnsRequest::default()
+        };
+        let limits = Limits::default();
+        let which = |request| forget_from_wire(request, &limits).map(|asked| asked.which);
+        assert_eq!(which(all.clone()).unwrap(), WhichTurns::All);
+        let about = wire::ForgetTurnsRequest { about: "cats".to_owned(), k: 3, ..all.clone() };
+        assert_eq!(which(about.clone()).unwrap(), WhichTurns::About("cats".to_owned(), 3));
+        let numbered = wire::ForgetTurnsRequest { numbers: vec![4], ..all.clone() };
+        let of_session =
+            wire::ForgetTurnsRequest { session: "monday".to_owned(), ..numbered.clone() };
+        assert_eq!(which(of_session.clone()).unwrap(), WhichTurns::Numbered(vec![4]));
+        let time = Some(prost_types::Timestamp::default());
+        let filter = Some(query::Filter { event_time_until: time, ..query::Filter::default() });
+        let documents = query::Filter { document_ids: vec!["a".to_owned()], ..Default::default() };
+        for (request, field) in [
+            (numbered, "numbers"),
+            (wire::ForgetTurnsRequest { k: 0, ..about }, "k"),
+            (wire::ForgetTurnsRequest { filter, ..of_session }, "numbers"),
+            (wire::ForgetTurnsRequest { filter: Some(documents), ..all }, "filter.document_ids"),
+        ] {
+            assert_eq!(which(request).unwrap_err().violations()[0].field, field);
+        }
     }
 }

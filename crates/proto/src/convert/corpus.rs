@@ -55,6 +55,8 @@ pub struct NewCorpus {
     pub chunking: Option<Chunking>,
     /// How trees and graph are made; `None`: it is to have none.
     pub structure: Option<StructureSettings>,
+    /// For how many days documents are kept; `None`: for ever.
+    pub retention_days: Option<u32>,
 }
 
 impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
@@ -73,6 +75,7 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
                 chunking,
                 structure: (!request.without_structure)
                     .then(|| structure_from_wire(request.structure.unwrap_or_default())),
+                retention_days: retention_from_wire(request.retention_days),
             }),
             None => Err(Error::internal("a field was neither taken nor refused")),
         }
@@ -87,8 +90,13 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
             chunking: corpus.chunking.map(chunking_to_wire),
             without_structure: corpus.structure.is_none(),
             structure: corpus.structure.map(structure_to_wire),
+            retention_days: corpus.retention_days.unwrap_or_default(),
         }
     }
+}
+
+fn retention_from_wire(days: u32) -> Option<u32> {
+    Some(days).filter(|days| *days > 0)
 }
 
 /// What is left out is as by default.
@@ -162,6 +170,7 @@ pub fn corpus_to_wire(
         created_at: Some(timestamp_to_wire(settings.created_at)),
         counts,
         structure: settings.structure.map(structure_to_wire),
+        retention_days: settings.retention_days.unwrap_or_default(),
     }
 }
 
@@ -183,7 +192,8 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
         corpus.encoder.unwrap_or_default();
     let encoder = EncoderIdentity { model, revision, dimension, max_tokens };
     let structure = corpus.structure.map(structure_from_wire);
-    Ok(CorpusSettings { name, shards: corpus.shards, chunking, encoder, structure, created_at })
+    let (shards, retention_days) = (corpus.shards, retention_from_wire(corpus.retention_days));
+    Ok(CorpusSettings { name, shards, chunking, encoder, structure, retention_days, created_at })
 }
 
 #[cfg(test)]
@@ -201,7 +211,8 @@ mod tests {
             let structure =
                 chunking.map(|_| StructureSettings { max_children: 3, ..Default::default() });
             let name = "notes".parse().unwrap();
-            let corpus = NewCorpus { name, shards: 3, chunking, structure };
+            let retention_days = chunking.map(|chunking| chunking.max_tokens());
+            let corpus = NewCorpus { name, shards: 3, chunking, structure, retention_days };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());
             assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
         }

@@ -18,6 +18,9 @@ use crate::ingest::v1 as ingest_wire;
 use crate::shard::v1 as wire;
 use crate::status::{code_of, kind_of};
 
+/// Documents that are read whole by one call.
+pub const DOCUMENTS_AT_ONCE: usize = 64;
+
 /// A shard, with the time its corpus was made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShardRef {
@@ -422,6 +425,31 @@ pub fn segments_from_wire(
     }
     let ids = request.segments.into_iter().map(memory::segment_id_from_wire);
     Ok((shard_from_wire(request.shard)?, ids.collect::<Result<_, Error>>()?))
+}
+
+/// Documents that are wanted whole, for the wire; at most [`DOCUMENTS_AT_ONCE`].
+pub fn documents_to_wire(shard: &ShardRef, ids: &[DocumentId]) -> wire::GetDocumentsRequest {
+    let document_ids = ids.iter().map(ToString::to_string).collect();
+    wire::GetDocumentsRequest { shard: Some(shard.into()), document_ids }
+}
+
+/// Documents that are wanted whole, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn documents_from_wire(
+    request: wire::GetDocumentsRequest,
+) -> Result<(ShardRef, Vec<DocumentId>), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let got = request.document_ids.len();
+    if got > DOCUMENTS_AT_ONCE {
+        let problem = format!("expected at most {DOCUMENTS_AT_ONCE}, got {got}");
+        violations.push("document_ids", problem);
+    }
+    let ids = distinct_document_ids("document_ids", &request.document_ids, &mut violations);
+    violations.into_result()?;
+    Ok((shard.ok_or_else(|| missing("shard"))?, ids))
 }
 
 /// Documents to be forgotten, from the wire.

@@ -99,6 +99,9 @@ pub struct Corpus {
     /// How its trees and graph are made; absent: it has none.
     #[prost(message, optional, tag = "7")]
     pub structure: ::core::option::Option<Structure>,
+    /// For how many days its documents are kept; 0: for ever.
+    #[prost(uint32, tag = "8")]
+    pub retention_days: u32,
 }
 /// What a corpus holds, over all shards.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -153,6 +156,10 @@ pub struct CreateCorpusRequest {
     /// documents take less work.
     #[prost(bool, tag = "5")]
     pub without_structure: bool,
+    /// For how many days its documents are kept, from their event times or, where they have none, from their
+    /// acceptance; then they are forgotten as by ForgetDocuments. 0: for ever.
+    #[prost(uint32, tag = "6")]
+    pub retention_days: u32,
 }
 /// Response of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

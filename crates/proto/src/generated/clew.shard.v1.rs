@@ -754,29 +754,29 @@ pub struct Chunk {
     #[prost(message, optional, tag = "8")]
     pub event_time: ::core::option::Option<::prost_types::Timestamp>,
 }
-/// Request of GetDocument.
+/// Request of GetDocuments.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct GetDocumentRequest {
+pub struct GetDocumentsRequest {
     /// The shard.
     #[prost(message, optional, tag = "1")]
     pub shard: ::core::option::Option<ShardRef>,
-    /// Id of the document.
-    #[prost(string, tag = "2")]
-    pub document_id: ::prost::alloc::string::String,
+    /// Ids of the documents, each once, at most 64.
+    #[prost(string, repeated, tag = "2")]
+    pub document_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
-/// One message of the GetDocument response stream.
+/// One message of the GetDocuments response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
-pub struct GetDocumentResponse {
-    /// The document, or more of its text.
-    #[prost(oneof = "get_document_response::Payload", tags = "1, 2")]
-    pub payload: ::core::option::Option<get_document_response::Payload>,
+pub struct GetDocumentsResponse {
+    /// A document, or more of its text.
+    #[prost(oneof = "get_documents_response::Payload", tags = "1, 2")]
+    pub payload: ::core::option::Option<get_documents_response::Payload>,
 }
-/// Nested message and enum types in `GetDocumentResponse`.
-pub mod get_document_response {
-    /// The document, or more of its text.
+/// Nested message and enum types in `GetDocumentsResponse`.
+pub mod get_documents_response {
+    /// A document, or more of its text.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Payload {
-        /// First message.
+        /// Begins a document.
         #[prost(message, tag = "1")]
         Document(super::StoredDocument),
         /// Continues its text.
@@ -1293,12 +1293,12 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "FindCandidates"));
             self.inner.server_streaming(req, path, codec).await
         }
-        /// A document and its state, of one version, its text in parts; no message if there is none.
-        pub async fn get_document(
+        /// Documents and their states, each of one version, their texts in parts. What is not there is left out.
+        pub async fn get_documents(
             &mut self,
-            request: impl tonic::IntoRequest<super::GetDocumentRequest>,
+            request: impl tonic::IntoRequest<super::GetDocumentsRequest>,
         ) -> std::result::Result<
-            tonic::Response<tonic::codec::Streaming<super::GetDocumentResponse>>,
+            tonic::Response<tonic::codec::Streaming<super::GetDocumentsResponse>>,
             tonic::Status,
         > {
             self.inner
@@ -1311,11 +1311,11 @@ pub mod shard_service_client {
                 })?;
             let codec = tonic_prost::ProstCodec::default();
             let path = http::uri::PathAndQuery::from_static(
-                "/clew.shard.v1.ShardService/GetDocument",
+                "/clew.shard.v1.ShardService/GetDocuments",
             );
             let mut req = request.into_request();
             req.extensions_mut()
-                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "GetDocument"));
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "GetDocuments"));
             self.inner.server_streaming(req, path, codec).await
         }
         /// A page of documents, by id.
@@ -1531,18 +1531,18 @@ pub mod shard_service_server {
             tonic::Response<Self::FindCandidatesStream>,
             tonic::Status,
         >;
-        /// Server streaming response type for the GetDocument method.
-        type GetDocumentStream: tonic::codegen::tokio_stream::Stream<
-                Item = std::result::Result<super::GetDocumentResponse, tonic::Status>,
+        /// Server streaming response type for the GetDocuments method.
+        type GetDocumentsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::GetDocumentsResponse, tonic::Status>,
             >
             + std::marker::Send
             + 'static;
-        /// A document and its state, of one version, its text in parts; no message if there is none.
-        async fn get_document(
+        /// Documents and their states, each of one version, their texts in parts. What is not there is left out.
+        async fn get_documents(
             &self,
-            request: tonic::Request<super::GetDocumentRequest>,
+            request: tonic::Request<super::GetDocumentsRequest>,
         ) -> std::result::Result<
-            tonic::Response<Self::GetDocumentStream>,
+            tonic::Response<Self::GetDocumentsStream>,
             tonic::Status,
         >;
         /// A page of documents, by id.
@@ -1825,26 +1825,26 @@ pub mod shard_service_server {
                     };
                     Box::pin(fut)
                 }
-                "/clew.shard.v1.ShardService/GetDocument" => {
+                "/clew.shard.v1.ShardService/GetDocuments" => {
                     #[allow(non_camel_case_types)]
-                    struct GetDocumentSvc<T: ShardService>(pub Arc<T>);
+                    struct GetDocumentsSvc<T: ShardService>(pub Arc<T>);
                     impl<
                         T: ShardService,
-                    > tonic::server::ServerStreamingService<super::GetDocumentRequest>
-                    for GetDocumentSvc<T> {
-                        type Response = super::GetDocumentResponse;
-                        type ResponseStream = T::GetDocumentStream;
+                    > tonic::server::ServerStreamingService<super::GetDocumentsRequest>
+                    for GetDocumentsSvc<T> {
+                        type Response = super::GetDocumentsResponse;
+                        type ResponseStream = T::GetDocumentsStream;
                         type Future = BoxFuture<
                             tonic::Response<Self::ResponseStream>,
                             tonic::Status,
                         >;
                         fn call(
                             &mut self,
-                            request: tonic::Request<super::GetDocumentRequest>,
+                            request: tonic::Request<super::GetDocumentsRequest>,
                         ) -> Self::Future {
                             let inner = Arc::clone(&self.0);
                             let fut = async move {
-                                <T as ShardService>::get_document(&inner, request).await
+                                <T as ShardService>::get_documents(&inner, request).await
                             };
                             Box::pin(fut)
                         }
@@ -1855,7 +1855,7 @@ pub mod shard_service_server {
                     let max_encoding_message_size = self.max_encoding_message_size;
                     let inner = self.inner.clone();
                     let fut = async move {
-                        let method = GetDocumentSvc(inner);
+                        let method = GetDocumentsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -111,6 +111,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
         shards: 1,
         chunking: None,
         structure: None,
+        retention_days: None,
     };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use clew_chat::{Role, Turn, TurnId};
-use clew_core::{Filter, Timestamp};
+use clew_core::{AttributeName, Filter, Timestamp};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::Appended;
+use clew_proto::convert::query::filter_to_wire;
 use clew_proto::convert::timestamp_to_wire;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use serde_json::json;
 use super::ask;
 use super::ingest::make_if_missing;
 use crate::cli::{
-    Ask, Chat, ChatAction, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task,
+    Ask, Chat, ChatAction, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task, TurnFilters,
 };
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
@@ -39,14 +40,21 @@ struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     time: Option<String>,
     text: String,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    attributes: BTreeMap<String, String>,
+    /// What it is found by besides; told, not taken.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    key: String,
 }
 
 /// Appends, recalls, asks, lists or forgets.
 pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::Result<()> {
     let action = match arguments.action {
-        ChatAction::Ask { of, question, asked_at, k, trace } => {
-            let Filter { attributes, .. } = clew_chat::user_filter(&of.user)?;
-            let filters = Filters { documents: Vec::new(), attributes, from: None, until: None };
+        ChatAction::Ask { of, question, asked_at, k, trace, filters } => {
+            let Filter { mut attributes, .. } = clew_chat::turn_filter(&of.user, None)?;
+            let TurnFilters { attributes: more, from, until } = filters;
+            attributes.extend(more);
+            let filters = Filters { documents: Vec::new(), attributes, from, until };
             let asked = Ask {
                 print: Print { json: arguments.json },
                 corpus: of.corpus,
@@ -74,7 +82,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
         ChatAction::Append { of, session, file } => {
             append(connection, of, session, &file, output).await
         }
-        ChatAction::Recall { of, question, asked_at, k, value, time } => {
+        ChatAction::Recall { of, question, asked_at, k, value, time, filters } => {
             let value = match value {
                 ChatValue::Turn => wire::Value::Turn,
                 ChatValue::Round => wire::Value::Round,
@@ -93,17 +101,29 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 k,
                 value: value.into(),
                 time: time.into(),
+                filter: Some(filter_to_wire(filters.into())),
             };
             recall(connection, asked, output).await
         }
-        ChatAction::List { of, session } => list(connection, of, session, output).await,
-        ChatAction::Forget { of, session, numbers, preview } => {
+        ChatAction::List { of, session, filters } => {
+            let asked = wire::ListTurnsRequest {
+                corpus: of.corpus.to_string(),
+                user: of.user,
+                session: session.unwrap_or_default(),
+                filter: Some(filter_to_wire(filters.into())),
+            };
+            list(connection, asked, output).await
+        }
+        ChatAction::Forget { of, session, numbers, about, k, filters, preview } => {
             let asked = wire::ForgetTurnsRequest {
                 corpus: of.corpus.to_string(),
                 user: of.user,
                 session: session.unwrap_or_default(),
                 numbers,
                 preview,
+                filter: Some(filter_to_wire(filters.into())),
+                about: about.unwrap_or_default(),
+                k: k.unwrap_or_default(),
             };
             forget(connection, asked, output).await
         }
@@ -160,6 +180,8 @@ fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String
             Some(role) => bail!("{}: expected the role user or assistant, got `{role}`", place()),
         };
         let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
+        let attribute = |(name, value)| anyhow::Ok((AttributeName::try_from(name)?, value));
+        let attributes = line.attributes.into_iter().map(attribute);
         let turns = sessions.entry(session.to_owned()).or_default();
         let number = line.number.map_or_else(|| u32::try_from(turns.len()), Ok)?;
         turns.push(Turn {
@@ -168,6 +190,7 @@ fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String
             speaker: line.speaker,
             text: line.text,
             time: time.with_context(place)?,
+            attributes: attributes.collect::<Result<_, _>>().with_context(place)?,
         });
     }
     Ok(sessions)
@@ -187,6 +210,8 @@ fn line(session: &str, turn: wire::Turn) -> Line {
         time: turn.time.as_ref().map(output::timestamp),
         speaker: turn.speaker,
         text: turn.text,
+        attributes: turn.attributes.into_iter().collect(),
+        key: String::new(),
     }
 }
 
@@ -231,21 +256,16 @@ async fn recall(
 
 async fn list(
     connection: &Connection,
-    of: OfUser,
-    session: Option<String>,
+    asked: wire::ListTurnsRequest,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let asked = wire::ListTurnsRequest {
-        corpus: of.corpus.to_string(),
-        user: of.user,
-        session: session.unwrap_or_default(),
-    };
     let turns = connection.client.list_turns(asked).await?;
     futures::pin_mut!(turns);
     let mut lines = Vec::new();
     while let Some(told) = turns.next().await {
         let told = told?;
-        lines.push(line(&told.session, told.turn.unwrap_or_default()));
+        let line = line(&told.session, told.turn.unwrap_or_default());
+        lines.push(Line { key: told.key, ..line });
     }
     output.print(&json!({ "turns": lines }), |_| {
         lines.iter().map(|line| format!("{}\n", json!(line))).collect()
@@ -266,14 +286,22 @@ async fn forget(
         "chunks": receipt.chunks,
         "text_bytes": receipt.text_bytes,
         "verified": receipt.verified,
+        "first": receipt.first.iter().map(forgotten).collect::<Vec<_>>(),
     });
     output.print(&document, |_| {
         let (turns, sessions) = (receipt.turns, receipt.sessions);
-        match preview {
-            true => format!("would forget {turns} turns of {sessions} sessions\n"),
-            false => format!("forgot {turns} turns of {sessions} sessions\n"),
+        if !preview {
+            return format!("forgot {turns} turns of {sessions} sessions\n");
         }
+        let first = receipt.first.iter().map(|turn| {
+            format!("  {} {}: {}\n", turn.session, turn.number, one_line(&turn.text, 100))
+        });
+        format!("would forget {turns} turns of {sessions} sessions\n{}", first.collect::<String>())
     })
+}
+
+fn forgotten(turn: &wire::ForgottenTurn) -> serde_json::Value {
+    json!({ "session": turn.session, "number": turn.number, "text": turn.text })
 }
 
 #[cfg(test)]

@@ -129,7 +129,8 @@ async fn fill(
     structure: Option<StructureSettings>,
 ) -> anyhow::Result<()> {
     let chunking = cutting.chunking();
-    let new = NewCorpus { name: corpus.clone(), shards: 1, chunking, structure };
+    let (name, retention_days) = (corpus.clone(), None);
+    let new = NewCorpus { name, shards: 1, chunking, structure, retention_days };
     connection.client.create_corpus(new).await?;
     let documents: Vec<Document> = haystack.units.iter().cloned().map(Document::from).collect();
     let responses = connection.client.ingest(corpus, futures::stream::iter(documents)).await?;

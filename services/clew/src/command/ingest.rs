@@ -162,7 +162,8 @@ pub async fn make_if_missing(
     match connection.client.corpus(corpus).await {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let new = NewCorpus { name: corpus.clone(), shards: 1, chunking: None, structure };
+            let (name, chunking, retention_days) = (corpus.clone(), None, None);
+            let new = NewCorpus { name, shards: 1, chunking, structure, retention_days };
             match connection.client.create_corpus(new).await {
                 // Somebody else was first.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

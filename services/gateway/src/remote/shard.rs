@@ -110,20 +110,25 @@ impl Shard for RemoteShard {
         convert::found_from_wire(found)
     }
 
-    async fn document(
+    async fn documents(
         &self,
-        id: &DocumentId,
+        ids: &[DocumentId],
         deadline: Instant,
-    ) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
-        let message =
-            wire::GetDocumentRequest { shard: self.shard_ref(), document_id: id.to_string() };
-        let parts: Vec<_> = self
-            .ask(deadline, "reading the document", |mut client, deadline| {
-                let request = request(message.clone(), deadline);
-                async move { client.get_document(request).await?.into_inner().try_collect().await }
-            })
-            .await?;
-        from_messages(parts, &self.limits)
+    ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
+        let mut read = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(convert::DOCUMENTS_AT_ONCE) {
+            let message = convert::documents_to_wire(&self.shard, ids);
+            let parts: Vec<_> = self
+                .ask(deadline, "reading documents", |mut client, deadline| {
+                    let request = request(message.clone(), deadline);
+                    async move {
+                        client.get_documents(request).await?.into_inner().try_collect().await
+                    }
+                })
+                .await?;
+            read.extend(from_messages(parts, &self.limits)?);
+        }
+        Ok(read)
     }
 
     async fn list(
@@ -237,28 +242,36 @@ fn in_messages(shard: Option<wire::ShardRef>, document: Document) -> Vec<wire::A
     payloads.into_iter().map(|payload| wire::AcceptRequest { payload: Some(payload) }).collect()
 }
 
-/// The document that messages carry; `None` if there are none.
+/// The documents that messages carry.
 fn from_messages(
-    messages: Vec<wire::GetDocumentResponse>,
+    messages: Vec<wire::GetDocumentsResponse>,
     limits: &Limits,
-) -> Result<Option<(StoredDocument, DocumentStatus)>, Error> {
-    use wire::get_document_response::Payload;
-    let mut payloads = messages.into_iter().filter_map(|message| message.payload);
-    let mut stored = match payloads.next() {
-        None => return Ok(None),
-        Some(Payload::Document(stored)) => stored,
-        Some(Payload::TextPart(_)) => return Err(incomplete("document")),
-    };
-    let document = stored.document.as_mut().ok_or_else(|| incomplete("document"))?;
-    let mut text = Vec::from(std::mem::take(&mut document.text));
-    for payload in payloads {
-        match payload {
-            Payload::TextPart(part) => text.extend_from_slice(&part),
-            Payload::Document(_) => return Err(incomplete("text_part")),
+) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
+    use wire::get_documents_response::Payload;
+    let mut documents: Vec<wire::StoredDocument> = Vec::new();
+    let mut rest: Vec<u8> = Vec::new();
+    for payload in messages.into_iter().filter_map(|message| message.payload) {
+        match (payload, documents.last_mut()) {
+            (Payload::Document(next), last) => {
+                last.map(|last| append(last, &mut rest)).transpose()?;
+                documents.push(next);
+            }
+            (Payload::TextPart(part), Some(_)) => rest.extend_from_slice(&part),
+            (Payload::TextPart(_), None) => return Err(incomplete("document")),
         }
     }
-    document.text = text.into();
-    convert::stored_from_wire(stored, limits).map(Some)
+    documents.last_mut().map(|last| append(last, &mut rest)).transpose()?;
+    documents.into_iter().map(|stored| convert::stored_from_wire(stored, limits)).collect()
+}
+
+/// Appends the rest of its text to a document.
+fn append(stored: &mut wire::StoredDocument, rest: &mut Vec<u8>) -> Result<(), Error> {
+    let document = stored.document.as_mut().ok_or_else(|| incomplete("document"))?;
+    if !rest.is_empty() {
+        document.text = [&document.text, rest.as_slice()].concat().into();
+        rest.clear();
+    }
+    Ok(())
 }
 
 fn incomplete(field: &str) -> Error {

@@ -170,6 +170,7 @@ impl Bench {
             chunking: Chunking::Sentences { max_tokens: 16 },
             encoder: encoder.identity.clone(),
             structure: None,
+            retention_days: None,
             created_at: Timestamp::from_micros(0),
         };
         // Maintenance and checks have tests of their own; here they would count among the storage's

@@ -1,0 +1,77 @@
+//! Forgets what is older than its corpus retains.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Clock, Error, Timestamp};
+use clew_index::ShardReader;
+use clew_runtime::deadline::ask;
+use ractor::ActorRef;
+
+use crate::graph::ShardGraph;
+use crate::writer;
+
+/// Documents that are forgotten at once.
+const DOCUMENTS: usize = 256;
+/// A bound against a hung disk, not an estimate.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// What it works with.
+pub(crate) struct Arguments {
+    /// The shard, for the log.
+    pub name: String,
+    pub retained: Duration,
+    pub writer: ActorRef<writer::Message>,
+    pub reader: ShardReader,
+    pub graph: ShardGraph,
+    pub clock: Arc<dyn Clock>,
+    pub interval: Duration,
+}
+
+/// Forgets for as long as the shard has a writer.
+pub(crate) async fn keep_forgetting(arguments: Arguments) {
+    loop {
+        match arguments.forget().await {
+            Ok(0) => {}
+            Ok(documents) => {
+                tracing::info!(
+                    shard = arguments.name,
+                    documents,
+                    "forgot what is retained no longer"
+                );
+            }
+            Err(error) => {
+                let error = error.chain();
+                tracing::warn!(shard = arguments.name, error, "retention waits for the next time");
+            }
+        }
+        tokio::time::sleep(arguments.interval).await;
+    }
+}
+
+impl Arguments {
+    /// Forgets what is too old by now; tells how many documents that were.
+    async fn forget(&self) -> Result<usize, Error> {
+        let now = self.clock.now().as_micros();
+        let retained = i64::try_from(self.retained.as_micros()).unwrap_or(i64::MAX);
+        let oldest = Timestamp::from_micros(now.saturating_sub(retained));
+        let mut forgotten = 0;
+        loop {
+            let ids = self.reader.older_than(oldest, DOCUMENTS).await?;
+            if ids.is_empty() {
+                return Ok(forgotten);
+            }
+            let (documents, in_graph) = (ids.len(), ids.clone());
+            let deadline = Instant::now() + PATIENCE;
+            let receipts = ask(&self.writer, deadline, "forgetting what is old", |reply| {
+                writer::Message::Forget { ids, reply }
+            })
+            .await?;
+            self.graph.remove(&in_graph).await;
+            forgotten += documents;
+            if receipts.iter().all(|receipt| receipt.versions == 0) {
+                return Err(Error::internal("what is to be forgotten is found again and again"));
+            }
+        }
+    }
+}
