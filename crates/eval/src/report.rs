@@ -234,7 +234,7 @@ mod tests {
         let run = Run {
             format: "lihua".to_owned(),
             unit: UnitKind::Chat,
-            keys: "plain".to_owned(),
+            keys: "value".to_owned(),
             mode: "dense".to_owned(),
             smoothing: "none".to_owned(),
             strategy: "plain".to_owned(),
@@ -264,7 +264,7 @@ mod tests {
     fn the_json_has_the_documented_keys_in_order() {
         let json = serde_json::to_string(&report()).unwrap();
         let start = concat!(
-            r#"{"format":"lihua","unit":"chat","keys":"plain","mode":"dense","smoothing":"none","#,
+            r#"{"format":"lihua","unit":"chat","keys":"value","mode":"dense","smoothing":"none","#,
             r#""strategy":"plain","groups":{"#,
             r#""all":{"n":2,"any@1":0.5,"any@2":0.5,"frac@1":0.5,"frac@2":0.5,"all@1":0.5,"all@2":0.5,"#,
             r#""ndcg@10":0.5,"mrr":0.5,"ci95":{"any@1":["#

@@ -923,9 +923,10 @@ pub struct EvalRetrieval {
     /// How passages are matched; several, with commas between them, are measured on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "hybrid")]
     pub mode: Vec<Mode>,
-    /// By what units of a conversation are found: plain, date, previous, fact, some of these with + between
-    /// them, or default; several, with commas between them, are each ingested and measured.
-    #[arg(long, value_delimiter = ',', default_value = "plain")]
+    /// By what units of a conversation are found: value (all that is said), user (but by assistants), date,
+    /// previous (the turn before), fact, phrase, summary, event, some of these with + between them, or default,
+    /// which is date+previous+fact+value; several, with commas between them, are each ingested and measured.
+    #[arg(long, value_delimiter = ',', default_value = "value")]
     pub keys: Vec<KeyDesign>,
     /// How scores of units are smoothed over their session; several, with commas between them, are measured
     /// on one ingestion.
