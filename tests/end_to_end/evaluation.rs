@@ -137,6 +137,59 @@ fn every_strategy_is_measured_by_what_it_reads_and_by_its_answers() {
     }
 }
 
+#[test]
+fn units_keys_mergings_and_uses_of_time_are_measured_in_one_run() {
+    let home = Home::new();
+    let session = |said: &str, reply: &str, has_answer: bool| {
+        json!([
+            { "role": "user", "content": said, "has_answer": has_answer },
+            { "role": "assistant", "content": reply },
+        ])
+    };
+    let record = json!({
+        "question_id": "q1", "question_type": "temporal-reasoning",
+        "question": "Which trees did I plant on 2 January 2030?", "answer": "figs",
+        "question_date": "2030/02/01 (Fri) 10:00", "answer_session_ids": ["garden"],
+        "haystack_session_ids": ["trip", "garden"],
+        "haystack_dates": ["2030/01/01 (Tue) 08:00", "2030/01/02 (Wed) 08:00"],
+        "haystack_sessions": [
+            session("Where is the nearest sea?", "South of here.", false),
+            session("I planted twelve fig trees.", "So many trees.", true),
+        ],
+    });
+    let data = home.write("oracle.jsonl", format!("{record}\n"));
+    let reports = home.run_embedded(&[
+        "eval",
+        "retrieval",
+        "--json",
+        "-",
+        "--format",
+        "longmemeval",
+        "--data",
+        data.to_str().unwrap(),
+        "--unit",
+        "session,round",
+        "--keys",
+        "value,fact,value+fact",
+        "--merging",
+        "key,rank",
+        "--time",
+        "ignore,filter",
+    ]);
+    let reports = reports.done();
+    let reports = reports.as_array().unwrap();
+    // Keys of one part are merged in one way, the others in two.
+    assert_eq!(reports.len(), 2 * (1 + 1 + 2) * 2, "{reports:?}");
+    for report in reports {
+        assert_eq!(report["groups"]["all"]["any@2"], json!(1.0), "{report}");
+    }
+    let of = |name: &str| reports.iter().map(|report| report[name].as_str().unwrap()).collect();
+    let [units, mergings, times]: [Vec<&str>; 3] = ["unit", "merging", "time"].map(of);
+    assert_eq!((units[0], units[15]), ("session", "round"));
+    assert_eq!(mergings.iter().filter(|merging| **merging == "rank").count(), 4);
+    assert_eq!(times[..2], ["ignore", "filter"]);
+}
+
 /// Strategies with long names and short ones; more than there are colours.
 const STRATEGIES: [&str; 10] = [
     "direct",

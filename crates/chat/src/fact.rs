@@ -23,15 +23,20 @@ pub fn facts(turn: &Turn) -> Vec<String> {
         if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
             continue;
         }
-        let fact = match turn.role {
-            Role::Other if !turn.speaker.is_empty() => in_third_person(sentence, &turn.speaker),
-            Role::User | Role::Assistant | Role::Other => one_line(sentence),
-        };
+        let fact = reported(sentence, turn);
         if !facts.contains(&fact) {
             facts.push(fact);
         }
     }
     facts
+}
+
+/// A sentence of a turn as it stands in a key: on one line, and of one of several people by name.
+pub(crate) fn reported(sentence: &str, turn: &Turn) -> String {
+    match turn.role {
+        Role::Other if !turn.speaker.is_empty() => in_third_person(sentence, &turn.speaker),
+        Role::User | Role::Assistant | Role::Other => one_line(sentence),
+    }
 }
 
 /// A word without what an apostrophe adds, and what that is: `("I", "ve")` of "I've".

@@ -4,7 +4,7 @@ use clew_core::{
     AttributeName, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
 };
 
-use crate::{Expansion, KeyDesign, Role, Turn, TurnId, expansion};
+use crate::{Expansion, Role, Turn, TurnId, expansion};
 
 /// Where a turn stands: whose memory it is in, and which turn of which session it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,11 +114,9 @@ pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     Ok(Filter { attributes, ..Filter::default() })
 }
 
-/// The key of a turn that is kept: what only it decides, so that turns may come in any order. What the turn
-/// before brings, smoothing brings when turns are recalled.
-fn design() -> KeyDesign {
-    KeyDesign { expansions: vec![Expansion::Date, Expansion::Facts] }
-}
+/// What goes before a turn that is kept: what only it decides, so that turns may come in any order. What the
+/// turn before brings, smoothing brings when turns are recalled.
+const EXPANSIONS: [Expansion; 2] = [Expansion::Date, Expansion::Fact];
 
 impl Turn {
     /// Adds what is wrong with it to `violations`; `field` is what it is called there.
@@ -175,7 +173,7 @@ impl Turn {
             id: address.document_id()?,
             text: format!("{}{}", self.heading(), self.text),
             media_type: MediaType::Plain,
-            title: expansion(std::slice::from_ref(self), None, &design(), title_bytes),
+            title: expansion(std::slice::from_ref(self), None, &EXPANSIONS, title_bytes),
             attributes,
             event_time: self.time,
         })

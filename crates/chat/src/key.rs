@@ -3,13 +3,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clew_core::{Error, Timestamp};
-use clew_text::one_line;
-use jiff::tz::TimeZone;
+use clew_core::{Error, SummaryLevel, SummaryTask};
+use clew_text::{key_phrases, one_line};
+use clew_tree::summarise;
 
-use crate::{Role, Turn, facts};
+use crate::event::day;
+use crate::{Role, Turn, events, facts};
 
-/// Something that goes before a value in its key.
+/// Key phrases of a value. As many as were tried on BEAM (`BENCHMARKS.md`, section Keys).
+const PHRASES: usize = 8;
+/// Bytes of a value's summary. As many as were tried on BEAM.
+const SUMMARY_BYTES: usize = 500;
+
+/// Something made of a value, which goes before it in its key.
+///
+/// All but dates and the turn before are made of what users and people say, as in the paper (appendix D), and
+/// without a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expansion {
     /// The day of the first turn, such as `[8 May 2023]`: questions name months.
@@ -18,44 +27,86 @@ pub enum Expansion {
     /// nothing, since their rounds hold it.
     Previous,
     /// What speakers state of themselves ([`facts`]).
-    Facts,
+    Fact,
+    /// What it is about, in a handful of key phrases ([`key_phrases`]).
+    Phrase,
+    /// Its best sentences ([`summarise`]).
+    Summary,
+    /// What happened when ([`events`]).
+    Event,
 }
 
-const EXPANSIONS: [(&str, Expansion); 3] =
-    [("date", Expansion::Date), ("previous", Expansion::Previous), ("fact", Expansion::Facts)];
-const PLAIN: &str = "plain";
+/// A part of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyPart {
+    /// The value itself: all that is said.
+    Value,
+    /// What is said but by assistants; the paper's value, where it is a key (section 5.1).
+    User,
+    /// Something made of it.
+    Expansion(Expansion),
+}
+
+const PARTS: [(&str, KeyPart); 8] = [
+    ("value", KeyPart::Value),
+    ("user", KeyPart::User),
+    ("date", KeyPart::Expansion(Expansion::Date)),
+    ("previous", KeyPart::Expansion(Expansion::Previous)),
+    ("fact", KeyPart::Expansion(Expansion::Fact)),
+    ("phrase", KeyPart::Expansion(Expansion::Phrase)),
+    ("summary", KeyPart::Expansion(Expansion::Summary)),
+    ("event", KeyPart::Expansion(Expansion::Event)),
+];
 const DEFAULT: &str = "default";
 
-/// How a key is made of a value: K = expansions + V, which the paper calls key merging ("LongMemEval",
-/// section 5.3, table 3).
+/// How a key is made of a value: K = V, K = fact, K = V + fact and so on ("LongMemEval", section 5.3, table 3).
 ///
-/// Measured on hybrid scores as frac@5 / frac@10 of LoCoMo turns: plain 57 / 68 %, `fact` 62 / 71,
-/// `date+fact` 64 / 72, `date+previous+fact`, the default, 71 / 80. On rounds and sessions of LongMemEval
-/// `fact` brings one to three points, within the error of measurement. `BENCHMARKS.md`, section Keys, has what
-/// else was tried.
+/// Its name is those of its parts with `+` between them, such as `value`, `fact` or `value+fact`; expansions go
+/// before what is said, whatever their order in the name. `default` is another name of the best for single turns.
 ///
-/// Its name is `plain` where the value is the key, otherwise those of its expansions with `+` between them,
-/// such as `date+fact`; `default` is another name of the best.
+/// Measured on hybrid scores as frac@5 / frac@10 of LoCoMo turns: `value` 57 / 68 %, `fact+value` 62 / 71,
+/// `date+fact+value` 64 / 72, `date+previous+fact+value`, the default, 71 / 80. On rounds and sessions of
+/// LongMemEval `fact+value` brings one to three points over `value`, within the error of measurement.
+/// `BENCHMARKS.md`, section Keys, has what else was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyDesign {
-    /// What goes before the value, in this order.
-    pub expansions: Vec<Expansion>,
+    /// Never empty, and each once.
+    parts: Vec<KeyPart>,
 }
 
 impl Default for KeyDesign {
     fn default() -> Self {
-        Self { expansions: vec![Expansion::Date, Expansion::Previous, Expansion::Facts] }
+        let expansions = [Expansion::Date, Expansion::Previous, Expansion::Fact];
+        let parts = expansions.map(KeyPart::Expansion).into_iter().chain([KeyPart::Value]);
+        Self { parts: parts.collect() }
+    }
+}
+
+impl KeyDesign {
+    /// The value itself, K = V.
+    pub fn value() -> Self {
+        Self { parts: vec![KeyPart::Value] }
+    }
+
+    /// Each of its parts as a design of its own, in the order of its name: what is indexed where ranks are
+    /// merged instead of keys (appendix E.3).
+    pub fn apart(&self) -> Vec<Self> {
+        self.parts.iter().map(|part| Self { parts: vec![*part] }).collect()
+    }
+
+    fn expansions(&self) -> Vec<Expansion> {
+        let expansion = |part: &KeyPart| match part {
+            KeyPart::Expansion(expansion) => Some(*expansion),
+            KeyPart::Value | KeyPart::User => None,
+        };
+        self.parts.iter().filter_map(expansion).collect()
     }
 }
 
 impl fmt::Display for KeyDesign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.expansions.is_empty() {
-            return f.pad(PLAIN);
-        }
-        let name =
-            |wanted| EXPANSIONS.iter().find(|(_, known)| known == wanted).map(|known| known.0);
-        let names: Vec<_> = self.expansions.iter().filter_map(name).collect();
+        let name = |wanted| PARTS.iter().find(|(_, known)| known == wanted).map(|known| known.0);
+        let names: Vec<_> = self.parts.iter().filter_map(name).collect();
         f.pad(&names.join("+"))
     }
 }
@@ -64,37 +115,74 @@ impl FromStr for KeyDesign {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        match name {
-            PLAIN => return Ok(Self { expansions: Vec::new() }),
-            DEFAULT => return Ok(Self::default()),
-            _ => {}
+        if name == DEFAULT {
+            return Ok(Self::default());
         }
-        let mut expansions = Vec::new();
+        let mut parts = Vec::new();
         for part in name.split('+') {
-            let known = EXPANSIONS.iter().find(|(known, _)| *known == part);
+            let known = PARTS.iter().find(|(known, _)| *known == part);
             match known {
-                Some((_, expansion)) if !expansions.contains(expansion) => {
-                    expansions.push(*expansion);
-                }
+                Some((_, part)) if !parts.contains(part) => parts.push(*part),
                 _ => return Err(unknown(name)),
             }
         }
-        Ok(Self { expansions })
+        Ok(Self { parts })
     }
 }
 
 fn unknown(name: &str) -> Error {
-    let names = EXPANSIONS.map(|(name, _)| name).join("`, `");
+    let names = PARTS.map(|(name, _)| name).join("`, `");
     Error::invalid(
         "keys",
         format!(
-            "expected `{PLAIN}`, `{DEFAULT}` or some of `{names}` with `+` between them, each once, \
-             got `{name}`"
+            "expected `{DEFAULT}` or some of `{names}` with `+` between them, each once, got `{name}`"
         ),
     )
 }
 
-/// What goes before `value` in its key by `design`, on one line of at most `max_bytes`, cut at a word; empty
+/// A key as a document: both are embedded and text-indexed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Key {
+    /// What goes before the text, see [`expansion`]; may be empty.
+    pub title: String,
+    /// What is said. Where the design leaves that out, or nothing was said, what is made of it instead, whole.
+    pub text: String,
+}
+
+impl Key {
+    /// Whether nothing is in it, as in K = fact of a value that states none. There is nothing to be found by
+    /// then, and no document: a stand-in text would be similar to some question.
+    pub fn is_empty(&self) -> bool {
+        self.text.trim().is_empty()
+    }
+}
+
+/// The key of `value` by `design`, with a title of at most `max_title_bytes`. `before` is the turn before it in
+/// the session.
+pub fn key(
+    value: &[Turn],
+    before: Option<&Turn>,
+    design: &KeyDesign,
+    max_title_bytes: usize,
+) -> Key {
+    let all = || value.iter().map(Turn::line);
+    let users = || by_people(value).map(Turn::line);
+    let mut said: Vec<String> = Vec::new();
+    for part in &design.parts {
+        match part {
+            KeyPart::Value => said.extend(all()),
+            KeyPart::User => said.extend(users()),
+            KeyPart::Expansion(_) => {}
+        }
+    }
+    let (text, expansions) = (said.join("\n"), design.expansions());
+    if text.trim().is_empty() {
+        return Key { title: String::new(), text: expanded(value, before, &expansions) };
+    }
+    Key { title: expansion(value, before, &expansions, max_title_bytes), text }
+}
+
+/// What goes before `value` in its key, on one line of at most `max_bytes`, cut at a word; empty
 /// where there is nothing. `before` is the turn before it in the session.
 ///
 /// It belongs into the title of the value's document, which is embedded and text-indexed with every chunk. A
@@ -103,26 +191,50 @@ fn unknown(name: &str) -> Error {
 pub fn expansion(
     value: &[Turn],
     before: Option<&Turn>,
-    design: &KeyDesign,
+    expansions: &[Expansion],
     max_bytes: usize,
 ) -> String {
+    shortened(expanded(value, before, expansions), max_bytes)
+}
+
+/// On one line.
+fn expanded(value: &[Turn], before: Option<&Turn>, expansions: &[Expansion]) -> String {
     let mut parts: Vec<String> = Vec::new();
-    for expansion in &design.expansions {
+    for expansion in expansions {
         match expansion {
-            Expansion::Date => parts.extend(value.first().and_then(|turn| day(turn.time?))),
+            Expansion::Date => {
+                let day = value.first().and_then(|turn| day(turn.time?));
+                parts.extend(day.map(|day| format!("[{day}]")));
+            }
             Expansion::Previous => {
                 let before = before.filter(|turn| turn.role == Role::Other);
                 parts.extend(before.map(Turn::line));
             }
-            Expansion::Facts => parts.extend(value.iter().flat_map(facts)),
+            Expansion::Fact => parts.extend(value.iter().flat_map(facts)),
+            Expansion::Phrase => parts.extend(phrases(value)),
+            Expansion::Summary => parts.push(summary(value)),
+            Expansion::Event => parts.extend(value.iter().flat_map(events)),
         }
     }
-    shortened(one_line(&parts.join(" ")), max_bytes)
+    one_line(&parts.join(" "))
 }
 
-fn day(time: Timestamp) -> Option<String> {
-    let time = jiff::Timestamp::from_microsecond(time.as_micros()).ok()?;
-    Some(time.to_zoned(TimeZone::UTC).strftime("[%-d %B %Y]").to_string())
+fn by_people(value: &[Turn]) -> impl Iterator<Item = &Turn> {
+    value.iter().filter(|turn| turn.role != Role::Assistant)
+}
+
+fn phrases(value: &[Turn]) -> Option<String> {
+    let texts: Vec<&str> = by_people(value).map(|turn| turn.text.as_str()).collect();
+    // No phrase goes on over an empty line.
+    let text = texts.join("\n\n");
+    let phrases = key_phrases(&text, PHRASES);
+    (!phrases.is_empty()).then(|| phrases.join("; "))
+}
+
+fn summary(value: &[Turn]) -> String {
+    let parts = by_people(value).map(Turn::line).collect();
+    let task = SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes: SUMMARY_BYTES };
+    summarise(&task).text
 }
 
 fn shortened(mut text: String, max_bytes: usize) -> String {
@@ -140,7 +252,7 @@ fn shortened(mut text: String, max_bytes: usize) -> String {
 mod tests {
     use std::slice::from_ref;
 
-    use clew_core::Attributes;
+    use clew_core::{Attributes, Timestamp};
     use proptest::prelude::*;
 
     use super::*;
@@ -161,16 +273,31 @@ mod tests {
         name.parse().unwrap()
     }
 
+    fn round() -> [Turn; 2] {
+        let user = turn(1, "", "I bought a clay oven yesterday.\nHow hot is a clay oven?");
+        let answer = turn(2, "", "I love them. Ovens of 2020 are hot.");
+        [Turn { role: Role::User, ..user }, Turn { role: Role::Assistant, ..answer }]
+    }
+
     #[test]
     fn names_are_read_back() {
-        for name in ["plain", "date", "fact", "previous+fact", "date+previous+fact"] {
+        let names = ["value", "user", "date", "fact", "phrase", "summary", "event", "value+fact"];
+        for name in names.into_iter().chain(["date+previous+fact+value", "user+value"]) {
             assert_eq!(design(name).to_string(), name);
         }
         assert_eq!(design("default"), KeyDesign::default());
-        for bad in ["", "+", "fact+", "fact+fact", "plain+fact", "facts"] {
+        assert_eq!(KeyDesign::default(), design("date+previous+fact+value"));
+        assert_eq!(KeyDesign::value(), design("value"));
+        for bad in ["", "+", "fact+", "fact+fact", "plain", "default+fact", "facts"] {
             let error = bad.parse::<KeyDesign>().unwrap_err();
-            assert!(error.to_string().contains("`date`, `previous`, `fact`"), "{error}");
+            assert!(error.to_string().contains("`value`, `user`, `date`"), "{error}");
         }
+    }
+
+    #[test]
+    fn parts_are_designs_of_their_own() {
+        assert_eq!(design("value+fact").apart(), [design("value"), design("fact")]);
+        assert_eq!(design("event").apart(), [design("event")]);
     }
 
     #[test]
@@ -178,19 +305,52 @@ mod tests {
         let value = [turn(2, "Ada", "I do!\nI love them."), turn(3, "Bo", "Nice.")];
         let before = turn(1, "Bo", "You keep\nbees?");
         for (name, expected) in [
-            ("plain", ""),
-            ("date", "[8 May 2023]"),
-            ("previous", "Bo: You keep bees?"),
-            ("fact", "Ada love them."),
-            ("fact+date", "Ada love them. [8 May 2023]"),
+            ("value", ""),
+            ("date+value", "[8 May 2023]"),
+            ("value+date", "[8 May 2023]"),
+            ("previous+value", "Bo: You keep bees?"),
+            ("fact+value", "Ada love them."),
+            ("fact+user+date", "Ada love them. [8 May 2023]"),
         ] {
-            assert_eq!(expansion(&value, Some(&before), &design(name), 1024), expected);
+            let key = key(&value, Some(&before), &design(name), 1024);
+            assert_eq!(key.title, expected, "{name}");
+            assert_eq!(key.text, "Ada: I do!\nI love them.\nBo: Nice.", "{name}");
         }
-        assert_eq!(expansion(&[], None, &design("date+previous+fact"), 1024), "");
     }
 
     #[test]
-    fn long_expansions_are_cut_at_a_word() {
+    fn what_is_made_of_a_value_is_the_key_where_the_value_is_not() {
+        let round = round();
+        let said = "I bought a clay oven yesterday.\nHow hot is a clay oven?";
+        for (name, expected) in [
+            ("user", said),
+            ("fact", "I bought a clay oven yesterday."),
+            ("phrase", "clay oven yesterday; hot"),
+            ("summary", "I bought a clay oven yesterday."),
+            ("event", "[7 May 2023] I bought a clay oven yesterday."),
+            ("date+fact", "[8 May 2023] I bought a clay oven yesterday."),
+        ] {
+            let key = key(&round, None, &design(name), 1024);
+            assert_eq!((key.title.as_str(), key.text.as_str()), ("", expected), "{name}");
+        }
+        let both = key(&round, None, &design("value+fact"), 1024);
+        assert_eq!(both.text, format!("{said}\nI love them. Ovens of 2020 are hot."));
+        assert_eq!(both.title, "I bought a clay oven yesterday.");
+    }
+
+    #[test]
+    fn there_may_be_nothing_in_a_key() {
+        let [_, answer] = round();
+        for name in ["user", "fact", "phrase", "summary", "event", "previous", "user+fact"] {
+            assert!(key(from_ref(&answer), None, &design(name), 1024).is_empty(), "{name}");
+        }
+        assert!(key(&[], None, &KeyDesign::default(), 1024).is_empty());
+        let dated = key(from_ref(&answer), None, &design("user+date"), 1024);
+        assert_eq!(dated.text, "[8 May 2023]");
+    }
+
+    #[test]
+    fn long_expansions_are_cut_at_a_word_but_not_where_they_are_the_key() {
         let value = [turn(1, "Ada", "I keep seven hives.")];
         for (max_bytes, expected) in [
             (21, "Ada keep seven hives."),
@@ -200,17 +360,39 @@ mod tests {
             (2, "Ad"),
             (0, ""),
         ] {
-            assert_eq!(expansion(&value, None, &design("fact"), max_bytes), expected);
+            assert_eq!(expansion(&value, None, &[Expansion::Fact], max_bytes), expected);
+            assert_eq!(key(&value, None, &design("value+fact"), max_bytes).title, expected);
+            let alone = key(&value, None, &design("fact"), max_bytes);
+            assert_eq!(alone.text, "Ada keep seven hives.");
         }
     }
 
     proptest! {
         #[test]
-        fn expansions_are_titles(text in "\\PC{0,60}|[ab. \u{0}\u{85}é]{0,60}", max_bytes in 0usize..80) {
-            let turn = turn(1, "", &text);
-            let title = expansion(from_ref(&turn), Some(&turn), &design("previous+fact+date"), max_bytes);
-            prop_assert!(title.len() <= max_bytes);
-            prop_assert!(!title.contains(char::is_control));
+        fn expansions_are_titles(
+            text in "\\PC{0,60}|[ab. \u{0}\u{85}é]{0,60}|(I saw it yesterday. ?){0,3}",
+            max_bytes in 0usize..80,
+            micros: i64,
+        ) {
+            let time = Some(Timestamp::from_micros(micros));
+            let turn = Turn { time, ..turn(1, "", &text) };
+            let all = PARTS.map(|(name, _)| name).join("+");
+            let key = key(from_ref(&turn), Some(&turn), &design(&all), max_bytes);
+            prop_assert!(key.title.len() <= max_bytes);
+            prop_assert!(!key.title.contains(char::is_control));
+        }
+
+        #[test]
+        fn the_value_is_in_every_key_that_names_it(
+            texts in prop::collection::vec("[a-z. \n]{0,20}", 0..4),
+            parts in prop::sample::subsequence(&PARTS[1..], 0..7),
+        ) {
+            let turns: Vec<Turn> = texts.iter().map(|text| turn(1, "", text)).collect();
+            let names: Vec<&str> = parts.iter().map(|(name, _)| *name).chain(["value"]).collect();
+            let key = key(&turns, None, &design(&names.join("+")), 1024);
+            if texts.iter().any(|text| !text.trim().is_empty()) {
+                prop_assert!(key.text.ends_with(&texts.join("\n")));
+            }
         }
     }
 }

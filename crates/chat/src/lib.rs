@@ -3,8 +3,8 @@
 //! Long-Term Interactive Memory", sections 4 and 5).
 //!
 //! ```text
-//! turns ──expansion──► title │ text   of a document, which is embedded and indexed
-//!            ▲ day, facts, turn before (KeyDesign)
+//! turns ──key──► title │ text   of a document, which is embedded and indexed
+//!          ▲ what is said; day, turn before, facts, phrases, summary, events (KeyDesign)
 //! question ──asked_about──► time ─┐
 //!          ──search──► turns with scores ──smoothed──► best turns ──rounds──► items
 //! ```
@@ -17,6 +17,7 @@
 //!
 //! What was tried, and what it brought, is in `BENCHMARKS.md`, section Keys.
 
+mod event;
 mod fact;
 mod kept;
 mod key;
@@ -25,9 +26,10 @@ mod smoothing;
 pub mod time;
 mod turn;
 
+pub use event::events;
 pub use fact::facts;
 pub use kept::{Address, turn_filter};
-pub use key::{Expansion, KeyDesign, expansion};
-pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
+pub use key::{Expansion, Key, KeyDesign, KeyPart, expansion, key};
+pub use recall::{Item, Recall, Recalled, TimeUse, Value, boosted, recall};
 pub use smoothing::{Place, Smoothing, smoothed};
 pub use turn::{Role, Round, Turn, TurnId, rounds};

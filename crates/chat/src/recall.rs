@@ -49,6 +49,17 @@ pub enum TimeUse {
     Ignore,
 }
 
+impl TimeUse {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Boost => "boost",
+            Self::Filter => "filter",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
 /// What is to be recalled.
 #[derive(Clone, Debug)]
 pub struct Recall {
@@ -115,8 +126,7 @@ pub async fn recall(
     let mut found = retriever.retrieve(&query, deadline).await?;
     if let (Some(range), TimeUse::Boost) = (range, asked.time) {
         for hit in &mut found.evidence {
-            let closeness = hit.event_time.map_or(0.0, |time| closeness(range, time));
-            hit.score *= 1.0 + TIME_BOOST * closeness;
+            hit.score = boosted(hit.score, range, hit.event_time);
         }
     }
     let items = completed(documents, &found.evidence, asked, deadline).await?;
@@ -127,6 +137,13 @@ pub async fn recall(
         shards_missing: found.shards_missing,
         cost: found.cost,
     })
+}
+
+/// The score of something told at `time`, raised by up to a tenth of it: the nearer it was told to the `range`
+/// that a question asks about, the more ([`closeness`]). It never falls below `score`, if that is not negative.
+pub fn boosted(score: f32, range: TimeRange, time: Option<Timestamp>) -> f32 {
+    let closeness = time.map_or(0.0, |time| closeness(range, time));
+    score * (1.0 + TIME_BOOST * closeness)
 }
 
 /// The time that is asked about, if any is and it matters.
@@ -371,6 +388,38 @@ fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
                 rest = others;
             }
             groups
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn days(from: i64, until: i64) -> TimeRange {
+        TimeRange { from: Some(at(from)), until: Some(at(until)) }
+    }
+
+    fn at(day: i64) -> Timestamp {
+        Timestamp::from_micros(day * 86_400_000_000)
+    }
+
+    #[test]
+    fn what_was_told_then_gains_a_tenth_and_what_has_no_time_nothing() {
+        assert_eq!(boosted(2.0, days(3, 5), Some(at(4))), 2.2);
+        assert_eq!(boosted(2.0, days(3, 5), Some(at(1))), 2.1);
+        assert_eq!(boosted(2.0, days(3, 5), None), 2.0);
+    }
+
+    proptest! {
+        #[test]
+        fn the_nearer_the_higher_within_a_tenth(score in 0.0f32..9.0, near in 0i64..99, more in 0i64..99) {
+            let range = days(-7, 0);
+            let gained = |day: i64| boosted(score, range, Some(at(day)));
+            prop_assert!(score <= gained(near + more) && gained(near + more) <= gained(near));
+            prop_assert!(gained(near) <= score * 1.1 + 1e-5);
         }
     }
 }

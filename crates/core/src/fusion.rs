@@ -94,6 +94,26 @@ pub fn fuse<K: Ord + Clone>(dense: &[(K, f32)], sparse: &[(K, f32)], rule: Rule)
     fused
 }
 
+/// The union of any number of rankings by the sum of reciprocal ranks, best first. Each ranking holds a
+/// key at most once, best first. Equal sums are ordered by key.
+pub fn fuse_ranks<K: Ord + Clone>(rankings: &[Vec<K>]) -> Vec<(K, f32)> {
+    // Places are summed from the best, so that the order of the rankings does not show in the last bit.
+    let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
+    for ranking in rankings {
+        for (place, key) in ranking.iter().enumerate() {
+            places.entry(key).or_default().push(place);
+        }
+    }
+    let sum = |mut places: Vec<usize>| {
+        places.sort_unstable();
+        places.into_iter().map(|place| reciprocal_rank(Some(place))).sum()
+    };
+    let mut fused: Vec<(K, f32)> =
+        places.into_iter().map(|(key, places)| (key.clone(), sum(places))).collect();
+    fused.sort_by(|a, b| b.1.total_cmp(&a.1));
+    fused
+}
+
 fn reciprocal_rank(place: Option<usize>) -> f32 {
     place.map_or(0.0, |place| 1.0 / (RECIPROCAL_RANK_BASE + place as f32 + 1.0))
 }
@@ -128,6 +148,15 @@ mod tests {
         assert_eq!(fused[1].score, 1.0 / 62.0);
     }
 
+    #[test]
+    fn what_several_rankings_have_leads_what_one_has_first() {
+        let fused = fuse_ranks(&[vec!["a", "b"], vec!["c", "b"], vec!["d", "b"]]);
+        let order: Vec<_> = fused.iter().map(|(key, _)| *key).collect();
+        assert_eq!(order, ["b", "a", "c", "d"]);
+        assert_eq!(fused[1].1, 1.0 / 61.0);
+        assert!(fuse_ranks::<u8>(&[]).is_empty());
+    }
+
     fn ranking() -> impl Strategy<Value = Vec<(u8, f32)>> {
         proptest::collection::btree_map(0u8..40, 0.0f32..1.0, 0..30).prop_map(|scores| {
             let mut ranking: Vec<_> = scores.into_iter().collect();
@@ -150,6 +179,30 @@ mod tests {
                 found.sort_unstable();
                 prop_assert_eq!(found, union);
             }
+        }
+
+        #[test]
+        fn fused_ranks_do_not_hang_on_the_order_of_the_rankings(
+            (rankings, shuffled) in proptest::collection::vec(ranking(), 0..4)
+                .prop_flat_map(|rankings| (Just(rankings.clone()), Just(rankings).prop_shuffle()))
+        ) {
+            let keys = |rankings: &[Vec<(u8, f32)>]| -> Vec<Vec<u8>> {
+                rankings.iter().map(|one| one.iter().map(|(key, _)| *key).collect()).collect()
+            };
+            let fused = fuse_ranks(&keys(&rankings));
+            prop_assert_eq!(&fused, &fuse_ranks(&keys(&shuffled)));
+            let union: std::collections::BTreeSet<u8> = keys(&rankings).concat().into_iter().collect();
+            prop_assert_eq!(fused.len(), union.len());
+            prop_assert!(fused.windows(2).all(|pair| pair[0].1 >= pair[1].1));
+        }
+
+        #[test]
+        fn two_fused_rankings_are_those_of_the_rule(dense in ranking(), sparse in ranking()) {
+            let keys = [&dense, &sparse].map(|one| one.iter().map(|(key, _)| *key).collect());
+            let fused = fuse(&dense, &sparse, Rule::ReciprocalRank);
+            let expected: Vec<u8> = fused.iter().map(|item| item.key).collect();
+            let found: Vec<u8> = fuse_ranks(&keys).into_iter().map(|(key, _)| key).collect();
+            prop_assert_eq!(found, expected);
         }
 
         #[test]

@@ -262,19 +262,11 @@ impl Format {
         Err(Error::NoEvidence { format: self.name, expected })
     }
 
-    /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
+    /// Refuses units and splits that this format does not have.
     ///
     /// # Errors
-    /// [`Error::UnknownName`] for a unit or split this format does not have,
-    /// [`Error::UnknownLayout`] and [`Error::Unreadable`] for missing files, [`Error::Malformed`]
-    /// for broken ones; the last two can also come with a later haystack.
-    pub fn open(
-        &self,
-        path: &Path,
-        unit: Option<UnitKind>,
-        split: Option<&str>,
-    ) -> Result<Haystacks, Error> {
-        let unit = unit.unwrap_or(self.default_unit());
+    /// [`Error::UnknownName`] for such a one.
+    pub fn check(&self, unit: UnitKind, split: Option<&str>) -> Result<(), Error> {
         if !self.units.contains(&unit) {
             return Err(Error::UnknownName {
                 what: format!("unit of {}", self.name),
@@ -291,6 +283,22 @@ impl Format {
                 expected: one_of(self.splits.iter().copied()),
             });
         }
+        Ok(())
+    }
+
+    /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
+    ///
+    /// # Errors
+    /// Those of [`Format::check`], [`Error::UnknownLayout`] and [`Error::Unreadable`] for missing files, [`Error::Malformed`]
+    /// for broken ones; the last two can also come with a later haystack.
+    pub fn open(
+        &self,
+        path: &Path,
+        unit: Option<UnitKind>,
+        split: Option<&str>,
+    ) -> Result<Haystacks, Error> {
+        let unit = unit.unwrap_or(self.default_unit());
+        self.check(unit, split)?;
         if let Err(source) = path.metadata() {
             return Err(Error::unreadable(path, source));
         }

@@ -78,6 +78,15 @@ pub enum Error {
         /// Name of the haystack.
         haystack: String,
     },
+    /// The time that questions ask about was to be used, of questions that nobody knows when they were asked.
+    #[error(
+        "no question of `{haystack}` tells when it is asked, so the time it asks about is not known; \
+         expected dated questions, such as those of longmemeval"
+    )]
+    NoQuestionDates {
+        /// Name of the haystack.
+        haystack: String,
+    },
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Unwritable {
@@ -147,6 +156,7 @@ impl Error {
             | Self::NothingToScore
             | Self::NoEvidence { .. }
             | Self::NoTurns { .. }
+            | Self::NoQuestionDates { .. }
             | Self::BadRecord { .. }
             | Self::NotComparable { .. } => ErrorKind::InvalidInput,
         }

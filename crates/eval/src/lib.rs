@@ -4,7 +4,9 @@
 //! ```text
 //! files ──Format::open──► haystacks: units + questions with gold units and reference answers
 //!                             │ (the caller ingests the units and asks the questions)
-//! ranking of unit ids ──Tally::add──► scores per question ──Tally::report──► Report
+//! haystack + ways ──Plan──► what to index and to search for ──(the caller)──► Finds ──Plan::ranking─┐
+//! ranking of unit ids ◄───────────────────────────────────────────────────────────────────────────┘
+//!    └──Tally::add──► scores per question ──Tally::report──► Report ──summary──► side by side
 //! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
 //!    └──Question::judge_task──► (a judge) ──AnswerRecord::judged──┘
 //!                                      all lines ──AnswerReport::new──► text, JSON, HTML
@@ -24,6 +26,8 @@ mod error;
 mod log;
 mod metrics;
 mod report;
+mod summary;
+mod way;
 
 pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
 pub use dataset::{FORMATS, Format, Haystack, Haystacks, Places, Question, Survey, Unit, UnitKind};
@@ -31,3 +35,5 @@ pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
 pub use metrics::{Cutoffs, Scores};
 pub use report::{Report, Run, Tally};
+pub use summary::summary;
+pub use way::{Finds, Found, Lookup, Merging, Method, Plan, Search, Settings, Way};

@@ -5,9 +5,9 @@
 //! - `any@k` is 1 if the first k hold some unit of G, else 0;
 //! - `frac@k` = |G in the first k| / |G|, the R@k of the HippoRAG papers and LoCoMo's recall;
 //! - `all@k` is 1 if the first k hold the whole of G, else 0, LongMemEval's recall_all;
-//! - `ndcg@10` = DCG / ideal DCG with binary gains and discount 1 / log2(rank + 1), over the first
-//!   10; the ideal has min(10, |G|) hits on top. (LongMemEval's own script discounts ranks 1 and 2
-//!   alike, so its figures differ.)
+//! - `ndcg@k` = DCG / ideal DCG with binary gains and discount 1 / log2(rank + 1), over the first
+//!   k; the ideal has min(k, |G|) hits on top. k is 5 and 10, whatever the cut-offs. (LongMemEval's own
+//!   script discounts ranks 1 and 2 alike, so its figures differ.)
 //! - `mrr` is the mean of 1 / rank of the first unit of G, 0 where the ranking has none.
 
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use clew_core::DocumentId;
 
 use crate::Error;
 
-const NDCG_DEPTH: usize = 10;
+const NDCG_DEPTHS: [usize; 2] = [5, 10];
 const MOST_CUTOFFS: usize = 16;
 const LARGEST_CUTOFF: usize = 1000;
 
@@ -44,7 +44,7 @@ impl Cutoffs {
     /// How many units a ranking must have, where there are as many, for every metric to be exact
     /// except `mrr`, which looks as far as the ranking goes.
     pub fn depth(&self) -> usize {
-        self.0.iter().copied().fold(NDCG_DEPTH, usize::max)
+        self.0.iter().copied().chain(NDCG_DEPTHS).fold(0, usize::max)
     }
 
     /// Names of the metrics, in the order of [`Scores::in_order`].
@@ -52,7 +52,8 @@ impl Cutoffs {
         let at_cutoffs = ["any", "frac", "all"]
             .into_iter()
             .flat_map(|metric| self.0.iter().map(move |k| format!("{metric}@{k}")));
-        at_cutoffs.chain([format!("ndcg@{NDCG_DEPTH}"), "mrr".to_owned()]).collect()
+        let ndcg = NDCG_DEPTHS.iter().map(|k| format!("ndcg@{k}"));
+        at_cutoffs.chain(ndcg).chain(["mrr".to_owned()]).collect()
     }
 }
 
@@ -94,8 +95,8 @@ pub struct Scores {
     pub frac: Vec<f64>,
     /// `all@k` of each cut-off.
     pub all: Vec<f64>,
-    /// `ndcg@10`.
-    pub ndcg_at_10: f64,
+    /// `ndcg@5` and `ndcg@10`.
+    pub ndcg: [f64; 2],
     /// 1 / rank of the first gold unit.
     pub reciprocal_rank: f64,
 }
@@ -116,17 +117,17 @@ impl Scores {
         let each = |score: fn(usize, usize) -> f64| {
             found.iter().map(|&found| score(found, gold.len())).collect()
         };
-        let ideal: f64 = (1..=NDCG_DEPTH.min(gold.len())).map(gain_at).sum();
-        let gained: f64 = hit_ranks
-            .iter()
-            .take_while(|&&rank| rank <= NDCG_DEPTH)
-            .map(|&rank| gain_at(rank))
-            .sum();
+        let ndcg = |depth: usize| {
+            let ideal: f64 = (1..=depth.min(gold.len())).map(gain_at).sum();
+            let hits = hit_ranks.iter().take_while(|&&rank| rank <= depth);
+            let gained: f64 = hits.map(|&rank| gain_at(rank)).sum();
+            if gold.is_empty() { 0.0 } else { gained / ideal }
+        };
         Self {
             any: each(|found, _| f64::from(u8::from(found > 0))),
             frac: each(|found, gold| found as f64 / gold.max(1) as f64),
             all: each(|found, gold| f64::from(u8::from(gold > 0 && found == gold))),
-            ndcg_at_10: if gold.is_empty() { 0.0 } else { gained / ideal },
+            ndcg: NDCG_DEPTHS.map(ndcg),
             reciprocal_rank: hit_ranks.first().map_or(0.0, |&rank| 1.0 / rank as f64),
         }
     }
@@ -134,7 +135,7 @@ impl Scores {
     /// All values, in the order of [`Cutoffs::metric_names`].
     pub(crate) fn in_order(&self) -> Vec<f64> {
         let at_cutoffs = [&self.any, &self.frac, &self.all].into_iter().flatten().copied();
-        at_cutoffs.chain([self.ndcg_at_10, self.reciprocal_rank]).collect()
+        at_cutoffs.chain(self.ndcg).chain([self.reciprocal_rank]).collect()
     }
 }
 
@@ -163,7 +164,8 @@ mod tests {
         numbers.iter().map(|number| number.to_string().parse().unwrap()).collect()
     }
 
-    fn check(ranking: &str, gold: &str, k: usize, expected: [f64; 5]) {
+    /// Expects any, frac and all at `k`, ndcg@5, ndcg@10 and the reciprocal rank.
+    fn check(ranking: &str, gold: &str, k: usize, expected: [f64; 6]) {
         let cutoffs = Cutoffs::try_new(vec![k]).unwrap();
         let scores = Scores::of(&units(ranking), &units(gold), &cutoffs).in_order();
         for (score, expected) in scores.iter().zip(expected) {
@@ -174,22 +176,23 @@ mod tests {
 
     #[test]
     fn scores_match_values_computed_by_hand() {
-        check("a b c", "a", 2, [1.0, 1.0, 1.0, 1.0, 1.0]);
-        check("x a b", "a b", 2, [1.0, 0.5, 0.0, 0.693426, 0.5]);
-        check("x y z a", "a", 2, [0.0, 0.0, 0.0, 0.430677, 0.25]);
-        check("x y", "a b", 5, [0.0, 0.0, 0.0, 0.0, 0.0]);
-        check("", "a", 1, [0.0; 5]);
-        check("a", "", 1, [0.0; 5]);
+        check("a b c", "a", 2, [1.0; 6]);
+        check("x a b", "a b", 2, [1.0, 0.5, 0.0, 0.693426, 0.693426, 0.5]);
+        check("x y z a", "a", 2, [0.0, 0.0, 0.0, 0.430677, 0.430677, 0.25]);
+        check("x y", "a b", 5, [0.0; 6]);
+        check("", "a", 1, [0.0; 6]);
+        check("a", "", 1, [0.0; 6]);
         // Two chunks of x take one place; naming a gold unit twice changes nothing.
-        check("x x a", "a a", 2, [1.0, 1.0, 1.0, 0.630930, 0.5]);
-        // Rank 11 is outside of ndcg@10 but not of mrr.
-        check("1 2 3 4 5 6 7 8 9 10 a", "a", 11, [1.0, 1.0, 1.0, 0.0, 0.090909]);
-        // The ideal ranking of 12 gold units has 10 hits.
+        check("x x a", "a a", 2, [1.0, 1.0, 1.0, 0.630930, 0.630930, 0.5]);
+        // Rank 6 is outside of ndcg@5, rank 11 of ndcg@10 and neither of mrr.
+        check("1 2 3 4 5 a", "a", 6, [1.0, 1.0, 1.0, 0.0, 0.356207, 0.166667]);
+        check("1 2 3 4 5 6 7 8 9 10 a", "a", 11, [1.0, 1.0, 1.0, 0.0, 0.0, 0.090909]);
+        // The ideal ranking of 12 gold units has 5 or 10 hits.
         check(
             "1 2 3 4 5 6 7 8 9 10",
             "1 2 3 4 5 6 7 8 9 10 11 12",
             10,
-            [1.0, 0.833333, 0.0, 1.0, 1.0],
+            [1.0, 0.833333, 0.0, 1.0, 1.0, 1.0],
         );
     }
 

@@ -22,12 +22,32 @@ pub struct Run {
     pub unit: UnitKind,
     /// Name of the [`clew_chat::KeyDesign`].
     pub keys: String,
+    /// How the parts of a key came together: `key` or `rank`.
+    pub merging: String,
     /// How passages were matched: `dense`, `sparse` or `hybrid`.
     pub mode: String,
     /// How scores were smoothed over sessions: `none` or `turns`.
     pub smoothing: String,
+    /// What was made of the time that a question asks about: `ignore`, `boost` or `filter`.
+    pub time: String,
     /// What searched.
     pub strategy: String,
+}
+
+impl Run {
+    /// All but the format, by name.
+    pub(crate) fn settings(&self) -> [(&'static str, &str); 7] {
+        let Self { format: _, unit, keys, merging, mode, smoothing, time, strategy } = self;
+        [
+            ("unit", unit.as_str()),
+            ("keys", keys),
+            ("merging", merging),
+            ("mode", mode),
+            ("smoothing", smoothing),
+            ("time", time),
+            ("strategy", strategy),
+        ]
+    }
 }
 
 /// Collects the scores of questions.
@@ -83,9 +103,9 @@ impl Tally {
 
 /// Averages and their 95 % intervals by group.
 ///
-/// As JSON: `{"format", "unit", "keys", "mode", "smoothing", "strategy", "groups": {"all": {"n", "any@5",
-/// …, "ndcg@10", "mrr", "ci95": {"any@5": [low, high], …}}, "<type>": {…}}}` with fractions from 0 to 1
-/// and keys in a stable order. As text: a table in per cent.
+/// As JSON: `{"format", "unit", "keys", "merging", "mode", "smoothing", "time", "strategy", "groups": {"all":
+/// {"n", "any@5", …, "ndcg@5", "ndcg@10", "mrr", "ci95": {"any@5": [low, high], …}}, "<type>": {…}}}` with
+/// fractions from 0 to 1 and keys in a stable order. As text: a table in per cent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     run: Run,
@@ -120,6 +140,17 @@ impl Report {
     pub fn mean(&self, group: &str, metric: &str) -> Option<f64> {
         let metric = self.metrics.iter().position(|name| name == metric)?;
         Some(self.groups.iter().find(|known| known.name == group)?.means[metric])
+    }
+
+    /// 95 % interval of the average of `metric` in `group`; `None` if there is no such group or metric.
+    pub fn interval(&self, group: &str, metric: &str) -> Option<[f64; 2]> {
+        let metric = self.metrics.iter().position(|name| name == metric)?;
+        Some(self.groups.iter().find(|known| known.name == group)?.intervals[metric])
+    }
+
+    /// What was measured.
+    pub(crate) fn run(&self) -> &Run {
+        &self.run
     }
 
     /// Number of questions in `group`; 0 if there is no such group.
@@ -174,11 +205,8 @@ impl<T: Serialize> Serialize for Entries<'_, T> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Run { format, unit, keys, mode, smoothing, strategy } = &self.run;
-        writeln!(
-            f,
-            "{format}, unit {unit}, keys {keys}, mode {mode}, smoothing {smoothing}, strategy {strategy}"
-        )?;
+        let settings = self.run.settings().map(|(name, value)| format!(", {name} {value}"));
+        writeln!(f, "{}{}", self.run.format, settings.concat())?;
         writeln!(f, "per cent, with 95 % intervals below\n")?;
         let longest = self.groups.iter().map(|group| group.name.chars().count()).max();
         let name_width = longest.unwrap_or(0).max("group".len());
@@ -234,9 +262,11 @@ mod tests {
         let run = Run {
             format: "lihua".to_owned(),
             unit: UnitKind::Chat,
-            keys: "plain".to_owned(),
+            keys: "value".to_owned(),
+            merging: "key".to_owned(),
             mode: "dense".to_owned(),
             smoothing: "none".to_owned(),
+            time: "ignore".to_owned(),
             strategy: "plain".to_owned(),
         };
         tally.report(run).unwrap()
@@ -264,10 +294,10 @@ mod tests {
     fn the_json_has_the_documented_keys_in_order() {
         let json = serde_json::to_string(&report()).unwrap();
         let start = concat!(
-            r#"{"format":"lihua","unit":"chat","keys":"plain","mode":"dense","smoothing":"none","#,
-            r#""strategy":"plain","groups":{"#,
+            r#"{"format":"lihua","unit":"chat","keys":"value","merging":"key","mode":"dense","#,
+            r#""smoothing":"none","time":"ignore","strategy":"plain","groups":{"#,
             r#""all":{"n":2,"any@1":0.5,"any@2":0.5,"frac@1":0.5,"frac@2":0.5,"all@1":0.5,"all@2":0.5,"#,
-            r#""ndcg@10":0.5,"mrr":0.5,"ci95":{"any@1":["#
+            r#""ndcg@5":0.5,"ndcg@10":0.5,"mrr":0.5,"ci95":{"any@1":["#
         );
         assert!(json.starts_with(start), "{json}");
         let places: Vec<_> = ["\"all\":", "\"with-abstention\":", "\"long\":", "\"short\":"]
@@ -282,7 +312,7 @@ mod tests {
         let json = serde_json::to_value(report()).unwrap();
         for group in json["groups"].as_object().unwrap().values() {
             let intervals = group["ci95"].as_object().unwrap();
-            assert_eq!(intervals.len(), 8);
+            assert_eq!(intervals.len(), 9);
             for (metric, interval) in intervals {
                 let [low, high] = [0, 1].map(|end| interval[end].as_f64().unwrap());
                 let mean = group[metric].as_f64().unwrap();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use clew_chat::{KeyDesign, Smoothing};
+use clew_chat::{KeyDesign, Smoothing, TimeUse};
 use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, StructureSettings,
@@ -382,17 +382,6 @@ pub enum Mode {
     Hybrid,
 }
 
-impl Mode {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dense => "dense",
-            Self::Sparse => "sparse",
-            Self::Hybrid => "hybrid",
-        }
-    }
-}
-
 impl From<Mode> for SearchMode {
     fn from(mode: Mode) -> Self {
         match mode {
@@ -583,6 +572,16 @@ pub enum ChatTime {
     Filter,
     /// Nothing.
     Ignore,
+}
+
+impl From<ChatTime> for TimeUse {
+    fn from(time: ChatTime) -> Self {
+        match time {
+            ChatTime::Boost => Self::Boost,
+            ChatTime::Filter => Self::Filter,
+            ChatTime::Ignore => Self::Ignore,
+        }
+    }
 }
 
 /// Arguments of `trace`.
@@ -929,14 +928,6 @@ pub enum SmoothingChoice {
 }
 
 impl SmoothingChoice {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Turns => "turns",
-        }
-    }
-
     /// The weights; `None` where scores stay as they are.
     pub fn weights(self) -> Option<Smoothing> {
         match self {
@@ -955,23 +946,33 @@ pub struct EvalRetrieval {
     /// Folder or file of the data set.
     #[arg(long, value_name = "PATH")]
     pub data: PathBuf,
-    /// What is retrieved, such as turn, round or session; by default the data set's usual unit.
-    #[arg(long)]
-    pub unit: Option<clew_eval::UnitKind>,
+    /// What is retrieved, such as turn, round or session; by default the data set's usual unit. Several, with
+    /// commas between them, are each ingested and measured.
+    #[arg(long, value_delimiter = ',')]
+    pub unit: Vec<clew_eval::UnitKind>,
     /// Part of the data set, such as 100K of beam.
     #[arg(long)]
     pub split: Option<String>,
     /// How passages are matched; several, with commas between them, are measured on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "hybrid")]
     pub mode: Vec<Mode>,
-    /// By what units of a conversation are found: plain, date, previous, fact, some of these with + between
-    /// them, or default; several, with commas between them, are each ingested and measured.
-    #[arg(long, value_delimiter = ',', default_value = "plain")]
+    /// By what units of a conversation are found: value (all that is said), user (but by assistants), date,
+    /// previous (the turn before), fact, phrase, summary, event, some of these with + between them, or default,
+    /// which is date+previous+fact+value; several, with commas between them, are each ingested and measured.
+    #[arg(long, value_delimiter = ',', default_value = "value")]
     pub keys: Vec<KeyDesign>,
+    /// How the parts of keys come together: key (in one text) or rank (each is indexed apart, and the rankings
+    /// are fused by reciprocal ranks), or both with a comma between them. A key of one part is measured once.
+    #[arg(long, value_delimiter = ',', default_value = "key")]
+    pub merging: Vec<clew_eval::Merging>,
     /// How scores of units are smoothed over their session; several, with commas between them, are measured
     /// on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]
     pub smoothing: Vec<SmoothingChoice>,
+    /// What is made of the time that a question asks about, where it is known when it was asked; several, with
+    /// commas between them, are measured on one ingestion.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "ignore")]
+    pub time: Vec<ChatTime>,
     /// Ways of answering, besides the searches; several with commas between them. What is ranked is what
     /// each reads.
     #[arg(long, value_delimiter = ',')]
@@ -982,9 +983,23 @@ pub struct EvalRetrieval {
     #[command(flatten)]
     pub cutting: Cutting,
     /// Write the report as JSON to this file (`-`: standard output) besides the table; where several
-    /// things are measured an array of reports.
+    /// things are measured an array of reports, and a summary below their tables.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+impl EvalRetrieval {
+    /// What is measured in all combinations.
+    pub fn settings(&self) -> clew_eval::Settings {
+        clew_eval::Settings {
+            keys: self.keys.clone(),
+            merging: self.merging.clone(),
+            mode: self.mode.iter().map(|mode| (*mode).into()).collect(),
+            smoothing: self.smoothing.iter().map(|choice| choice.weights()).collect(),
+            time: self.time.iter().map(|time| (*time).into()).collect(),
+            strategies: self.strategy.clone(),
+        }
+    }
 }
 
 /// Arguments of `bench`.

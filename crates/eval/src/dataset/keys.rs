@@ -2,31 +2,39 @@
 
 use std::collections::HashMap;
 
-use clew_chat::{KeyDesign, Place, Smoothing, Turn, TurnId, expansion, smoothed};
+use clew_chat::{Key, KeyDesign, Place, Smoothing, Turn, TurnId, key, smoothed};
 use clew_core::{DocumentId, Limits};
 
 use super::{Haystack, Unit};
 use crate::Error;
 
 impl Haystack {
-    /// The same with keys of `design`: what goes before a unit's text is its title.
+    /// The same with keys of `design`: a unit's title and text are its key. Units whose key is empty are left
+    /// out, so that they cannot be found; they stay evidence, and take their places in [`Haystack::places`] of
+    /// the haystack itself.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] if the units are not made of turns and the design is not the plain one.
+    /// [`Error::NoTurns`] if the units are not made of turns and the design is more than the value.
     pub fn with_keys(&self, design: &KeyDesign) -> Result<Self, Error> {
-        let mut keyed = self.clone();
-        if design.expansions.is_empty() {
-            return Ok(keyed);
+        if *design == KeyDesign::value() {
+            return Ok(self.clone());
         }
         self.check_turns()?;
-        let max_bytes = Limits::default().title_bytes;
+        let max_title_bytes = Limits::default().title_bytes;
         let mut last: Option<&Turn> = None;
-        for (unit, keyed) in self.units.iter().zip(&mut keyed.units) {
+        let mut keyed = Vec::with_capacity(self.units.len());
+        for unit in &self.units {
             let before = last.filter(|turn| unit.session() == Some(&turn.id.session));
-            keyed.title = expansion(&unit.said, before, design, max_bytes);
+            let key = key(&unit.said, before, design, max_title_bytes);
             last = unit.said.last();
+            if !key.is_empty() {
+                let Key { title, text } = key;
+                keyed.push(Unit { title, text, ..unit.clone() });
+            }
         }
-        Ok(keyed)
+        let (name, questions) = (self.name.clone(), self.questions.clone());
+        let without_evidence = self.without_evidence.clone();
+        Ok(Self { name, units: keyed, questions, without_evidence })
     }
 
     /// Where its units stand.
@@ -97,17 +105,39 @@ mod tests {
         files.read("locomo", None, None).unwrap().remove(0)
     }
 
+    fn keyed(design: &str) -> Vec<Unit> {
+        chat().with_keys(&design.parse().unwrap()).unwrap().units
+    }
+
     fn titles(design: &str) -> Vec<String> {
-        let keyed = chat().with_keys(&design.parse().unwrap()).unwrap();
-        keyed.units.into_iter().map(|unit| unit.title).collect()
+        keyed(design).into_iter().map(|unit| unit.title).collect()
     }
 
     #[test]
-    fn keys_are_titles_of_units() {
-        assert_eq!(titles("plain"), [""; 4]);
-        assert_eq!(titles("fact"), ["Ada keep bees.", "", "", "Bo sold Bo's boat."]);
-        assert_eq!(titles("date"), ["[8 May 2030]", "[8 May 2030]", "[8 May 2030]", ""]);
-        assert_eq!(titles("previous"), ["", "Ada: I keep bees.", "Bo: Since when?", ""]);
+    fn expansions_are_titles_of_units() {
+        assert_eq!(titles("value"), [""; 4]);
+        assert_eq!(titles("value+fact"), ["Ada keep bees.", "", "", "Bo sold Bo's boat."]);
+        assert_eq!(titles("date+value"), ["[8 May 2030]", "[8 May 2030]", "[8 May 2030]", ""]);
+        assert_eq!(titles("previous+value"), ["", "Ada: I keep bees.", "Bo: Since when?", ""]);
+    }
+
+    #[test]
+    fn a_design_with_the_value_keeps_the_texts() {
+        let chat = chat();
+        for design in ["default", "user", "value+fact+summary"] {
+            for (unit, keyed) in chat.units.iter().zip(keyed(design)) {
+                assert_eq!(keyed.text, unit.text, "{design}");
+                assert_eq!(keyed.event_time, unit.event_time, "{design}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_unit_without_a_key_cannot_be_found_and_keeps_its_place() {
+        let facts = keyed("fact");
+        let texts: Vec<(&str, &str)> =
+            facts.iter().map(|unit| (unit.id.as_str(), unit.text.as_str())).collect();
+        assert_eq!(texts, [("D1:1", "Ada keep bees."), ("D2:1", "Bo sold Bo's boat.")]);
     }
 
     #[test]
@@ -132,6 +162,6 @@ mod tests {
         assert!(matches!(chats.places().unwrap_err(), Error::NoTurns { .. }));
         let error = chats.with_keys(&"fact".parse().unwrap()).unwrap_err();
         assert!(error.to_string().contains("made of turns"), "{error}");
-        assert_eq!(chats.with_keys(&"plain".parse().unwrap()).unwrap(), chats);
+        assert_eq!(chats.with_keys(&"value".parse().unwrap()).unwrap(), chats);
     }
 }

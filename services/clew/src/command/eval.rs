@@ -9,17 +9,19 @@ mod judging;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_chat::{KeyDesign, Smoothing};
-use clew_client::Question;
-use clew_core::{CorpusName, Document, DocumentId, Grouping, Query, StructureSettings};
-use clew_eval::{Format, Haystack, Places, Report, Run, Tally};
+use clew_client::Question as Asked;
+use clew_core::{CorpusName, Document, DocumentId, Evidence, Grouping, Query, StructureSettings};
+use clew_eval::{
+    Finds, Format, Found, Haystack, Lookup, Plan, Question, Report, Tally, Way, summary,
+};
 use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::convert::query::evidence_from_wire;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
 use clew_proto::query::v1::TraceEvent;
 use clew_proto::query::v1::{answer_response::Event, trace_event::Step};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt};
 
-use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Mode, Shared, SmoothingChoice};
+use crate::cli::{Cutting, Eval, EvalAction, EvalRetrieval, Shared};
 use crate::command::ingest::{wait_until_found, wait_until_structured};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
@@ -29,8 +31,6 @@ use crate::progress::Progress;
 /// Questions that are searched at the same time.
 const CONCURRENT_QUESTIONS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Units whose scores are smoothed: as many as a hybrid search takes of each ranking.
-const SMOOTHED_UNITS: usize = 200;
 
 /// Measures.
 pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::Result<()> {
@@ -43,7 +43,10 @@ pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::R
         EvalAction::Compare(arguments) => return answers::compare(&arguments, output),
     };
     let reports = retrieval(shared, &arguments).await?;
-    let tables = || reports.iter().map(ToString::to_string).collect::<String>();
+    let tables = || {
+        let tables: String = reports.iter().map(ToString::to_string).collect();
+        if reports.len() > 1 { format!("{tables}\n{}", summary(&reports)) } else { tables }
+    };
     let document = match reports.as_slice() {
         [report] => serde_json::to_value(report)?,
         reports => serde_json::to_value(reports)?,
@@ -66,58 +69,123 @@ pub async fn run(shared: &Shared, arguments: Eval, output: &Output) -> anyhow::R
 async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result<Vec<Report>> {
     let format = Format::named(&arguments.format)?;
     format.check_retrieval()?;
-    let haystacks = format.open(&arguments.data, arguments.unit, arguments.split.as_deref())?;
+    let units = match arguments.unit.as_slice() {
+        [] => vec![format.default_unit()],
+        units => units.to_vec(),
+    };
+    let split = arguments.split.as_deref();
+    for unit in &units {
+        format.check(*unit, split)?;
+    }
+    // What is wrong with the data is told before a model is loaded. The next unit is opened when its turn comes:
+    // some formats hold a whole file in memory.
+    let mut opened = Some(format.open(&arguments.data, units.first().copied(), split)?);
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
     let mut config = NodeConfig::load(shared, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
-    let searches = arguments.mode.iter().flat_map(|&mode| {
-        arguments.smoothing.iter().map(move |&smoothing| Way::Search(mode, smoothing))
-    });
-    let ways: Vec<Way> = searches.chain(arguments.strategy.iter().cloned().map(Way::Ask)).collect();
-    let mut tallies: Vec<(&KeyDesign, &Way, Tally)> = Vec::new();
-    for keys in &arguments.keys {
-        tallies.extend(ways.iter().map(|way| (keys, way, Tally::new(arguments.k.clone()))));
-    }
-    let mut progress = Progress::new("questions");
-    let mut asked = 0;
-    for (i, haystack) in haystacks.enumerate() {
-        let haystack = haystack?;
-        let total = asked + haystack.questions.len() as u64;
-        for (j, of_keys) in tallies.chunk_by_mut(|a, b| std::ptr::eq(a.0, b.0)).enumerate() {
-            let Some(&(keys, ..)) = of_keys.first() else { continue };
-            let corpus: CorpusName = format!("haystack-{i}-{j}").parse()?;
-            let name = format!("{} by {keys} keys", haystack.name);
-            progress.set(asked, total, &format!("reading {name}"));
-            let structure = (!arguments.strategy.is_empty()).then(StructureSettings::default);
-            let keyed = haystack.with_keys(keys)?;
-            fill(&connection, &corpus, &keyed, arguments.cutting, structure).await?;
-            progress.set(asked, total, &format!("asking {name}"));
-            for (_, way, tally) in of_keys {
-                ask(&connection, &corpus, &keyed, way, arguments.k.depth(), tally).await?;
-            }
-            connection.client.delete_corpus(&corpus).await?;
-        }
-        asked = total;
-    }
-    progress.finish();
-    connection.close().await?;
-    let report = |(keys, way, tally): (&KeyDesign, &Way, Tally)| {
-        let (mode, smoothing, strategy) = match way {
-            Way::Search(mode, smoothing) => (*mode, *smoothing, "search"),
-            Way::Ask(strategy) => (Mode::Hybrid, SmoothingChoice::None, strategy.as_str()),
-        };
-        let run = Run {
-            format: arguments.format.clone(),
-            unit: arguments.unit.unwrap_or_else(|| format.default_unit()),
-            keys: keys.to_string(),
-            mode: mode.as_str().to_owned(),
-            smoothing: smoothing.as_str().to_owned(),
-            strategy: strategy.to_owned(),
-        };
-        Ok(tally.report(run)?)
+    let ways = arguments.settings().ways();
+    let mut measurement = Measurement {
+        connection: &connection,
+        arguments,
+        ways: &ways,
+        progress: Progress::new("questions"),
+        corpora: 0,
+        asked: 0,
     };
-    tallies.into_iter().map(report).collect()
+    let mut reports = Vec::new();
+    for unit in units {
+        let haystacks = match opened.take() {
+            Some(haystacks) => haystacks,
+            None => format.open(&arguments.data, Some(unit), split)?,
+        };
+        let mut tallies: Vec<Tally> =
+            ways.iter().map(|_| Tally::new(arguments.k.clone())).collect();
+        for haystack in haystacks {
+            measurement.measure(&haystack?, &mut tallies).await?;
+        }
+        for (way, tally) in ways.iter().zip(tallies) {
+            reports.push(tally.report(way.run(format.name, unit))?);
+        }
+    }
+    measurement.progress.finish();
+    connection.close().await?;
+    Ok(reports)
+}
+
+/// Measures one haystack after the other.
+struct Measurement<'a> {
+    connection: &'a Connection,
+    arguments: &'a EvalRetrieval,
+    ways: &'a [Way],
+    progress: Progress,
+    /// Corpora made so far, after which they are named.
+    corpora: u64,
+    /// Questions asked so far.
+    asked: u64,
+}
+
+impl Measurement<'_> {
+    /// Adds the rankings of a haystack's questions to `tallies`, one for each way.
+    async fn measure(&mut self, haystack: &Haystack, tallies: &mut [Tally]) -> anyhow::Result<()> {
+        if haystack.questions.is_empty() {
+            return Ok(());
+        }
+        let plan = Plan::try_new(haystack, self.ways, self.arguments.k.depth())?;
+        let mut found: Vec<Vec<Finds>> = Vec::new();
+        for index in 0..plan.indexes().len() {
+            found.push(self.search_index(haystack, &plan, index, tallies).await?);
+        }
+        for (number, question) in haystack.questions.iter().enumerate() {
+            let finds: Vec<&Finds> = found.iter().map(|of_index| &of_index[number]).collect();
+            for (way, tally) in tallies.iter_mut().enumerate() {
+                if let Some(ranking) = plan.ranking(way, question, &finds)? {
+                    tally.add(question, &ranking);
+                }
+            }
+        }
+        self.asked += haystack.questions.len() as u64;
+        Ok(())
+    }
+
+    /// What searches find in one of the plan's indexes, for each question; what strategies read in it is tallied
+    /// at once.
+    async fn search_index(
+        &mut self,
+        haystack: &Haystack,
+        plan: &Plan<'_>,
+        index: usize,
+        tallies: &mut [Tally],
+    ) -> anyhow::Result<Vec<Finds>> {
+        let keys = &plan.indexes()[index];
+        let keyed = haystack.with_keys(keys)?;
+        let strategies: Vec<(usize, &str)> = plan.strategies(index).collect();
+        if keyed.units.is_empty() {
+            // Where no unit has a key nothing can be found.
+            for (way, _) in strategies {
+                for question in &haystack.questions {
+                    tallies[way].add(question, &[]);
+                }
+            }
+            return Ok(haystack.questions.iter().map(|_| Finds::new()).collect());
+        }
+        let corpus: CorpusName = format!("haystack-{}", self.corpora).parse()?;
+        self.corpora += 1;
+        let total = self.asked + haystack.questions.len() as u64;
+        let name = format!("{} by {keys} keys", haystack.name);
+        self.progress.set(self.asked, total, &format!("reading {name}"));
+        let structure = (!strategies.is_empty()).then(StructureSettings::default);
+        let (connection, arguments) = (self.connection, self.arguments);
+        fill(connection, &corpus, &keyed, arguments.cutting, structure).await?;
+        self.progress.set(self.asked, total, &format!("asking {name}"));
+        let finds = search_all(connection, &corpus, &haystack.questions, plan, index).await?;
+        for (way, strategy) in strategies {
+            let depth = arguments.k.depth();
+            ask(connection, &corpus, haystack, strategy, depth, &mut tallies[way]).await?;
+        }
+        connection.client.delete_corpus(&corpus).await?;
+        Ok(finds)
+    }
 }
 
 /// Makes the corpus of a haystack, up to fresh indexes.
@@ -151,42 +219,60 @@ async fn fill(
     Ok(())
 }
 
-/// How units are ranked for a question.
-enum Way {
-    /// As a search finds them, with scores smoothed over sessions.
-    Search(Mode, SmoothingChoice),
-    /// As a strategy of that name reads them.
-    Ask(String),
+/// What is found of a corpus for each question.
+async fn search_all(
+    connection: &Connection,
+    corpus: &CorpusName,
+    questions: &[Question],
+    plan: &Plan<'_>,
+    index: usize,
+) -> anyhow::Result<Vec<Finds>> {
+    futures::stream::iter(questions)
+        .map(|question| async move {
+            let mut finds = Finds::new();
+            for lookup in plan.lookups(index, question) {
+                finds.push((lookup, search(connection, corpus, &question.text, lookup).await?));
+            }
+            anyhow::Ok(finds)
+        })
+        .buffered(CONCURRENT_QUESTIONS)
+        .try_collect()
+        .await
 }
 
+/// The documents that a search finds, best first.
+async fn search(
+    connection: &Connection,
+    corpus: &CorpusName,
+    question: &str,
+    lookup: Lookup,
+) -> anyhow::Result<Vec<Found>> {
+    let mut query = Query::new(question, lookup.k);
+    query.mode = lookup.mode;
+    query.grouping = Grouping::Documents;
+    query.filter.event_time = lookup.range;
+    let response = connection.client.search(corpus, query).await?;
+    let mut found = Vec::with_capacity(response.evidence.len());
+    for evidence in response.evidence {
+        let Evidence { document_id, score, event_time, .. } = evidence_from_wire(evidence)?;
+        found.push(Found { unit: document_id, score, time: event_time });
+    }
+    Ok(found)
+}
+
+/// Tallies what a strategy reads for each question.
 async fn ask(
     connection: &Connection,
     corpus: &CorpusName,
     haystack: &Haystack,
-    way: &Way,
+    strategy: &str,
     depth: usize,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    let smoothing = match way {
-        Way::Search(_, smoothing) => smoothing.weights(),
-        Way::Ask(_) => None,
-    };
-    let smoothing = match smoothing {
-        Some(weights) => Some((haystack.places()?, weights)),
-        None => None,
-    };
-    let smoothing = smoothing.as_ref();
     let rankings = futures::stream::iter(&haystack.questions)
         .map(|question| async move {
-            let ranking = match way {
-                Way::Search(mode, _) => {
-                    found(connection, corpus, &question.text, *mode, depth, smoothing).await
-                }
-                Way::Ask(strategy) => {
-                    read(connection, corpus, &question.text, strategy, depth).await
-                }
-            };
-            anyhow::Ok((question, ranking?))
+            let ranking = read(connection, corpus, &question.text, strategy, depth).await?;
+            anyhow::Ok((question, ranking))
         })
         .buffered(CONCURRENT_QUESTIONS);
     futures::pin_mut!(rankings);
@@ -197,33 +283,6 @@ async fn ask(
     Ok(())
 }
 
-/// The documents that a search finds, best first.
-async fn found(
-    connection: &Connection,
-    corpus: &CorpusName,
-    question: &str,
-    mode: Mode,
-    depth: usize,
-    smoothing: Option<&(Places<'_>, Smoothing)>,
-) -> anyhow::Result<Vec<DocumentId>> {
-    let searched = if smoothing.is_some() { depth.max(SMOOTHED_UNITS) } else { depth };
-    let mut query = Query::new(question, searched);
-    query.mode = mode.into();
-    query.grouping = Grouping::Documents;
-    let found = connection.client.search(corpus, query).await?;
-    let scored = found.evidence.iter().map(|item| {
-        let document: DocumentId = item.document_id.parse()?;
-        anyhow::Ok((document, item.score))
-    });
-    let scored: Vec<(DocumentId, f32)> = scored.collect::<anyhow::Result<_>>()?;
-    let mut ranking = match smoothing {
-        Some((places, weights)) => places.smoothed(&scored, weights),
-        None => scored.into_iter().map(|(document, _)| document).collect(),
-    };
-    ranking.truncate(depth);
-    Ok(ranking)
-}
-
 /// The documents of which a strategy reads something, best first.
 async fn read(
     connection: &Connection,
@@ -232,11 +291,11 @@ async fn read(
     strategy: &str,
     depth: usize,
 ) -> anyhow::Result<Vec<DocumentId>> {
-    let question = Question {
+    let question = Asked {
         text: question.to_owned(),
         strategy: strategy.to_owned(),
         k: Some(u32::try_from(depth)?),
-        ..Question::default()
+        ..Asked::default()
     };
     let events = connection.client.answer(corpus, question).await?;
     futures::pin_mut!(events);
