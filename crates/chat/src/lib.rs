@@ -24,6 +24,7 @@ mod recall;
 mod smoothing;
 pub mod time;
 mod turn;
+mod update;
 
 pub use fact::facts;
 pub use kept::{Address, user_filter};
@@ -31,3 +32,4 @@ pub use key::{Expansion, KeyDesign, expansion};
 pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
 pub use smoothing::{Place, Smoothing, smoothed};
 pub use turn::{Role, Round, Turn, TurnId, rounds};
+pub use update::{Statement, Update, statements, updates};
