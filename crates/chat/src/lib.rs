@@ -29,7 +29,7 @@ mod update;
 pub use fact::facts;
 pub use kept::{Address, user_filter};
 pub use key::{Expansion, KeyDesign, expansion};
-pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
+pub use recall::{History, Item, Recall, Recalled, TimeUse, Value, recall};
 pub use smoothing::{Place, Smoothing, smoothed};
 pub use turn::{Role, Round, Turn, TurnId, rounds};
 pub use update::{Statement, Update, statements, updates};

@@ -10,6 +10,7 @@ mod slot;
 mod tests;
 mod word;
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -77,21 +78,47 @@ pub fn statements(turn: &Turn) -> Vec<Statement> {
     statements
 }
 
-/// Which of `statements` of one memory are superseded.
+/// Which of `statements` of one memory are superseded, each by the next one that does, in order of time.
+///
+/// A statement is superseded by a later one of the same speaker that tells another value of the same attribute. It
+/// depends on the set of statements alone. Nothing is superseded in a circle, and the last of a chain by nothing. What
+/// was said without a time has an order within its session only, so nothing else is compared with it.
+///
+/// There is no model. By rules for English, these are values of one attribute:
+///
+/// - amounts of one unit, times of day, sums and frequencies, told among the same words: "I've completed 20 videos of the
+///   series", "30 videos"; neither is planned or as far off as "ago"; where each is told of names of its own or of
+///   another day they are of different things;
+/// - where someone lives, whom and as what they work for, their favourite and their latest thing of a kind, by name;
+///
+/// and who tells that they no longer do something, used to do it, stopped it or switched to another takes back that they
+/// do it. What is asked states nothing here, though it may tell much: "Is 6 early, considering I used to rise at 8?"
+///
+/// Measured on LongMemEval (`update/measured.rs`): 39 questions about updates have links in 16 of them, of which all 18
+/// are right; of the 22 600 statements of 77 whole histories 20 are linked, of which about a half are right, and of the
+/// 2 500 of five conversations of LoCoMo none. So a link is to rank by, and to be shown, and not to forget by.
+///
+/// Cost is quadratic in the number of statements: 300 of them take some milliseconds, and 30 where all tell amounts.
 pub fn updates(statements: impl IntoIterator<Item = Statement>) -> Vec<Update> {
     let statements: BTreeSet<Statement> = statements.into_iter().collect();
-    let statements: Vec<Statement> = statements.into_iter().collect();
-    let read: Vec<Attributes> =
-        statements.iter().map(|said| Attributes::of(&said.text, &said.speaker)).collect();
+    let read: Vec<(Statement, Attributes, OnceCell<Vec<TimeRange>>)> = statements
+        .into_iter()
+        .map(|said| {
+            let attributes = Attributes::of(&said.text, &said.speaker);
+            (said, attributes, OnceCell::new())
+        })
+        .collect();
     let mut updates = Vec::new();
-    for (at, older) in statements.iter().enumerate() {
+    for (at, (older, attributes, days)) in read.iter().enumerate() {
         // In order of time, so that the first that fits is the next one.
-        let mut later = statements.iter().zip(&read).skip(at + 1);
-        let newer = later.find(|(newer, attributes)| {
-            follows(newer, older)
-                && attributes.supersede(&read[at], || are_of_different_days(newer, older))
+        let newer = read[at + 1..].iter().find(|(newer, others, other_days)| {
+            let are_events_apart = || {
+                let days = days.get_or_init(|| days_of(older));
+                are_apart(days, other_days.get_or_init(|| days_of(newer)))
+            };
+            follows(newer, older) && others.supersede(attributes, are_events_apart)
         });
-        if let Some((newer, _)) = newer {
+        if let Some((newer, ..)) = newer {
             updates.push(Update { older: older.clone(), newer: newer.clone() });
         }
     }
@@ -108,17 +135,15 @@ fn follows(newer: &Statement, older: &Statement) -> bool {
         && newer > older
 }
 
-/// Whether both tell of what happened once, on different days: one event is no update of another.
-fn are_of_different_days(a: &Statement, b: &Statement) -> bool {
-    let (a, b) = (days(a), days(b));
+/// Whether two statements name days, and none that is of both: one event is no update of another.
+fn are_apart(a: &[TimeRange], b: &[TimeRange]) -> bool {
     let is_before = |a: &TimeRange, b: &TimeRange| a.until <= b.from;
-    !a.is_empty()
-        && !b.is_empty()
-        && a.iter().all(|a| b.iter().all(|b| is_before(a, b) || is_before(b, a)))
+    let are_apart = |a: &TimeRange| b.iter().all(|b| is_before(a, b) || is_before(b, a));
+    !a.is_empty() && !b.is_empty() && a.iter().all(are_apart)
 }
 
 /// The days, or few days, that a statement names.
-fn days(statement: &Statement) -> Vec<TimeRange> {
+fn days_of(statement: &Statement) -> Vec<TimeRange> {
     let at = statement.time.unwrap_or(Timestamp::from_micros(0));
     let Ok(at) = Moment::try_new(at, 0) else { return Vec::new() };
     let ranges = mentions(&statement.text, at).into_iter().map(|mention| mention.range);

@@ -103,6 +103,9 @@ impl Measured {
         let shared = self.about.intersection(&other.about);
         let shared = shared.filter(|term| !unit.has(term) && !others.has(term));
         let weight: usize = shared.map(|term| self.weight(other, term)).sum();
+        if self.about == other.about {
+            return weight > 0;
+        }
         let (this, that) = (self.is_near(other), other.is_near(self));
         weight >= least && if *unit == Unit::Often { this || that } else { this && that }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
+use clew_chat::{Address, History, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
 use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Violations};
 
 use crate::chat::v1 as wire;
@@ -146,7 +146,8 @@ pub fn recall_from_wire(
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
     let question = request.question;
-    let recall = Recall { question, asked_at, filter, k: k as usize, value, time };
+    let history = History::default();
+    let recall = Recall { question, asked_at, filter, k: k as usize, value, time, history };
     match corpus {
         Some(corpus) => Ok((corpus, recall)),
         None => Err(Error::internal("a field was neither taken nor refused")),
