@@ -152,10 +152,8 @@ fn number(words: &[Word<'_>], first: usize) -> Option<Read> {
     let is_of_month = first.checked_sub(1).is_some_and(|at| is_month(lower(words, at)))
         || is_month(lower(words, end))
         || (lower(words, end) == "of" && is_month(lower(words, end + 1)));
-    let is_year = value.len() == 4
-        && word.is_digits()
-        && matches!(&value[..2], "19" | "20")
-        && !words.get(end).is_some_and(|next| next.term.is_some() && next.is_beside());
+    let is_counting = words.get(end).is_some_and(|next| next.term.is_some() && next.is_beside());
+    let is_year = end == first + 1 && word.is_year() && !is_counting;
     if is_date || is_of_month || is_year {
         let date = is_date.then_some(value);
         return Some(Read { amount: None, date, end });

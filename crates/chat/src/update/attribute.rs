@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::amount::{Amount, Unit, amounts};
 use super::change::{Change, change};
 use super::slot::{Slot, slots};
-use super::word::{Word, of_statement};
+use super::word::{Word, is_planned, of_statement};
 
 /// Words before and after an amount that tell what it is an amount of.
 const REACH: usize = 14;
@@ -18,16 +18,24 @@ pub(super) struct Attributes {
     amounts: Vec<Measured>,
     slots: Vec<Slot>,
     change: Option<Change>,
+    /// Dates that are written in digits.
     dates: BTreeSet<String>,
     terms: BTreeSet<String>,
+    /// Whether it says that something is not so.
+    is_negated: bool,
 }
 
+/// An amount with what it is told of.
 #[derive(Clone, Debug)]
 struct Measured {
     amount: Amount,
+    /// The terms around it, those of time left out.
     about: BTreeSet<String>,
+    /// Those of them that are written as names.
     names: BTreeSet<String>,
+    /// Those that stand nearest.
     near: BTreeSet<String>,
+    /// Whether it is not so yet.
     is_planned: bool,
 }
 
@@ -45,15 +53,16 @@ impl Attributes {
             };
             let terms = |reach: usize| around(reach).filter_map(|word| word.term.clone()).collect();
             let (about, near) = (terms(REACH), terms(NEAR));
-            let names = around(REACH).filter(|word| word.is_name);
-            let names = names.filter_map(|word| word.term.clone()).collect();
+            let named = around(REACH).filter(|word| word.is_name);
+            let names = named.filter_map(|word| word.term.clone()).collect();
             let is_planned = is_planned(&words[..amount.first]);
             Measured { about, names, near, is_planned, amount }
         };
         let (amounts, dates) = amounts(&words);
         let amounts = amounts.into_iter().map(measured).collect();
+        let is_negated = words.iter().any(Word::is_negation);
         let terms = words.iter().filter_map(|word| word.term.clone()).collect();
-        Self { amounts, slots: slots(&words), change: change(&words), dates, terms }
+        Self { amounts, slots: slots(&words), change: change(&words), dates, terms, is_negated }
     }
 
     /// Whether this tells another value of something that `older` told, if it was told later. `are_events_apart`
@@ -73,17 +82,17 @@ impl Attributes {
             older.amounts.iter().any(|old| old.amount.is_equal_to(&newer.amount))
         };
         let is_new = |newer: &&Measured| {
-            let alike = self
-                .amounts
-                .iter()
-                .filter(|other| other.amount.unit.is_one_with(&newer.amount.unit));
-            !alike.clone().any(tells_again)
+            let mut amounts = self.amounts.iter();
+            !amounts.any(|other| {
+                other.amount.unit.is_one_with(&newer.amount.unit) && tells_again(other)
+            })
         };
         let newer = self.amounts.iter().filter(is_new);
         let mut pairs = newer.flat_map(|newer| older.amounts.iter().map(move |old| (newer, old)));
         pairs.any(|(newer, old)| is_other(newer, old))
             || self.slots.iter().any(|newer| older.slots.iter().any(|old| newer.supersedes(old)))
-            || (older.change.is_none()
+            || (!older.is_negated
+                && older.change.is_none()
                 && self.change.as_ref().is_some_and(|change| change.is_of(&older.terms)))
     }
 }
@@ -132,48 +141,6 @@ fn are_of_others(newer: &Measured, older: &Measured, terms: [&BTreeSet<String>; 
         _ => more && less,
     }
 }
-
-/// Whether what comes after these words, within their clause, is wanted or supposed.
-fn is_planned(before: &[Word<'_>]) -> bool {
-    for word in before.iter().rev() {
-        if matches!(word.ending, "ll" | "d") || PLANS.contains(&&*word.lower) {
-            return true;
-        }
-        if !word.gap.is_empty() && word.gap != "-" || CONJUNCTIONS.contains(&&*word.lower) {
-            return false;
-        }
-    }
-    false
-}
-
-const PLANS: [&str; 25] = [
-    "aim",
-    "aimed",
-    "aiming",
-    "considering",
-    "could",
-    "goal",
-    "hope",
-    "hoping",
-    "if",
-    "may",
-    "might",
-    "need",
-    "plan",
-    "planned",
-    "planning",
-    "should",
-    "suppose",
-    "target",
-    "think",
-    "thinking",
-    "want",
-    "wanted",
-    "will",
-    "wish",
-    "would",
-];
-const CONJUNCTIONS: [&str; 8] = ["and", "because", "but", "since", "so", "that", "when", "which"];
 
 /// Words that tell when or how long, which amounts of anything share.
 fn is_of_time(word: &str) -> bool {

@@ -26,7 +26,7 @@ pub(super) fn change(words: &[Word<'_>]) -> Option<Change> {
         let is_subject = || {
             let mut back = words[..at].iter().rev();
             let subject = back.find(|word| {
-                !matches!(word.lower.as_str(), "just" | "recently" | "have" | "finally")
+                !matches!(word.lower.as_str(), "just" | "recently" | "have" | "has" | "finally")
             });
             subject.is_some_and(|word| {
                 matches!(word.lower.as_str(), "i" | "we")
@@ -39,8 +39,11 @@ pub(super) fn change(words: &[Word<'_>]) -> Option<Change> {
             ("used", "to") if is_subject() => at + 2..at + 2 + REACH,
             ("stopped" | "quit", _) if is_subject() => at + 1..at + 1 + REACH,
             ("anymore", _) => at.saturating_sub(REACH)..at,
-            ("switched" | "changed", _) if is_subject() || before == "and" => {
-                at + 1..at + 1 + REACH
+            // What it was switched to says little of what it was before.
+            ("switched" | "changed", "from") if is_subject() || before == "and" => {
+                let after = words.get(at + 2..).unwrap_or_default().iter();
+                let from = after.take(REACH).take_while(|word| word.lower != "to");
+                at + 2..at + 2 + from.count()
             }
             _ => return None,
         };

@@ -88,6 +88,7 @@ fn what_is_over_is_taken_back() {
         ),
         ("I take sugar in my morning tea.", "I don't take sugar in my tea anymore."),
         ("I run along the river.", "I used to run along the river."),
+        ("I buy flour at the old mill.", "I've just switched from the old mill to a new one."),
     ] {
         assert_superseded(older, newer);
     }
@@ -122,7 +123,15 @@ fn other_things_are_left_alone() {
             "I bought my hives in the old town 3 months ago.",
             "I bought my hives in the old town 4 months ago.",
         ),
+        // Once, or wished for.
+        ("I live in Graz.", "I used to live in Linz."),
+        ("I live in Graz.", "I'd like to live in Linz."),
+        ("I live in Graz.", "I moved to Linz in 1999."),
+        ("I work at Hansen Mills.", "I want to work at Miller Bakery."),
+        ("My favorite, Acacia Gold, is sweet.", "My favorite, Heather Moon, is dark."),
         // No change.
+        ("I don't take the tram to the bakery.", "I no longer take the tram to the bakery."),
+        ("I take the early ferry to the island.", "I switched to the early ferry to the island."),
         ("I take the tram to the bakery.", "I'm used to taking the tram to the bakery."),
         ("Give me 5 titles for the book of bees.", "Give me 9 titles for the book of bees."),
     ] {
@@ -156,6 +165,15 @@ fn one_speaker_does_not_update_another() {
     ] {
         let links = linked(&[by(1, a, role_a, four), by(2, b, role_b, six)]);
         assert_eq!(links.len(), count, "{a} {role_a:?} {b} {role_b:?}");
+    }
+    for (older, newer) in [
+        ("I live in Graz.", "I moved to Linz!! It's lovely."),
+        ("My favorite honey is Acacia Gold.", "My favorite honey is Heather Moon."),
+        ("I run along the river.", "I've just stopped running along the river."),
+    ] {
+        let [older, newer] =
+            [(1, older), (2, newer)].map(|(day, text)| by(day, "Ada", Role::Other, text));
+        assert_eq!(linked(&[older, newer]).len(), 1);
     }
     let links = linked(&[by(1, "Ada", Role::Other, four), by(2, "Ada", Role::Other, six)]);
     assert_eq!(links[0].1, "Ada keep six hives on Ada's roof.");
@@ -206,6 +224,11 @@ fn three_hundred_statements_take_milliseconds() {
     }
 }
 
+/// Session and number.
+type Place = (u32, u32);
+/// Who says what, and on which day.
+type Choice = ((&'static str, Role), &'static str, Option<u32>);
+
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let text = prop::sample::select(vec![
         "I keep four hives on my roof.",
@@ -221,10 +244,8 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let place = ((0u32..3), (0u32..4));
     let turn = (speaker, text, proptest::option::of(1u32..5));
     proptest::collection::btree_map(place, turn, 0..12).prop_map(|turns| {
-        let turn = |((session, number), ((speaker, role), text, day)): (
-            (u32, u32),
-            ((&str, Role), &str, Option<u32>),
-        )| {
+        let turn = |(place, choice): (Place, Choice)| {
+            let ((session, number), ((speaker, role), text, day)) = (place, choice);
             let id = TurnId { session: format!("s{session}").parse().unwrap(), number };
             let time = day.and_then(|day| said(day, "").time);
             Turn { id, speaker: speaker.to_owned(), role, text: text.to_owned(), time }

@@ -7,7 +7,7 @@ use clew_text::{is_grammar_word, terms, words};
 pub(super) struct Word<'a> {
     /// What stands between it and the word before, without white space.
     pub(super) gap: &'a str,
-    /// Without what an apostrophe adds.
+    /// In lower case, without what an apostrophe adds.
     pub(super) lower: String,
     /// What an apostrophe adds: `ll` of "I'll".
     pub(super) ending: &'a str,
@@ -24,9 +24,19 @@ impl Word<'_> {
         self.lower.starts_with(|c: char| c.is_ascii_digit())
     }
 
-    /// Whether nothing but white space or a hyphen is between it and the next word.
-    pub(super) fn is_beside_next(&self) -> bool {
-        self.is_followed
+    pub(super) fn is_article(&self) -> bool {
+        matches!(self.lower.as_str(), "a" | "an" | "the")
+    }
+
+    /// Of this or the last century, in digits.
+    pub(super) fn is_year(&self) -> bool {
+        self.lower.len() == 4
+            && matches!(self.lower.get(..2), Some("19" | "20"))
+            && self.lower.bytes().all(|byte| byte.is_ascii_digit())
+    }
+
+    pub(super) fn is_negation(&self) -> bool {
+        matches!(self.lower.as_str(), "not" | "never") || self.ending == "t"
     }
 
     /// Whether nothing but white space or a hyphen is between it and the word before.
@@ -35,7 +45,7 @@ impl Word<'_> {
     }
 }
 
-/// The words of a statement of `speaker`, whose name tells nothing here.
+/// The words of a statement of `speaker`, whose name stands for "I" in it ([`crate::facts`]).
 pub(super) fn of_statement<'a>(text: &'a str, speaker: &str) -> Vec<Word<'a>> {
     let speaker = speaker.to_lowercase();
     let mut end = 0;
@@ -45,9 +55,11 @@ pub(super) fn of_statement<'a>(text: &'a str, speaker: &str) -> Vec<Word<'a>> {
         let is_first = end == 0 || gap.ends_with(['"', '“']);
         end = span.end;
         let (base, ending) = written.split_once(['\'', '’']).unwrap_or((written, ""));
-        let lower = base.to_lowercase();
-        let is_speaker = speaker.split_whitespace().any(|name| name == lower);
-        let tells = !is_grammar_word(&lower) && !is_filler(&lower) && !is_speaker;
+        let mut lower = base.to_lowercase();
+        if speaker.split_whitespace().any(|name| name == lower) {
+            lower = if ending == "s" { "my" } else { "i" }.to_owned();
+        }
+        let tells = !is_grammar_word(&lower) && !is_filler(&lower);
         let term = match tells {
             true => terms(base).next().map(|term| term.as_str().to_owned()),
             false => None,
@@ -62,6 +74,48 @@ pub(super) fn of_statement<'a>(text: &'a str, speaker: &str) -> Vec<Word<'a>> {
     }
     read
 }
+
+/// Whether what comes after these words, within their clause, is wanted or supposed.
+pub(super) fn is_planned(before: &[Word<'_>]) -> bool {
+    for word in before.iter().rev() {
+        if matches!(word.ending, "ll" | "d") || PLANS.contains(&&*word.lower) {
+            return true;
+        }
+        if !word.gap.is_empty() && word.gap != "-" || CONJUNCTIONS.contains(&&*word.lower) {
+            return false;
+        }
+    }
+    false
+}
+
+const PLANS: [&str; 25] = [
+    "aim",
+    "aimed",
+    "aiming",
+    "considering",
+    "could",
+    "goal",
+    "hope",
+    "hoping",
+    "if",
+    "may",
+    "might",
+    "need",
+    "plan",
+    "planned",
+    "planning",
+    "should",
+    "suppose",
+    "target",
+    "think",
+    "thinking",
+    "want",
+    "wanted",
+    "will",
+    "wish",
+    "would",
+];
+const CONJUNCTIONS: [&str; 8] = ["and", "because", "but", "since", "so", "that", "when", "which"];
 
 /// Words of how something is said, which two statements share whatever they are about.
 fn is_filler(word: &str) -> bool {
