@@ -67,8 +67,13 @@ pub(super) fn amounts(words: &[Word<'_>]) -> (Vec<Amount>, BTreeSet<String>) {
         match found {
             Some(found) => {
                 at = found.end.max(at + 1);
-                amounts.extend(found.amount);
-                dates.extend(found.date);
+                match found.what {
+                    What::Amount(unit, value) => {
+                        amounts.push(Amount { unit, value, first: found.first, end: found.end });
+                    }
+                    What::Date(date) => _ = dates.insert(date),
+                    What::Other => {}
+                }
             }
             None => at += 1,
         }
@@ -76,11 +81,19 @@ pub(super) fn amounts(words: &[Word<'_>]) -> (Vec<Amount>, BTreeSet<String>) {
     (amounts, dates)
 }
 
-/// What was read, and up to where; no amount of a date.
+/// What words tell, and which.
 struct Read {
-    amount: Option<Amount>,
-    date: Option<String>,
+    what: What,
+    first: usize,
     end: usize,
+}
+
+enum What {
+    Amount(Unit, String),
+    /// A date in digits.
+    Date(String),
+    /// Nothing that may change.
+    Other,
 }
 
 fn lower<'a>(words: &'a [Word<'_>], at: usize) -> &'a str {
@@ -90,11 +103,7 @@ fn lower<'a>(words: &'a [Word<'_>], at: usize) -> &'a str {
 /// "twice a week", "three times a month", "every other week", "daily".
 fn often(words: &[Word<'_>], first: usize) -> Option<Read> {
     let is = |value: String, end: usize| {
-        Some(Read {
-            amount: Some(Amount { unit: Unit::Often, value, first, end }),
-            date: None,
-            end,
-        })
+        Some(Read { what: What::Amount(Unit::Often, value), first, end })
     };
     let word = lower(words, first);
     let (times, mut at) = match word {
@@ -124,104 +133,107 @@ fn often(words: &[Word<'_>], first: usize) -> Option<Read> {
     is(format!("{times} {step}{length}"), at + 1)
 }
 
-/// A number in digits or spelt.
+/// A number in digits or spelt, with what it counts.
 fn number(words: &[Word<'_>], first: usize) -> Option<Read> {
-    let word = &words[first];
-    let (mut value, mut end, mut suffix) = match count(&word.lower) {
-        Some(value) if !word.is_digits() => (value, first + 1, ""),
-        _ if word.is_digits() => {
-            let (digits, suffix) = split_digits(&word.lower);
-            (digits.to_owned(), first + 1, suffix)
+    let Digits { value, end, suffix, joint } = digits(words, first)?;
+    let next = lower(words, end);
+    let is_of_month = is_month(before(words, first))
+        || is_month(next)
+        || (next == "of" && is_month(lower(words, end + 1)));
+    let is_counting = words.get(end).is_some_and(|next| next.term.is_some() && next.is_beside());
+    let is_year = words[first].is_year() && joint.is_empty() && !is_counting;
+    let half = if suffix.is_empty() { next } else { suffix };
+    let is_percent = words.get(end).is_some_and(|next| next.gap.starts_with('%'));
+    let (what, end) = match (joint, half) {
+        ("/", _) => (What::Date(value), end),
+        _ if is_of_month || is_year => (What::Other, end),
+        (_, "am" | "pm" | "a.m" | "p.m") => {
+            let value = format!("{value}{}", half.replace('.', ""));
+            (What::Amount(Unit::Clock, value), end + usize::from(suffix.is_empty()))
         }
-        _ => return None,
+        (":", _) => (What::Amount(Unit::Clock, value), end),
+        _ if words[first].gap.ends_with(['$', '€', '£']) => {
+            (What::Amount(Unit::Money, value), end)
+        }
+        _ if is_percent || next == "percent" => (What::Amount(Unit::Percent, value), end),
+        _ => match counted(words, first, end, suffix) {
+            Some(unit) => (What::Amount(unit, value), end),
+            None => (What::Other, end),
+        },
     };
-    let (mut is_clock, mut is_date) = (false, false);
-    // "8:30", "5-6", "7/22".
-    while let Some(next) = words.get(end)
-        && suffix.is_empty()
+    Some(Read { what, first, end })
+}
+
+/// A number as it is written.
+struct Digits<'a> {
+    value: String,
+    end: usize,
+    /// Letters after the digits.
+    suffix: &'a str,
+    /// What joins several numbers to one: "8:30", "5-6", "7/22".
+    joint: &'a str,
+}
+
+fn digits<'a>(words: &'a [Word<'_>], first: usize) -> Option<Digits<'a>> {
+    let word = &words[first];
+    if !word.is_digits() {
+        let value = count(&word.lower)?;
+        return Some(Digits { value, end: first + 1, suffix: "", joint: "" });
+    }
+    let (written, suffix) = split_digits(&word.lower);
+    let value = written.replace(',', "");
+    let mut digits = Digits { value, end: first + 1, suffix, joint: "" };
+    while let Some(next) = words.get(digits.end)
+        && digits.suffix.is_empty()
         && next.is_digits()
         && matches!(next.gap, ":" | "-" | "–" | "/" | ".")
     {
-        is_clock |= next.gap == ":";
-        is_date |= next.gap == "/";
-        let (digits, rest) = split_digits(&next.lower);
-        (value, suffix) = (format!("{value}{}{digits}", next.gap), rest);
-        end += 1;
+        let (more, suffix) = split_digits(&next.lower);
+        digits.value.push_str(next.gap);
+        digits.value.push_str(more);
+        (digits.end, digits.suffix, digits.joint) = (digits.end + 1, suffix, next.gap);
     }
-    let is_ordinal = matches!(suffix, "st" | "nd" | "rd" | "th");
-    let is_of_month = first.checked_sub(1).is_some_and(|at| is_month(lower(words, at)))
-        || is_month(lower(words, end))
-        || (lower(words, end) == "of" && is_month(lower(words, end + 1)));
-    let is_counting = words.get(end).is_some_and(|next| next.term.is_some() && next.is_beside());
-    let is_year = end == first + 1 && word.is_year() && !is_counting;
-    if is_date || is_of_month || is_year {
-        let date = is_date.then_some(value);
-        return Some(Read { amount: None, date, end });
+    Some(digits)
+}
+
+/// What the number `words[first..end]` counts: the terms after it, up to a sign or a word of grammar. Nothing where it
+/// tells how far off something is, or which part of the rest.
+fn counted(words: &[Word<'_>], first: usize, end: usize, suffix: &str) -> Option<Unit> {
+    let after = words[end..].iter().take_while(|word| word.is_beside() && !word.is_digits());
+    let terms: Vec<&String> = after.map_while(|word| word.term.as_ref()).collect();
+    let is_part = matches!(
+        before(words, first),
+        "last" | "past" | "next" | "first" | "other" | "another" | "additional" | "top"
+    );
+    if is_part || is_distance(lower(words, end + terms.len())) {
+        return None;
     }
-    let is = |unit, end| {
-        Some(Read {
-            amount: Some(Amount { unit, value: value.clone(), first, end }),
-            date: None,
-            end,
-        })
-    };
-    if let half @ ("am" | "pm" | "a.m" | "p.m") =
-        if suffix.is_empty() { lower(words, end) } else { suffix }
-    {
-        let end = end + usize::from(suffix.is_empty());
-        let value = format!("{value}{}", half.replace('.', ""));
-        return Some(Read {
-            amount: Some(Amount { unit: Unit::Clock, value, first, end }),
-            date: None,
-            end,
-        });
-    }
-    if is_clock {
-        return is(Unit::Clock, end);
-    }
-    if word.gap.ends_with(['$', '€', '£']) {
-        return is(Unit::Money, end);
-    }
-    if words.get(end).is_some_and(|next| next.gap.starts_with('%'))
-        || lower(words, end) == "percent"
-    {
-        return is(Unit::Percent, end);
-    }
-    let mut unit = BTreeSet::new();
-    if !suffix.is_empty() && !is_ordinal {
+    let mut unit: BTreeSet<String> = terms.into_iter().take(MAX_UNIT_WORDS).cloned().collect();
+    if !matches!(suffix, "" | "st" | "nd" | "rd" | "th") {
         unit.insert(suffix.to_owned());
     }
-    let after = words[end..].iter().take(MAX_UNIT_WORDS);
-    let after = after.take_while(|word| word.is_beside() && !word.is_digits());
-    unit.extend(after.map_while(|word| word.term.clone()));
-    // How far from something else, or which part of the rest.
-    let units = words[end..].iter().take_while(|word| word.is_beside() && word.term.is_some());
-    let beyond = lower(words, end + units.count());
-    let before = first.checked_sub(1).map_or("", |at| lower(words, at));
-    let is_relative =
-        matches!(beyond, "ago" | "ahead" | "later" | "earlier" | "away" | "before" | "after")
-            || matches!(
-                before,
-                "last" | "past" | "next" | "first" | "other" | "another" | "additional" | "top"
-            );
-    // A number of nothing is the number of a thing: "chapter 3".
-    let amount = Amount { unit: Unit::Of(unit), value, first, end };
-    let is_counted = matches!(&amount.unit, Unit::Of(unit) if !unit.is_empty());
-    Some(Read { amount: (is_counted && !is_relative).then_some(amount), date: None, end })
+    (!unit.is_empty()).then_some(Unit::Of(unit))
 }
 
 /// "a month", "an hour".
 fn single(words: &[Word<'_>], first: usize) -> Option<Read> {
-    if !matches!(lower(words, first), "a" | "an") {
+    let is_article = matches!(lower(words, first), "a" | "an");
+    length_of_time(lower(words, first + 1)).filter(|_| is_article)?;
+    if is_distance(lower(words, first + 2)) {
         return None;
     }
-    length_of_time(lower(words, first + 1))?;
-    let unit = BTreeSet::from([words[first + 1].term.clone()?]);
-    if matches!(lower(words, first + 2), "ago" | "ahead" | "later" | "earlier" | "away") {
-        return None;
-    }
-    let amount = Amount { unit: Unit::Of(unit), value: "1".to_owned(), first, end: first + 1 };
-    Some(Read { amount: Some(amount), date: None, end: first + 2 })
+    let unit = Unit::Of(BTreeSet::from([words[first + 1].term.clone()?]));
+    // What is counted is told after the number.
+    Some(Read { what: What::Amount(unit, "1".to_owned()), first, end: first + 1 })
+}
+
+fn before<'a>(words: &'a [Word<'_>], at: usize) -> &'a str {
+    at.checked_sub(1).map_or("", |at| lower(words, at))
+}
+
+/// Whether what comes before this word tells how far off something is.
+fn is_distance(word: &str) -> bool {
+    matches!(word, "ago" | "ahead" | "later" | "earlier" | "away" | "before" | "after")
 }
 
 fn split_digits(word: &str) -> (&str, &str) {
@@ -269,7 +281,7 @@ fn count(word: &str) -> Option<String> {
     let spelt = COUNTS.iter().position(|names| names.contains(&word)).map(|at| at + 1);
     match spelt {
         Some(number) => Some(number.to_string()),
-        None if word.starts_with(|c: char| c.is_ascii_digit()) => {
+        None if word.bytes().all(|byte| byte.is_ascii_digit()) => {
             word.parse::<u32>().ok().map(|number| number.to_string())
         }
         None => None,

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{Address, History, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter};
+use clew_chat::{
+    Address, History, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, user_filter,
+};
 use clew_core::{CorpusName, DocumentId, Error, Limits, Query, Violations};
 
 use crate::chat::v1 as wire;
