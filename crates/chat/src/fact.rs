@@ -1,5 +1,6 @@
 //! What speakers state of themselves.
 
+use clew_core::Span;
 use clew_text::{Shape, one_line, sentences, words};
 
 use crate::{Role, Turn};
@@ -14,16 +15,8 @@ const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", 
 /// facts keep it, since it is the user who asks. An assistant has no facts. English only; "it" may stay
 /// unexplained, what is said of a speaker without "I" is missed, and the verb keeps its person.
 pub fn facts(turn: &Turn) -> Vec<String> {
-    if turn.role == Role::Assistant {
-        return Vec::new();
-    }
     let mut facts: Vec<String> = Vec::new();
-    for span in sentences(&turn.text) {
-        let sentence = span.of(&turn.text).unwrap_or_default().trim();
-        if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
-            continue;
-        }
-        let fact = reported(sentence, turn);
+    for (_, fact) in told(turn) {
         if !facts.contains(&fact) {
             facts.push(fact);
         }
@@ -39,9 +32,29 @@ pub(crate) fn reported(sentence: &str, turn: &Turn) -> String {
     }
 }
 
+/// The facts of a turn, each with its sentence in the text, as often as it is told.
+pub(crate) fn told(turn: &Turn) -> impl Iterator<Item = (Span, String)> + '_ {
+    let text = if turn.role == Role::Assistant { "" } else { turn.text.as_str() };
+    sentences(text).into_iter().filter_map(|span| {
+        let sentence = span.of(text).unwrap_or_default().trim();
+        if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
+            return None;
+        }
+        Some((span, reported(sentence, turn)))
+    })
+}
+
 /// A word without what an apostrophe adds, and what that is: `("I", "ve")` of "I've".
 fn split(word: &str) -> (&str, &str) {
     word.split_once(['\'', '’']).unwrap_or((word, ""))
+}
+
+/// Whether a sentence tells of what its speaker does or has, rather than what is to be done to them: "Give me three".
+pub(crate) fn is_of_own(sentence: &str) -> bool {
+    words(sentence).any(|word| {
+        let word = sentence[word.start..word.end].to_lowercase();
+        matches!(split(&word).0, "i" | "my" | "mine" | "we" | "our" | "ours")
+    })
 }
 
 fn is_in_first_person(sentence: &str) -> bool {

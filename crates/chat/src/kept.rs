@@ -42,6 +42,12 @@ impl Role {
         }
     }
 
+    /// What goes before the text of a turn in its document, so that it is found by who said it, too.
+    pub(crate) fn heading(self, speaker: &str) -> String {
+        let name = if speaker.is_empty() { self.as_str() } else { speaker };
+        if name.is_empty() { String::new() } else { format!("{name}: ") }
+    }
+
     fn named(name: &str) -> Self {
         match name {
             "user" => Self::User,
@@ -146,12 +152,6 @@ impl Turn {
         }
     }
 
-    /// What goes before the text in its document, so that it is found by who said it, too.
-    fn heading(&self) -> String {
-        let name = if self.speaker.is_empty() { self.role.as_str() } else { &self.speaker };
-        if name.is_empty() { String::new() } else { format!("{name}: ") }
-    }
-
     /// It as a document of a user's memory.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl Turn {
         let title_bytes = Limits::default().title_bytes;
         Ok(Document {
             id: address.document_id()?,
-            text: format!("{}{}", self.heading(), self.text),
+            text: format!("{}{}", self.role.heading(&self.speaker), self.text),
             media_type: MediaType::Plain,
             title: expansion(std::slice::from_ref(self), None, &EXPANSIONS, title_bytes),
             attributes,
@@ -196,7 +196,7 @@ impl Turn {
             time: document.event_time,
             attributes: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
         };
-        turn.text = document.text.strip_prefix(&turn.heading())?.to_owned();
+        turn.text = document.text.strip_prefix(&turn.role.heading(&turn.speaker))?.to_owned();
         Some((user, turn))
     }
 }

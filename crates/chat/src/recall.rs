@@ -1,5 +1,9 @@
 //! What a memory of conversations holds of a question.
 
+mod history;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
@@ -9,7 +13,10 @@ use clew_core::{
 };
 
 use crate::time::{Moment, asked_about, closeness};
-use crate::{Address, Place, Role, Smoothing, Turn, TurnId, rounds, smoothed};
+use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoothed};
+
+pub use history::History;
+use history::{Said, latest_first, said};
 
 /// Turns that a search finds for each item that is wanted, of which several may be of one round, and at least:
 /// smoothing knows neighbours that were found.
@@ -75,6 +82,8 @@ pub struct Recall {
     pub value: Value,
     /// What is made of the question's time.
     pub time: TimeUse,
+    /// What becomes of statements that later ones supersede.
+    pub history: History,
 }
 
 /// Something that was recalled.
@@ -86,10 +95,13 @@ pub struct Item {
     pub turns: Vec<Turn>,
     /// Numbers of those that the search found.
     pub found: Vec<u32>,
-    /// How well it fits; comparable within one recall.
+    /// How well it fits; comparable within one recall. With [`History::Latest`] what is superseded has a lower one than
+    /// what supersedes it.
     pub score: f32,
     /// Its texts, in order, with the score of the item.
     pub passages: Vec<Evidence>,
+    /// Statements of its turns, as far as they were found, that later ones which were found supersede, in order of time.
+    pub superseded: Vec<Update>,
 }
 
 /// What was recalled.
@@ -129,9 +141,15 @@ pub async fn recall(
             hit.score = boosted(hit.score, range, hit.event_time);
         }
     }
-    let items = completed(documents, &found.evidence, asked, deadline).await?;
+    let (mut items, said) = completed(documents, &found.evidence, asked, deadline).await?;
+    // Stable: among equals what was found first stays first.
+    items.sort_by(|a, b| b.score.total_cmp(&a.score));
+    match asked.history {
+        History::Latest => items = latest_first(items, &said, &asked.question, asked.k),
+        History::All => items.truncate(asked.k),
+    }
     Ok(Recalled {
-        items: best(items, asked.k),
+        items,
         range,
         hits: found.evidence,
         shards_missing: found.shards_missing,
@@ -156,14 +174,6 @@ fn range(asked: &Recall) -> Result<Option<TimeRange>, Error> {
     }
 }
 
-/// Items by score.
-fn best(mut items: Vec<Item>, k: usize) -> Vec<Item> {
-    // Stable: among equals what was found first stays first.
-    items.sort_by(|a, b| b.score.total_cmp(&a.score));
-    items.truncate(k);
-    items
-}
-
 /// What is no turn, as an item by itself.
 fn alone(hit: &Evidence) -> Item {
     Item {
@@ -172,6 +182,7 @@ fn alone(hit: &Evidence) -> Item {
         found: Vec::new(),
         score: hit.score,
         passages: vec![hit.clone()],
+        superseded: Vec::new(),
     }
 }
 
@@ -180,13 +191,13 @@ type Session = (String, DocumentId);
 /// The scores of what was found.
 type Scores = BTreeMap<Session, BTreeMap<u32, f32>>;
 
-/// The turns, rounds or sessions of what was found. What is no turn is an item by itself.
+/// The turns, rounds or sessions of what was found, and what is said in it. What is no turn is an item by itself.
 async fn completed(
     documents: &dyn Documents,
     hits: &[Evidence],
     asked: &Recall,
     deadline: Instant,
-) -> Result<Vec<Item>, Error> {
+) -> Result<(Vec<Item>, Said), Error> {
     let mut items: Vec<Item> = Vec::new();
     let mut scores = Scores::new();
     for hit in hits {
@@ -206,7 +217,9 @@ async fn completed(
         smooth(&mut scores);
         read.read(best_places(&scores, most)).await?;
     }
-    let chosen = best_places(&scores, most);
+    let mut chosen = best_places(&scores, most);
+    let (said, newer) = said(hits, &mut read, &chosen, asked.k).await?;
+    chosen.extend(newer);
     match asked.value {
         Value::Turn => {}
         Value::Round => read.complete_rounds(&chosen).await?,
@@ -222,7 +235,11 @@ async fn completed(
             let best = found.iter().filter_map(|number| scores.get(number)).copied();
             let Some(score) = best.max_by(f32::total_cmp) else { continue };
             let passages = group.iter().map(|(_, text)| Evidence { score, ..text.clone() });
+            let updates = said.updates.get(&session.0).into_iter().flatten();
+            let is_here =
+                |update: &&Update| group.iter().any(|(turn, _)| turn.id == update.older.turn);
             items.push(Item {
+                superseded: updates.filter(is_here).cloned().collect(),
                 session: session.1.to_string(),
                 turns: group.iter().map(|(turn, _)| turn.clone()).collect(),
                 found,
@@ -231,7 +248,7 @@ async fn completed(
             });
         }
     }
-    Ok(items)
+    Ok((items, said))
 }
 
 /// The places of the best scores, best first.
@@ -355,13 +372,21 @@ impl Read<'_> {
     }
 
     fn role(&self, session: &Session, number: u32) -> Option<Role> {
-        let (turn, _) = self.turns.get(&(session.clone(), number))?.as_ref()?;
-        Some(turn.role)
+        self.turn(&(session.clone(), number)).map(|turn| turn.role)
+    }
+
+    fn turn(&self, (session, number): &(Session, u32)) -> Option<&Turn> {
+        self.turns.get(&(session.clone(), *number))?.as_ref().map(|(turn, _)| turn)
+    }
+
+    /// All turns that were read.
+    fn known(&self) -> impl Iterator<Item = &Turn> {
+        self.turns.values().flatten().map(|(turn, _)| turn)
     }
 
     /// Whether all turns are of conversations of several people.
     fn are_of_several(&self) -> bool {
-        self.turns.values().flatten().all(|(turn, _)| turn.role == Role::Other)
+        self.known().all(|turn| turn.role == Role::Other)
     }
 
     /// The turns of a session, in order.

@@ -322,7 +322,7 @@ pub struct Assignment<'a> {
     pub asked_at: Option<Timestamp>,
     /// What was worked out on the way, if anything: it helps to understand, and is never cited.
     pub points: &'a [MemoryPoint],
-    /// What was found, best first.
+    /// What was found, in the order of reading; how well each of it fits, its score tells.
     pub evidence: &'a [Evidence],
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use clew_core::{Answer, Error, Evidence};
 
-use crate::work::Work;
+use crate::work::{Work, order};
 use crate::{Progress, Question, Seams, Strategy};
 
 /// Rounds that are read where the caller does not say.
@@ -12,6 +12,10 @@ const DEFAULT_K: usize = 10;
 /// The reading of LongMemEval ("LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory",
 /// section 5): turns are searched, completed to rounds, and read with the day of each. Documents that are no
 /// turns are read as they are found.
+///
+/// What the question has tokens for is chosen best first, and read in the order of time (section 5.1). Scores stay with
+/// passages, for readers that go by them: there what is superseded comes after what supersedes it
+/// ([`clew_chat::History::Latest`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Chat;
 
@@ -30,7 +34,9 @@ impl Strategy for Chat {
         let mut work = Work::new(question, seams, progress);
         let items = work.recall(question.k.unwrap_or(DEFAULT_K)).await?;
         let passages: Vec<Evidence> = items.into_iter().flat_map(|item| item.passages).collect();
-        let reading = work.read(&passages).await?;
+        let mut passages = work.within_tokens(&passages).to_vec();
+        passages.sort_by(|a, b| (a.event_time, order(a)).cmp(&(b.event_time, order(b))));
+        let reading = work.read_with(&[], &passages).await?;
         Ok(work.conclude(reading))
     }
 }
@@ -86,5 +92,49 @@ mod tests {
         world.retriever.found.insert("what?".to_owned(), hits);
         world.ask(&Chat).await.unwrap();
         assert_eq!(world.reasoner.read_last(), ["notes.txt:0"]);
+    }
+
+    /// What a user says at the beginning of a day, and its hit.
+    fn said(world: &mut World, day: u32, text: &str, score: f32) -> Evidence {
+        let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
+        let time = format!("2024-05-{day:02}T08:00:00Z").parse().ok();
+        let (role, speaker, text) = (Role::User, String::new(), text.to_owned());
+        let turn = Turn { id, role, speaker, text, time, attributes: Attributes::new() };
+        let document = turn.document("ada").unwrap();
+        let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
+        let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
+        world.documents.0.push(document);
+        hit
+    }
+
+    #[tokio::test]
+    async fn passages_are_read_in_the_order_of_time_and_what_holds_is_the_best() {
+        let mut world = World::default();
+        let older = said(&mut world, 3, "I keep four hives on my roof.", 0.9);
+        let other = said(&mut world, 1, "My roof is flat and sunny.", 0.8);
+        let newer = said(&mut world, 9, "I keep six hives on my roof now.", 0.1);
+        world.retriever.found.insert("what?".to_owned(), vec![older, other, newer]);
+        world.ask(&Chat).await.unwrap();
+        let read = world.reasoner.evidence();
+        let texts: Vec<&str> = read.iter().map(|passage| passage.text.as_str()).collect();
+        let expected = [
+            "user: My roof is flat and sunny.",
+            "user: I keep four hives on my roof.",
+            "user: I keep six hives on my roof now.",
+        ];
+        assert_eq!(texts, expected);
+        let [other, older, newer] = [0, 1, 2].map(|at| read[at].score);
+        assert!(newer > older && older >= other, "{newer} {older} {other}");
+    }
+
+    #[tokio::test]
+    async fn the_best_is_read_where_there_is_no_room_for_all() {
+        let mut world = World::default();
+        let best = said(&mut world, 9, "My bees like lime trees.", 0.9);
+        let first = said(&mut world, 1, "My bees like heather.", 0.1);
+        world.retriever.found.insert("what?".to_owned(), vec![best, first]);
+        world.question.evidence_tokens = Some(1);
+        world.ask(&Chat).await.unwrap();
+        assert_eq!(read(&world), ["user: My bees like lime trees."]);
     }
 }

@@ -232,7 +232,8 @@ impl Documents for FakeDocuments {
         let asked = self.0.iter().filter(|document| ids.contains(&document.id));
         let whole = |document: &Document| {
             let passage = evidence(document.id.as_str(), 0, document.text.len(), 0.0);
-            let passage = Evidence { text: document.text.clone(), ..passage };
+            let (text, event_time) = (document.text.clone(), document.event_time);
+            let passage = Evidence { text, event_time, ..passage };
             WholeDocument { document: document.clone(), passage }
         };
         Ok(asked.map(whole).collect())

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use clew_chat::{Item, Recall, TimeUse, Value};
+use clew_chat::{History, Item, Recall, TimeUse, Value};
 use clew_core::{
     Answer, Assignment, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
     MemoryPoint, Outcome, Priority, Query, Reading, SearchMode, ShardIndex, TextKind, TraceEvent,
@@ -82,6 +82,7 @@ impl<'a> Work<'a> {
             k,
             value: Value::default(),
             time: TimeUse::default(),
+            history: History::default(),
         };
         let Seams { retriever, documents, .. } = self.seams;
         let recalled = clew_chat::recall(retriever, documents, &asked, self.deadline()).await?;

@@ -496,6 +496,9 @@ pub enum ChatAction {
         /// What is made of the time that the question asks about.
         #[arg(long, value_enum, default_value_t = ChatTime::Boost)]
         time: ChatTime,
+        /// What is made of statements that later ones supersede.
+        #[arg(long, value_enum, default_value_t = ChatHistory::Latest)]
+        history: ChatHistory,
         #[command(flatten)]
         filters: TurnFilters,
     },
@@ -582,6 +585,15 @@ impl From<ChatTime> for TimeUse {
             ChatTime::Ignore => Self::Ignore,
         }
     }
+}
+
+/// What is made of statements that later ones supersede.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatHistory {
+    /// The latest comes first.
+    Latest,
+    /// As well as they fit the question.
+    All,
 }
 
 /// Arguments of `trace`.

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use clew_chat::{Address, Item, Recall, Recalled, Role, TimeUse, Turn, TurnId, Value, turn_filter};
+use clew_chat::{
+    Address, History, Item, Recall, Recalled, Role, Statement, TimeUse, Turn, TurnId, Update,
+    Value, turn_filter,
+};
 use clew_core::{
     AttributeName, Attributes, CorpusName, DocumentId, Error, Filter, Limits, Query, Violations,
 };
@@ -278,15 +281,23 @@ pub fn recall_from_wire(
             TimeUse::Boost
         }
     };
+    let history = match wire::History::try_from(request.history) {
+        Ok(wire::History::Unspecified | wire::History::Latest) => History::Latest,
+        Ok(wire::History::All) => History::All,
+        Err(_) => {
+            violations.push("history", "expected latest or all");
+            History::Latest
+        }
+    };
     let asked_at = request.asked_at.as_ref();
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
     let question = request.question;
-    let recall = Recall { question, asked_at, filter, k: k as usize, value, time };
+    let recall = Recall { question, asked_at, filter, k: k as usize, value, time, history };
     Ok((corpus.ok_or_else(unfinished)?, recall))
 }
 
-/// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.5).
+/// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.1).
 pub fn recalled_to_wire(recalled: Recalled) -> wire::RecallResponse {
     let mut items = recalled.items;
     let place = |item: &Item| {
@@ -311,7 +322,18 @@ fn item_to_wire(item: Item) -> wire::RecalledItem {
         turns: item.turns.into_iter().map(turn_to_wire).collect(),
         found: item.found,
         score: item.score,
+        superseded: item.superseded.into_iter().map(update_to_wire).collect(),
     }
+}
+
+fn update_to_wire(Update { older, newer }: Update) -> wire::Superseded {
+    let told = |statement: Statement| wire::Statement {
+        session: statement.turn.session.to_string(),
+        number: statement.turn.number,
+        text: statement.text,
+        time: statement.time.map(timestamp_to_wire),
+    };
+    wire::Superseded { older: Some(told(older)), newer: Some(told(newer)) }
 }
 
 /// A question to conversations as a question to their corpus.

@@ -92,6 +92,9 @@ pub struct RecallRequest {
     /// given, and by their times. Names no documents.
     #[prost(message, optional, tag = "8")]
     pub filter: ::core::option::Option<super::super::query::v1::Filter>,
+    /// What is made of statements that later ones supersede.
+    #[prost(enumeration = "History", tag = "9")]
+    pub history: i32,
 }
 /// Response of Recall.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -127,6 +130,35 @@ pub struct RecalledItem {
     /// How well it fits the question; comparable within a response.
     #[prost(float, tag = "4")]
     pub score: f32,
+    /// Which of its statements later ones supersede.
+    #[prost(message, repeated, tag = "5")]
+    pub superseded: ::prost::alloc::vec::Vec<Superseded>,
+}
+/// A statement and the next about the same, which says something else.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Superseded {
+    /// The earlier.
+    #[prost(message, optional, tag = "1")]
+    pub older: ::core::option::Option<Statement>,
+    /// The later.
+    #[prost(message, optional, tag = "2")]
+    pub newer: ::core::option::Option<Statement>,
+}
+/// What somebody states in a turn.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Statement {
+    /// Session of the turn.
+    #[prost(string, tag = "1")]
+    pub session: ::prost::alloc::string::String,
+    /// Number of the turn.
+    #[prost(uint32, tag = "2")]
+    pub number: u32,
+    /// In words.
+    #[prost(string, tag = "3")]
+    pub text: ::prost::alloc::string::String,
+    /// When it was said.
+    #[prost(message, optional, tag = "4")]
+    pub time: ::core::option::Option<::prost_types::Timestamp>,
 }
 /// Request of Answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -356,6 +388,39 @@ impl TimeUse {
             "TIME_USE_BOOST" => Some(Self::Boost),
             "TIME_USE_FILTER" => Some(Self::Filter),
             "TIME_USE_IGNORE" => Some(Self::Ignore),
+            _ => None,
+        }
+    }
+}
+/// What is made of statements that later ones supersede.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum History {
+    /// Not set: as HISTORY_LATEST.
+    Unspecified = 0,
+    /// The latest comes first: what it supersedes scores less.
+    Latest = 1,
+    /// As well as they fit the question.
+    All = 2,
+}
+impl History {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "HISTORY_UNSPECIFIED",
+            Self::Latest => "HISTORY_LATEST",
+            Self::All => "HISTORY_ALL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "HISTORY_UNSPECIFIED" => Some(Self::Unspecified),
+            "HISTORY_LATEST" => Some(Self::Latest),
+            "HISTORY_ALL" => Some(Self::All),
             _ => None,
         }
     }

@@ -17,7 +17,8 @@ use serde_json::json;
 use super::ask;
 use super::ingest::make_if_missing;
 use crate::cli::{
-    Ask, Chat, ChatAction, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task, TurnFilters,
+    Ask, Chat, ChatAction, ChatHistory, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task,
+    TurnFilters,
 };
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
@@ -82,7 +83,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
         ChatAction::Append { of, session, file } => {
             append(connection, of, session, &file, output).await
         }
-        ChatAction::Recall { of, question, asked_at, k, value, time, filters } => {
+        ChatAction::Recall { of, question, asked_at, k, value, time, history, filters } => {
             let value = match value {
                 ChatValue::Turn => wire::Value::Turn,
                 ChatValue::Round => wire::Value::Round,
@@ -93,6 +94,10 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 ChatTime::Filter => wire::TimeUse::Filter,
                 ChatTime::Ignore => wire::TimeUse::Ignore,
             };
+            let history = match history {
+                ChatHistory::Latest => wire::History::Latest,
+                ChatHistory::All => wire::History::All,
+            };
             let asked = wire::RecallRequest {
                 corpus: of.corpus.to_string(),
                 user: of.user,
@@ -102,6 +107,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 value: value.into(),
                 time: time.into(),
                 filter: Some(filter_to_wire(filters.into())),
+                history: history.into(),
             };
             recall(connection, asked, output).await
         }
@@ -228,6 +234,7 @@ async fn recall(
             "score": item.score,
             "found": item.found,
             "turns": turns.collect::<Vec<_>>(),
+            "superseded": item.superseded.iter().map(superseded).collect::<Vec<_>>(),
         })
     });
     let document = json!({
@@ -249,9 +256,27 @@ async fn recall(
                 let said = one_line(word("text"), 160);
                 text.push_str(&format!("  {} {who}: {said}\n", word("time")));
             }
+            for update in item["superseded"].as_array().into_iter().flatten() {
+                let said = |which: &str| update[which]["text"].as_str().unwrap_or_default();
+                text.push_str(&format!("  superseded: {} by: {}\n", said("older"), said("newer")));
+            }
         }
         if text.is_empty() { "nothing is recalled\n".to_owned() } else { text }
     })
+}
+
+/// A statement with the one that supersedes it.
+fn superseded(update: &wire::Superseded) -> serde_json::Value {
+    let told = |statement: Option<&wire::Statement>| {
+        let statement = statement?;
+        Some(json!({
+            "session": statement.session,
+            "number": statement.number,
+            "text": statement.text,
+            "time": statement.time.as_ref().map(output::timestamp),
+        }))
+    };
+    json!({ "older": told(update.older.as_ref()), "newer": told(update.newer.as_ref()) })
 }
 
 async fn list(

@@ -1,0 +1,294 @@
+//! What of that which was found is superseded by something else that was found, and how that is ranked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clew_core::{Attributes, DocumentId, Error, Evidence};
+use clew_text::{Term, is_grammar_word, terms};
+
+use super::{Item, Read, Session};
+use crate::update::statements;
+use crate::{Address, Role, Statement, Turn, TurnId, Update, updates};
+
+/// Most statements that are compared, of the best hits: the usual 60 hits have some 150.
+const MAX_STATEMENTS: usize = 300;
+/// A statement is about a question if it shares at least this part of the terms that the best one of its item shares.
+const RELEVANT: f32 = 0.5;
+
+/// What becomes of statements that later ones supersede.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum History {
+    /// They come after what supersedes them: whoever asks wants to know what holds now.
+    #[default]
+    Latest,
+    /// They are ranked as everything else: whoever asks wants to know what has changed.
+    All,
+}
+
+/// A place of a turn: whose, which session, which number.
+pub(super) type Spot = (Session, u32);
+
+/// What speakers state in hits, by user.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    statements: BTreeMap<String, Vec<Statement>>,
+    pub(super) updates: BTreeMap<String, Vec<Update>>,
+}
+
+impl Said {
+    /// The statements of the texts of `hits`, which are chunks of turns or whole ones, and their updates. Who speaks
+    /// is known where a turn was read, and else guessed from how its text begins.
+    fn of(hits: &[Evidence], read: &Read<'_>) -> Self {
+        let speakers = speakers(read);
+        let mut said = Self::default();
+        let mut count = 0;
+        for hit in hits {
+            let Some(Address { user, turn: id }) = Address::of(&hit.document_id) else { continue };
+            let known = read.turn(&((user.clone(), id.session.clone()), id.number));
+            let turn = match known {
+                Some(turn) => part(hit, turn),
+                None => guessed(hit, id, &speakers),
+            };
+            let Some((turn, shift)) = turn else { continue };
+            let told = said.statements.entry(user).or_default();
+            for mut statement in statements(&turn) {
+                statement.start += shift;
+                count += 1;
+                told.push(statement);
+            }
+            if count >= MAX_STATEMENTS {
+                break;
+            }
+        }
+        let of_user =
+            |(user, told): (&String, &Vec<Statement>)| (user.clone(), updates(told.clone()));
+        said.updates = said.statements.iter().map(of_user).collect();
+        said
+    }
+
+    /// What is stated in a turn.
+    fn in_turn(&self, user: &str, turn: &TurnId) -> impl Iterator<Item = &Statement> {
+        let told = self.statements.get(user).into_iter().flatten();
+        told.filter(move |statement| statement.turn == *turn)
+    }
+
+    /// The turns that supersede something of these places, or something that does so.
+    fn newer(&self, places: &[Spot]) -> BTreeSet<Spot> {
+        let mut known: BTreeSet<Spot> = places.iter().cloned().collect();
+        let mut newer = BTreeSet::new();
+        for (user, updates) in &self.updates {
+            let spot = |turn: &TurnId| ((user.clone(), turn.session.clone()), turn.number);
+            // In order of time, so that what supersedes a statement comes before what supersedes that.
+            for update in updates {
+                if known.contains(&spot(&update.older.turn))
+                    && known.insert(spot(&update.newer.turn))
+                {
+                    newer.insert(spot(&update.newer.turn));
+                }
+            }
+        }
+        newer
+    }
+}
+
+/// The updates of statements of `hits`, and which turns supersede something of `chosen`; those are read, at most
+/// `most`.
+pub(super) async fn said(
+    hits: &[Evidence],
+    read: &mut Read<'_>,
+    chosen: &[Spot],
+    most: usize,
+) -> Result<(Said, Vec<Spot>), Error> {
+    let mut said = Said::of(hits, read);
+    let newer: Vec<Spot> = said.newer(chosen).into_iter().take(most).collect();
+    if newer.iter().any(|spot| read.turn(spot).is_none()) {
+        read.read(newer.clone()).await?;
+        said = Said::of(hits, read);
+    }
+    for (user, updates) in &mut said.updates {
+        let is_read = |turn: &TurnId| {
+            read.turn(&((user.clone(), turn.session.clone()), turn.number)).is_some()
+        };
+        updates.retain(|update| is_read(&update.older.turn) && is_read(&update.newer.turn));
+    }
+    Ok((said, newer))
+}
+
+/// Who speaks in turns whose texts begin so.
+fn speakers(read: &Read<'_>) -> BTreeMap<String, (Role, String)> {
+    let mut speakers = BTreeMap::from([
+        (Role::User.heading(""), (Role::User, String::new())),
+        (Role::Assistant.heading(""), (Role::Assistant, String::new())),
+    ]);
+    for turn in read.known() {
+        let heading = turn.role.heading(&turn.speaker);
+        speakers.insert(heading, (turn.role, turn.speaker.clone()));
+    }
+    speakers
+}
+
+/// What a hit has of a turn, as a turn, and where in its text that begins.
+fn part(hit: &Evidence, turn: &Turn) -> Option<(Turn, usize)> {
+    let heading = turn.role.heading(&turn.speaker);
+    let text = match hit.span.start {
+        0 => hit.text.strip_prefix(&heading)?,
+        _ => hit.text.as_str(),
+    };
+    let shift = hit.span.start.saturating_sub(heading.len());
+    let (id, speaker) = (turn.id.clone(), turn.speaker.clone());
+    let part = Turn { id, speaker, text: text.to_owned(), attributes: Attributes::new(), ..*turn };
+    Some((part, shift))
+}
+
+/// The same of a turn that was not read. Of the later part of a long one it is guessed that the user said it: an
+/// assistant's is found out when it is read, and of several people few say so much.
+fn guessed(
+    hit: &Evidence,
+    id: TurnId,
+    speakers: &BTreeMap<String, (Role, String)>,
+) -> Option<(Turn, usize)> {
+    let (heading, role, speaker) = match hit.text.split_once(": ") {
+        Some((name, _)) if hit.span.start == 0 => {
+            let heading = format!("{name}: ");
+            let known = speakers.get(&heading).cloned();
+            let (role, speaker) = known.unwrap_or_else(|| (Role::Other, name.to_owned()));
+            (heading, role, speaker)
+        }
+        _ if hit.span.start == 0 => return None,
+        _ => (String::new(), Role::User, String::new()),
+    };
+    let text = hit.text.get(heading.len()..)?.to_owned();
+    let (time, attributes) = (hit.event_time, Attributes::new());
+    Some((Turn { id, speaker, role, text, time, attributes }, hit.span.start))
+}
+
+/// Items in order of their scores, so that what holds comes before what held: at most `k`.
+///
+/// An item whose relevant statements are all superseded comes directly after those that supersede them, unless these
+/// are better anyway. Where only some are, what supersedes them comes directly after it. Scores are those of the
+/// items, raised to that of the item they supersede, and lowered below that of the item that supersedes them.
+pub(super) fn latest_first(items: Vec<Item>, said: &Said, question: &str, k: usize) -> Vec<Item> {
+    let asked: BTreeSet<Term> = content(question).collect();
+    let mut places: BTreeMap<DocumentId, usize> = BTreeMap::new();
+    for (at, item) in items.iter().enumerate() {
+        places.extend(item.passages.iter().map(|passage| (passage.document_id.clone(), at)));
+    }
+    let verdicts: Vec<Verdict> =
+        (0..items.len()).map(|at| Verdict::of(at, &items, said, &asked, &places)).collect();
+    let mut order =
+        Order { verdicts: &verdicts, seen: vec![false; items.len()], order: Vec::new() };
+    for at in 0..items.len().min(k) {
+        order.take(at);
+    }
+    let order: Vec<usize> = order.order.into_iter().take(k).collect();
+    let scores = scores(&order, &verdicts, &items);
+    let mut items: Vec<Option<Item>> = items.into_iter().map(Some).collect();
+    let taken = order.iter().zip(scores).filter_map(|(at, score)| {
+        let mut item = items.get_mut(*at)?.take()?;
+        item.score = score;
+        item.passages.iter_mut().for_each(|passage| passage.score = score);
+        Some(item)
+    });
+    taken.collect()
+}
+
+/// Which other items supersede relevant statements of an item.
+struct Verdict {
+    newer: BTreeSet<usize>,
+    /// Whether they supersede all of them.
+    is_superseded: bool,
+}
+
+impl Verdict {
+    fn of(
+        at: usize,
+        items: &[Item],
+        said: &Said,
+        asked: &BTreeSet<Term>,
+        places: &BTreeMap<DocumentId, usize>,
+    ) -> Self {
+        let mut verdict = Self { newer: BTreeSet::new(), is_superseded: false };
+        let item = &items[at];
+        let user = item.passages.first().and_then(|passage| Address::of(&passage.document_id));
+        let (Some(Address { user, .. }), false) = (user, item.superseded.is_empty()) else {
+            return verdict;
+        };
+        let told = item.turns.iter().flat_map(|turn| said.in_turn(&user, &turn.id));
+        let shared = |statement: &Statement| {
+            content(&statement.text).filter(|term| asked.contains(term)).collect::<BTreeSet<_>>()
+        };
+        let told: Vec<(&Statement, usize)> =
+            told.map(|statement| (statement, shared(statement).len())).collect();
+        let most = told.iter().map(|(_, shared)| *shared).max().unwrap_or_default();
+        let is_relevant = |shared: usize| shared as f32 >= RELEVANT * most as f32;
+        verdict.is_superseded = true;
+        for (statement, _) in told.into_iter().filter(|(_, shared)| is_relevant(*shared)) {
+            let update = item.superseded.iter().find(|update| update.older == *statement);
+            let newer = update.and_then(|update| {
+                let address = Address { user: user.clone(), turn: update.newer.turn.clone() };
+                places.get(&address.document_id().ok()?).copied()
+            });
+            match newer {
+                Some(newer) if newer != at => _ = verdict.newer.insert(newer),
+                // Within one item what is newer is told with it.
+                Some(_) => {}
+                None => verdict.is_superseded = false,
+            }
+        }
+        verdict.is_superseded &= !verdict.newer.is_empty();
+        verdict
+    }
+}
+
+struct Order<'a> {
+    verdicts: &'a [Verdict],
+    seen: Vec<bool>,
+    order: Vec<usize>,
+}
+
+impl Order<'_> {
+    /// Takes an item, and beside it what supersedes it, if that is not taken yet.
+    fn take(&mut self, at: usize) {
+        if std::mem::replace(&mut self.seen[at], true) {
+            return;
+        }
+        let Verdict { newer, is_superseded } = &self.verdicts[at];
+        if *is_superseded {
+            newer.iter().for_each(|newer| self.take(*newer));
+            self.order.push(at);
+        } else {
+            self.order.push(at);
+            newer.iter().for_each(|newer| self.take(*newer));
+        }
+    }
+}
+
+/// The scores of items in an order, so that they fall: their own where they do.
+fn scores(order: &[usize], verdicts: &[Verdict], items: &[Item]) -> Vec<f32> {
+    let mut scores: Vec<f32> = order.iter().map(|at| items[*at].score).collect();
+    for rank in (1..scores.len()).rev() {
+        scores[rank - 1] = scores[rank - 1].max(scores[rank]);
+    }
+    let mut known: BTreeMap<usize, f32> = BTreeMap::new();
+    let mut least: BTreeMap<usize, f32> = BTreeMap::new();
+    for (rank, at) in order.iter().enumerate() {
+        let Verdict { newer, is_superseded } = &verdicts[*at];
+        let mut score = scores[rank].max(least.get(at).copied().unwrap_or(f32::NEG_INFINITY));
+        if let Some(before) = rank.checked_sub(1) {
+            score = score.min(scores[before]);
+        }
+        if *is_superseded {
+            let successors = newer.iter().filter_map(|newer| known.get(newer));
+            score = successors.fold(score, |score, newer| score.min(newer.next_down()));
+        } else {
+            least.extend(newer.iter().map(|newer| (*newer, score)));
+        }
+        known.insert(*at, score);
+        scores[rank] = score;
+    }
+    scores
+}
+
+/// The terms of a text that tell what it is about.
+fn content(text: &str) -> impl Iterator<Item = Term> + '_ {
+    terms(text).filter(|term| !is_grammar_word(term.as_str()))
+}

@@ -1,0 +1,231 @@
+use async_trait::async_trait;
+use clew_core::{Attributes, ChunkId, CorpusName, Document, Retrieved, Span, Version};
+use proptest::prelude::*;
+use std::time::Duration;
+
+use super::*;
+
+/// A memory of one user that finds what it is told to.
+#[derive(Default)]
+struct Memory {
+    documents: Vec<Document>,
+    hits: Vec<Evidence>,
+}
+
+fn passage(document: &Document, span: Span, score: f32) -> Evidence {
+    let corpus: CorpusName = "test".parse().unwrap();
+    Evidence {
+        chunk_id: ChunkId::derive(&corpus, &document.id, Version(1), span.start as u32),
+        document_id: document.id.clone(),
+        version: Version(1),
+        title: document.title.clone(),
+        span,
+        text: span.of(&document.text).unwrap().to_owned(),
+        event_time: document.event_time,
+        score,
+        dense_score: None,
+        sparse_score: None,
+    }
+}
+
+impl Memory {
+    /// What is said on a day as the only turn of a session, with an answer, and found with a score, if at all.
+    fn say(&mut self, day: u32, text: &str, score: Option<f32>) {
+        for (number, role, text) in [(0, Role::User, text), (1, Role::Assistant, "I see.")] {
+            let time = format!("2024-05-{day:02}T10:00:00Z").parse().ok();
+            let id = TurnId { session: format!("day-{day:02}").parse().unwrap(), number };
+            let (speaker, text) = (String::new(), text.to_owned());
+            let turn = Turn { id, speaker, role, text, time, attributes: Attributes::new() };
+            let document = turn.document("ada").unwrap();
+            if let (Some(score), 0) = (score, number) {
+                self.find(&document, Span::new(0, document.text.len()), score);
+            }
+            self.documents.push(document);
+        }
+    }
+
+    fn find(&mut self, document: &Document, span: Span, score: f32) {
+        self.hits.push(passage(document, span, score));
+        self.hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    }
+
+    async fn recall(&self, k: usize, history: History) -> Vec<Item> {
+        let asked = Recall {
+            question: "How many hives do I keep on my roof?".to_owned(),
+            asked_at: None,
+            filter: Filter::default(),
+            k,
+            value: Value::Round,
+            time: TimeUse::default(),
+            history,
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        recall(self, self, &asked, deadline).await.unwrap().items
+    }
+}
+
+#[async_trait]
+impl Retriever for Memory {
+    async fn retrieve(&self, _: &Query, _: Instant) -> Result<Retrieved, Error> {
+        let (evidence, shards_missing) = (self.hits.clone(), Vec::new());
+        Ok(Retrieved { evidence, shards_missing, cost: Cost::default() })
+    }
+}
+
+#[async_trait]
+impl Documents for Memory {
+    async fn documents(&self, ids: &[DocumentId], _: Instant) -> Result<Vec<WholeDocument>, Error> {
+        let asked = self.documents.iter().filter(|document| ids.contains(&document.id));
+        let whole = |document: &Document| {
+            let span = Span::new(0, document.text.len());
+            WholeDocument { document: document.clone(), passage: passage(document, span, 0.0) }
+        };
+        Ok(asked.map(whole).collect())
+    }
+
+    async fn ids(
+        &self,
+        _: &str,
+        _: Option<&DocumentId>,
+        _: usize,
+        _: Instant,
+    ) -> Result<Vec<DocumentId>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+fn days(items: &[Item]) -> Vec<&str> {
+    items.iter().map(|item| item.session.as_str()).collect()
+}
+
+const FOUR: &str = "I keep four hives on my roof.";
+const SIX: &str = "By the way, I now keep six hives on my roof!";
+
+/// A memory in which what is superseded is found best, what supersedes it last, and `others` in between.
+fn memory(others: u32) -> Memory {
+    let mut memory = Memory::default();
+    memory.say(1, FOUR, Some(0.9));
+    for other in 0..others {
+        memory.say(2 + other, "Lovely weather on my roof today.", Some(0.8 - other as f32 / 100.0));
+    }
+    memory.say(20, SIX, Some(0.1));
+    memory
+}
+
+#[tokio::test]
+async fn what_holds_comes_before_what_held() {
+    let items = memory(2).recall(4, History::Latest).await;
+    assert_eq!(days(&items), ["day-20", "day-01", "day-02", "day-03"]);
+    assert!(items.windows(2).all(|pair| pair[0].score >= pair[1].score));
+    assert!(items[0].score > items[1].score);
+    assert!(items.iter().all(|item| item.passages.iter().all(|text| text.score == item.score)));
+}
+
+#[tokio::test]
+async fn history_is_in_the_order_of_scores_and_tells_what_is_superseded() {
+    let memory = memory(2);
+    let items = memory.recall(4, History::All).await;
+    assert_eq!(days(&items), ["day-01", "day-02", "day-03", "day-20"]);
+    for history in [History::All, History::Latest] {
+        let items = memory.recall(4, history).await;
+        let told = items.iter().flat_map(|item| &item.superseded);
+        let told: Vec<(&str, &str)> =
+            told.map(|update| (&*update.older.text, &*update.newer.text)).collect();
+        assert_eq!(told, [(FOUR, SIX)]);
+    }
+}
+
+#[tokio::test]
+async fn what_holds_is_pulled_in_however_low_it_is_ranked() {
+    let memory = memory(15);
+    for k in 1..4 {
+        let items = memory.recall(k, History::Latest).await;
+        let expected = ["day-20", "day-01", "day-02"];
+        assert_eq!(days(&items), expected[..k]);
+        let items = memory.recall(k, History::All).await;
+        assert_eq!(items[0].superseded[0].newer.text, SIX);
+        assert!(!days(&items).contains(&"day-20"));
+    }
+}
+
+#[tokio::test]
+async fn a_turn_of_which_something_else_is_asked_keeps_its_place() {
+    let mut memory = Memory::default();
+    let text = "My roof has room for many hives of bees. I work at the bakery three days a week.";
+    memory.say(1, text, Some(0.9));
+    memory.say(2, "I work at the bakery five days a week.", Some(0.1));
+    let items = memory.recall(2, History::Latest).await;
+    assert_eq!(days(&items), ["day-01", "day-02"]);
+    assert_eq!(items[0].superseded.len(), 1);
+}
+
+#[tokio::test]
+async fn chunks_of_a_long_turn_are_understood() {
+    let mut memory = memory(0);
+    memory.hits.clear();
+    let long = "It rains a lot in this town. ".repeat(60);
+    memory.say(21, &format!("{long}{SIX}"), None);
+    let (older, newer) = (memory.documents[0].clone(), memory.documents[4].clone());
+    memory.find(&older, Span::new(0, older.text.len()), 0.9);
+    let start = newer.text.find(SIX).unwrap();
+    // Neighbouring chunks may overlap.
+    memory.find(&newer, Span::new(start, newer.text.len()), 0.2);
+    memory.find(&newer, Span::new(start - 29, newer.text.len()), 0.1);
+    for k in [1, 2] {
+        let items = memory.recall(k, History::Latest).await;
+        assert_eq!(days(&items), ["day-21", "day-01"][..k]);
+    }
+    let items = memory.recall(2, History::Latest).await;
+    let newer = &items[1].superseded[0].newer;
+    assert_eq!(newer.start, start - "user: ".len());
+}
+
+#[tokio::test]
+#[ignore = "prints how long it takes"]
+async fn recall_of_sixty_hits_takes_milliseconds() {
+    let mut memory = Memory::default();
+    for day in 1..=30 {
+        let text = format!(
+            "I keep {day} hives on my roof. We have been living in the old town for {day} months, and I like it. \
+             By the way, I work at the bakery {day} times a week, and my sister visits me on Sundays."
+        );
+        memory.say(day, &text, Some(0.9 - day as f32 / 100.0));
+    }
+    let again = memory.hits.clone();
+    memory.hits.extend(again);
+    for history in [History::All, History::Latest] {
+        let started = Instant::now();
+        let items = memory.recall(10, history).await;
+        println!("{} items in {:?}", items.len(), started.elapsed());
+    }
+}
+
+proptest! {
+    #[test]
+    fn of_any_turns_what_holds_is_never_after_what_held(
+        counts in proptest::collection::vec((0u32..4, 0u8..20), 1..12),
+        k in 1usize..8,
+    ) {
+        let mut memory = Memory::default();
+        for (day, (count, score)) in (1..).zip(&counts) {
+            let text = match count {
+                0 => "I like honey a lot.".to_owned(),
+                count => format!("I keep {count} hives on my roof."),
+            };
+            memory.say(day, &text, Some(f32::from(*score)));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let items = runtime.block_on(memory.recall(k, History::Latest));
+        prop_assert_eq!(items.len(), k.min(counts.len()));
+        prop_assert!(items.windows(2).all(|pair| pair[0].score >= pair[1].score));
+        for (at, item) in items.iter().enumerate() {
+            for update in &item.superseded {
+                let newer = update.newer.turn.session.as_str();
+                // What supersedes the best is there.
+                let place = days(&items).iter().position(|day| *day == newer);
+                prop_assert!(place.is_some_and(|place| place < at));
+                prop_assert!(items[place.unwrap_or(0)].score > item.score);
+            }
+        }
+    }
+}
