@@ -39,7 +39,8 @@ fn split(word: &str) -> (&str, &str) {
     word.split_once(['\'', '’']).unwrap_or((word, ""))
 }
 
-fn is_in_first_person(sentence: &str) -> bool {
+/// Whether a sentence holds a word by which speakers mean themselves, alone or with others.
+pub fn is_in_first_person(sentence: &str) -> bool {
     words(sentence).any(|word| {
         let word = sentence[word.start..word.end].to_lowercase();
         FIRST_PERSON.contains(&split(&word).0)

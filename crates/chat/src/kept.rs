@@ -29,7 +29,7 @@ const SPEAKER: &str = "chat.speaker";
 
 impl Role {
     /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Other => "",
             Self::User => "user",

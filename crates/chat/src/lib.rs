@@ -25,7 +25,7 @@ mod smoothing;
 pub mod time;
 mod turn;
 
-pub use fact::facts;
+pub use fact::{facts, is_in_first_person};
 pub use kept::{Address, user_filter};
 pub use key::{Expansion, KeyDesign, expansion};
 pub use recall::{Item, Recall, Recalled, TimeUse, Value, recall};
