@@ -42,6 +42,7 @@ use self::reading::{Compared, phrases};
 use self::score::Weights;
 use self::sentence::Material;
 pub(crate) use self::sentence::best_first;
+use self::verb::in_past;
 
 /// A reader that judges by similarity and words, and answers with quotes.
 ///
@@ -117,8 +118,7 @@ impl Reasoner for Extractive {
             return Ok(summary::summarise(assignment.evidence));
         }
         let matter = Matter::of(assignment.question);
-        let has_time = assignment.asked_at.is_some();
-        let leaning = Leaning::of(assignment.question, &matter, has_time);
+        let leaning = Leaning::of(assignment.question, &matter, assignment.asked_at);
         self.read_for(assignment, &matter, &leaning, deadline).await
     }
 }
@@ -133,7 +133,13 @@ impl Extractive {
         deadline: Instant,
     ) -> Result<Reading, Error> {
         let topic = matter.topic(assignment.question);
-        let asked = Question::new(&topic);
+        let asked = match matter {
+            // What is counted was told in the past.
+            Matter::Counting(_) => Question::new(&in_past(&topic)),
+            Matter::Reckoning(_) | Matter::Advice | Matter::Recollection | Matter::Fact => {
+                Question::new(&topic)
+            }
+        };
         let material = Material::new(&asked, assignment.evidence);
         let weights = Weights::new(&asked, &material.sentences);
         let sentences = score::promising(&material, &weights, leaning);

@@ -11,6 +11,7 @@ use clew_text::{Term, is_grammar_word, terms};
 
 use self::number::{amounts, number};
 use super::phrase::{after_start, bare, holds_any, items, split, split_any};
+use super::reckoning::Dated;
 use super::verb::in_past;
 
 /// Most statements that are counted: more are no longer told apart.
@@ -71,6 +72,8 @@ const SUMS: [&str; 12] = [
 /// What makes it a difference, or something else than a sum.
 const NO_SUMS: [&str; 9] =
     ["more", "less", "save", "saved", "discount", "older", "average", "each", "per"];
+/// What names no kind of things by itself.
+const GENERIC: &str = "related expenses items things stuff purchases products money";
 /// What something costs and what it brings.
 const SPENT: [&str; 12] = [
     "spend",
@@ -128,8 +131,8 @@ pub(crate) struct Told<'a> {
     pub(crate) text: &'a str,
     /// The text of its passage, which tells what "it" is.
     pub(crate) passage: &'a str,
-    /// When it happened: a day as it is written; empty where that is not known.
-    pub(crate) day: String,
+    /// When it happened, where that is known.
+    pub(crate) day: Option<Dated>,
     /// What its time counts where several say a number: more is better.
     pub(crate) preference: f32,
 }
@@ -201,7 +204,8 @@ fn sum(question: &str) -> Option<Sum> {
         split_any(object, &["since", "this", "last", "in the past", "in the last", "i", "so far"])
             .map_or(object, |(before, _)| before);
     let object = bare(object);
-    let topic: BTreeSet<Term> = terms(object).collect();
+    let topic: BTreeSet<Term> =
+        content_terms(object).difference(&terms(GENERIC).collect()).cloned().collect();
     let parts = items(object, "and");
     let parts =
         if parts.len() == 2 { parts.into_iter().map(str::to_owned).collect() } else { vec![] };
@@ -224,7 +228,8 @@ impl Things {
             let asked = |term: &Term| self.all.contains(term) || self.done.contains(term);
             content_terms(told.text).into_iter().filter(|term| !asked(term)).collect()
         };
-        let distinct = distinct(told, &fits, known);
+        let mut distinct = distinct(told, &fits, known);
+        distinct.sort_by_key(|&index| (told[index].day.is_none(), told[index].day));
         if !(2..=MAX_COUNTED).contains(&distinct.len()) {
             return None;
         }
@@ -278,6 +283,7 @@ impl Sum {
                 _ => {}
             }
         }
+        fits.sort_by_key(|&index| (told[index].day.is_none(), told[index].day));
         // The same amount for something that shares a word is the same payment told again.
         let known = |told: &Told<'_>| content_terms(told.text);
         let mut distinct: Vec<usize> = Vec::new();
@@ -353,8 +359,7 @@ fn content_terms(text: &str) -> BTreeSet<Term> {
 /// The days of statements, numbered.
 fn list(told: &[Told<'_>], indices: &[usize]) -> String {
     let item = |(place, &index): (usize, &usize)| {
-        let day = &told[index].day;
-        let day = if day.is_empty() { "no day known" } else { day };
+        let day = told[index].day.map_or("no day known".to_owned(), |day| day.written());
         format!("({}) {day}", place + 1)
     };
     indices.iter().enumerate().map(item).collect::<Vec<_>>().join(", ")
@@ -369,7 +374,7 @@ mod tests {
     fn counted(question: &str, statements: &[&str]) -> Option<Counted> {
         let told: Vec<Told<'_>> = statements
             .iter()
-            .map(|text| Told { text, passage: text, day: String::new(), preference: 0.0 })
+            .map(|text| Told { text, passage: text, day: None, preference: 0.0 })
             .collect();
         Counting::of(question).unwrap_or_else(|| panic!("{question}")).counted(&told)
     }
@@ -442,7 +447,7 @@ mod tests {
             if let Some(counting) = Counting::of(&question) {
                 let told: Vec<Told<'_>> = told
                     .iter()
-                    .map(|text| Told { text, passage: text, day: String::new(), preference: 0.0 })
+                    .map(|text| Told { text, passage: text, day: None, preference: 0.0 })
                     .collect();
                 if let Some(Counted::Made(_, which)) = counting.counted(&told) {
                     prop_assert!(which.iter().all(|&index| index < told.len()));

@@ -1,6 +1,8 @@
 //! To which of sentences that fit a question about as well a reader leans: by who says them, and when.
 
 use clew_chat::is_in_first_person;
+use clew_chat::time::{Moment, asked_about, closeness};
+use clew_core::{TimeRange, Timestamp};
 use clew_text::Shape;
 
 use super::matter::Matter;
@@ -37,6 +39,7 @@ const NEWER: f32 = 0.05;
 const ASKED_TIME: f32 = 0.12;
 const ASKED_SPEAKER: f32 = 0.2;
 const ITEM: f32 = 0.3;
+const ASKED_RANGE: f32 = 0.15;
 
 /// What a reader prefers, all else being about equal.
 #[derive(Clone, Debug, Default)]
@@ -47,18 +50,20 @@ pub(crate) struct Leaning {
     speaker: Option<Speaker>,
     /// The number in a list that is asked for.
     item: Option<u32>,
+    /// When what is asked about happened.
+    range: Option<TimeRange>,
 }
 
 impl Leaning {
     /// What `question` wants; without a time when it is asked, the newest is preferred only if it says so.
-    pub(crate) fn of(question: &str, matter: &Matter, has_time: bool) -> Self {
+    pub(crate) fn of(question: &str, matter: &Matter, asked_at: Option<Timestamp>) -> Self {
         let newest = match matter {
             Matter::Advice | Matter::Recollection => 0.0,
             Matter::Fact | Matter::Counting(_) | Matter::Reckoning(_) => {
                 match (holds_any(question, &NOW), holds_any(question, &BEFORE)) {
                     (true, false) => ASKED_TIME,
                     (false, true) => -ASKED_TIME,
-                    _ if has_time => NEWER,
+                    _ if asked_at.is_some() => NEWER,
                     _ => 0.0,
                 }
             }
@@ -68,7 +73,17 @@ impl Leaning {
             Matter::Recollection => (Some(Speaker::Assistant), ordinal(question)),
             Matter::Fact | Matter::Counting(_) | Matter::Reckoning(_) => (None, None),
         };
-        Self { newest, speaker, item }
+        let range = match matter {
+            Matter::Fact => asked_at
+                .and_then(|time| Moment::try_new(time, 0).ok())
+                .and_then(|moment| asked_about(question, moment)),
+            Matter::Advice | Matter::Recollection | Matter::Counting(_) | Matter::Reckoning(_) => {
+                None
+            }
+        };
+        // What happened then, not what is newest.
+        let newest = if range.is_some() { 0.0 } else { newest };
+        Self { newest, speaker, item, range }
     }
 
     /// What is added to the score of a sentence.
@@ -85,7 +100,9 @@ impl Leaning {
         };
         let is_item = self.item.is_some_and(|number| begins_with(sentence.text, number));
         let item = if is_item { ITEM } else { 0.0 };
-        speaker + item + self.of_time(material, sentence)
+        let time = material.passages[sentence.passage].evidence.event_time;
+        let near = self.range.zip(time).map_or(0.0, |(range, time)| closeness(range, time));
+        speaker + item + ASKED_RANGE * near + self.of_time(material, sentence)
     }
 
     /// What the time of a sentence adds.
@@ -153,9 +170,9 @@ mod tests {
     use crate::extractive::question::Question;
 
     /// The sentences to which a question leans, as far as it leans at all.
-    fn leaned_to(question: &str, has_time: bool, evidence: &[Evidence]) -> Vec<String> {
+    fn leaned_to(question: &str, asked_at: &str, evidence: &[Evidence]) -> Vec<String> {
         let matter = Matter::of(question);
-        let leaning = Leaning::of(question, &matter, has_time);
+        let leaning = Leaning::of(question, &matter, asked_at.parse().ok());
         let material = Material::new(&Question::new(question), evidence);
         let score = |sentence: &Sentence<'_>| leaning.score(&material, sentence);
         let best = material.sentences.iter().map(score).fold(f32::MIN, f32::max);
@@ -173,13 +190,14 @@ mod tests {
         };
         let (old, new) = ("I own three lutes today.", "I own five lutes today.");
         let evidence = [dated("a", "2024-05-01", old), dated("b", "2024-05-20", new)];
-        for (question, has_time, expected) in [
-            ("What do I own?", true, vec![new]),
-            ("What do I own?", false, vec![]),
-            ("What do I own now?", false, vec![new]),
-            ("What did I previously own?", true, vec![old]),
+        for (question, asked_at, expected) in [
+            ("What do I own?", "2024-06-01", vec![new]),
+            ("What do I own?", "", vec![]),
+            ("What do I own now?", "", vec![new]),
+            ("What did I previously own?", "2024-06-01", vec![old]),
+            ("What did I own a month ago?", "2024-06-01", vec![old]),
         ] {
-            assert_eq!(leaned_to(question, has_time, &evidence), expected, "{question}");
+            assert_eq!(leaned_to(question, asked_at, &evidence), expected, "{question}");
         }
     }
 
@@ -195,10 +213,10 @@ mod tests {
             ),
         ];
         let question = "Which strings did you recommend for my harp?";
-        assert_eq!(leaned_to(question, false, &evidence).len(), 3);
+        assert_eq!(leaned_to(question, "", &evidence).len(), 3);
         let question = "Can you remind me of the 2nd step that you recommended for my harp?";
-        assert_eq!(leaned_to(question, false, &evidence), ["2. Take steel strings."]);
+        assert_eq!(leaned_to(question, "", &evidence), ["2. Take steel strings."]);
         let question = "Can you recommend strings for me?";
-        assert_eq!(leaned_to(question, false, &evidence), ["I want to restring my harp."]);
+        assert_eq!(leaned_to(question, "", &evidence), ["I want to restring my harp."]);
     }
 }

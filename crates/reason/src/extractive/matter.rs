@@ -145,11 +145,25 @@ impl Matter {
         let topic = match self {
             Self::Reckoning(_) | Self::Counting(_) | Self::Fact => return question.to_owned(),
             Self::Advice => leave_out(&ASKING),
-            Self::Recollection => leave_out(&[&RECOLLECTION[..], &PREFACES[..]].concat()),
+            Self::Recollection => {
+                let topic = leave_out(&[&RECOLLECTION[..], &PREFACES[..]].concat());
+                // The place in a list stands at the item only.
+                topic
+                    .split_whitespace()
+                    .filter(|word| !is_place(word))
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            }
         };
         let says_something = topic.chars().any(char::is_alphanumeric);
         if says_something { topic } else { question.to_owned() }
     }
+}
+
+/// Whether a word is "7th" or "22nd".
+fn is_place(word: &str) -> bool {
+    let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
+    rest.len() < word.len() && ["st", "nd", "rd", "th"].contains(&rest)
 }
 
 #[cfg(test)]
@@ -182,7 +196,8 @@ mod tests {
         let topic = |question: &str| Matter::of(question).topic(question);
         assert_eq!(topic("Can you suggest some strings for my harp?"), "strings for my harp?");
         assert_eq!(topic("Could you remind me which harp we discussed?"), "which harp ?");
-        assert_eq!(topic("Any tips?"), "?".replace('?', "Any tips?"));
+        assert_eq!(topic("Remind me of the 7th harp you listed."), "of the harp .");
+        assert_eq!(topic("Any tips?"), "Any tips?");
         assert_eq!(topic("Who made it?"), "Who made it?");
     }
 

@@ -18,7 +18,7 @@ use super::verb::in_past;
 
 /// Least confidence at which what a user said of themselves is told to one who asks for advice: it need not
 /// answer, only bear on it.
-const ADVICE_THRESHOLD: f32 = 0.2;
+const ADVICE_THRESHOLD: f32 = 0.15;
 /// What the share of an event's words counts beside a cosine similarity, that of the words around it in the
 /// question, and stating something of the speaker. Events are phrases of few words, so each tells more than in
 /// a whole question.
@@ -202,7 +202,7 @@ impl<'r, 'a> Compared<'r, 'a> {
         let events = reckoning.events();
         let mut found: Vec<Found> = Vec::new();
         for (event, cosines) in events.iter().zip(&self.cosines[1..]) {
-            found.push(self.find(event, cosines, |_| true)?);
+            found.push(self.find(event, cosines)?);
         }
         let confidence = found.iter().map(|found| found.confidence).fold(1.0, f32::min);
         let is_known = confidence >= THRESHOLD;
@@ -234,13 +234,8 @@ impl<'r, 'a> Compared<'r, 'a> {
         Some(self.said(&said, &sentences, confidence))
     }
 
-    /// The sentence that tells of `event` best, of those that are wanted and that no assistant says.
-    fn find(
-        &self,
-        event: &Event,
-        cosines: &[f32],
-        is_wanted: impl Fn(&Sentence<'_>) -> bool,
-    ) -> Option<Found> {
+    /// The sentence that tells of `event` best, of those that no assistant says.
+    fn find(&self, event: &Event, cosines: &[f32]) -> Option<Found> {
         // A phrase of the middle of a sentence: its first capital tells a name.
         let (said, light) = without_light(&in_past(&event.text));
         let asked = Question::new(&format!("of {said}"));
@@ -250,7 +245,7 @@ impl<'r, 'a> Compared<'r, 'a> {
         let mut best: Option<(f32, usize)> = None;
         for (index, sentence) in self.sentences.iter().enumerate() {
             let speaker = self.material.passages[sentence.passage].speaker;
-            if speaker == Speaker::Assistant || !is_wanted(sentence) {
+            if speaker == Speaker::Assistant {
                 continue;
             }
             let has_context = context.words_in(sentence.text) != WordSet::default();
@@ -286,17 +281,18 @@ impl<'r, 'a> Compared<'r, 'a> {
 
     /// What is counted or added up, or the statement that says the number.
     fn counted(&self, counting: &Counting) -> Option<Reading> {
-        let confidence = self.quoted(None).confidence;
+        // What something cost is often said a sentence after what it was.
+        let by_passage = match counting {
+            Counting::Sum(sum) if !sum.parts.is_empty() => return self.added(sum),
+            Counting::Sum(_) => true,
+            Counting::Number(_) => false,
+        };
+        let confidence = self.support(self.sentences, &self.cosines[0], by_passage).confidence();
         if confidence < THRESHOLD {
             return None;
         }
         let ranked: Vec<usize> = self.counted_among(counting);
         let told: Vec<Told<'_>> = ranked.iter().map(|&index| self.told(index)).collect();
-        if let Counting::Sum(sum) = counting
-            && !sum.parts.is_empty()
-        {
-            return self.added(sum, confidence);
-        }
         match counting.counted(&told)? {
             Counted::Said(said) => Some(self.quoted(Some(ranked[said]))),
             Counted::Made(said, which) => {
@@ -338,34 +334,61 @@ impl<'r, 'a> Compared<'r, 'a> {
 
     fn told(&self, index: usize) -> Told<'_> {
         let sentence = self.sentences[index];
-        let event = Event::default();
-        let day = self.dated(&event, sentence).map(|dated| dated.written());
         Told {
             text: sentence.text,
             passage: &self.material.passages[sentence.passage].evidence.text,
-            day: day.unwrap_or_default(),
+            day: self.dated(&Event::default(), sentence),
             preference: self.leaning.of_time(self.material, sentence),
         }
     }
 
-    /// What the things that a sum names cost together.
-    fn added(&self, sum: &Sum, confidence: f32) -> Option<Reading> {
+    /// What the things that a sum names cost together: of each, the amount in a turn that tells of it.
+    fn added(&self, sum: &Sum) -> Option<Reading> {
         let mut which: Vec<usize> = Vec::new();
+        let mut confidence = 1.0f32;
         for (part, cosines) in sum.parts.iter().zip(&self.cosines[1..]) {
             let words = Question::new(&format!("of {part}"));
-            let is_wanted = |sentence: &Sentence<'_>| {
-                let passage = &self.material.passages[sentence.passage].evidence.text;
-                Sum::amount(sentence.text).is_some()
-                    && sum.fits(sentence.text)
-                    && words.words_in(passage) != WordSet::default()
+            let read =
+                |passage: usize| words.words_in(&self.material.passages[passage].evidence.text);
+            let held: Vec<WordSet> = self.sentences.iter().map(|s| read(s.passage)).collect();
+            let weights = Weights::among(&words, &held);
+            // The best sentence of each passage, for the amount may stand beside it.
+            let near = |passage: usize| {
+                let of_passage = self.sentences.iter().zip(cosines);
+                let of_passage = of_passage.filter(|(sentence, _)| sentence.passage == passage);
+                of_passage.map(|(_, cosine)| *cosine).fold(-1.0, f32::max)
             };
-            let event = Event { text: part.clone(), ..Event::default() };
-            which.push(self.find(&event, cosines, is_wanted)?.sentence);
+            let support = |passage: usize| Support {
+                best_cosine: near(passage),
+                best_share: weights.share(read(passage)),
+                names_missing: names_missing(&words, read(passage)),
+            };
+            let mut best: Option<(f32, usize)> = None;
+            for (index, sentence) in self.sentences.iter().enumerate() {
+                let speaker = self.material.passages[sentence.passage].speaker;
+                if speaker == Speaker::Assistant
+                    || Sum::amount(sentence.text).is_none()
+                    || !sum.fits(sentence.text)
+                {
+                    continue;
+                }
+                // Beside the turn, the sentence itself decides between two of one turn.
+                let fits = support(sentence.passage).confidence();
+                if best.is_none_or(|(other, at)| {
+                    fits > other || fits == other && cosines[index] > cosines[at]
+                }) {
+                    best = Some((fits, index));
+                }
+            }
+            let (fits, index) = best?;
+            confidence = confidence.min(fits);
+            which.push(index);
         }
         let is_distinct = which.windows(2).all(|pair| pair[0] != pair[1]);
         let told: Vec<Told<'_>> = which.iter().map(|&index| self.told(index)).collect();
         let all: Vec<usize> = (0..told.len()).collect();
-        is_distinct.then(|| self.said(&sum.total(&told, &all), &which, confidence))
+        (is_distinct && confidence >= THRESHOLD)
+            .then(|| self.said(&sum.total(&told, &all), &which, confidence))
     }
 
     /// What the user said of themselves that bears on advice.

@@ -70,7 +70,11 @@ pub(super) fn past(word: &str) -> Option<&'static str> {
 
 /// `text` with the past of its verbs of these.
 pub(super) fn in_past(text: &str) -> String {
-    text.split(' ').map(|word| past(word).unwrap_or(word)).collect::<Vec<_>>().join(" ")
+    let word = |word: &str| {
+        let bare = word.trim_end_matches(['?', ',', '.', '!', ':']);
+        past(bare).map_or_else(|| word.to_owned(), |past| word.replacen(bare, past, 1))
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -81,5 +85,6 @@ mod tests {
     fn verbs_are_put_into_their_past() {
         assert!(PAST.is_sorted());
         assert_eq!(in_past("I buy a harp and  play"), "I bought a harp and  play");
+        assert_eq!(in_past("Which harp did I buy?"), "Which harp did I bought?");
     }
 }

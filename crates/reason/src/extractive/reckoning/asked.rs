@@ -211,7 +211,7 @@ fn order(question: &str) -> Option<Reckoning> {
             after_start(event, &["the", "my", "our", "a", "an", "i", "when"]).is_none()
                 && !event.starts_with(char::is_uppercase)
         };
-        let is_list = !items(list, "and").iter().any(|event| is_kind(&event));
+        let is_list = !items(list, "and").iter().any(is_kind);
         return is_list.then(|| ordered(list, "and", "", Rank::All))?;
     }
     let ranks = [("first", Rank::First), ("most recently", Rank::Last), ("last", Rank::Last)];
