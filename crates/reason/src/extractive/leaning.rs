@@ -110,11 +110,6 @@ impl Leaning {
         self.newest * newness(material, sentence.passage)
     }
 
-    /// Whether what one side said is asked for.
-    pub(crate) fn seeks_speaker(&self) -> bool {
-        self.speaker.is_some()
-    }
-
     /// Whether the sentence is of the side that is asked for.
     pub(crate) fn is_sought(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> bool {
         self.speaker == Some(material.passages[sentence.passage].speaker)

@@ -125,21 +125,21 @@ fn numbers(text: &str) -> BTreeSet<u32> {
 }
 
 /// Whether `text` says what is expected, as far as words tell: for a figure the number, for anything else most of
-/// the words. `said` is what is said before the quotes.
+/// the words.
 fn is_right(text: &str, matter: &Matter, expected: &str) -> bool {
     let head = text.split(": ").next().unwrap_or_default();
     let head = head.split(", from ").next().unwrap_or_default();
     match matter {
         Matter::Reckoning(reckoning::Reckoning::Order { events, .. }) if text.contains('“') => {
-            let chosen = text.split('“').nth(1).unwrap().split('”').next().unwrap();
+            let said: Vec<&str> =
+                text.split('“').skip(1).filter_map(|part| part.split('”').next()).collect();
+            if events.len() > 2 {
+                let places: Option<Vec<usize>> =
+                    said.iter().take(events.len()).map(|event| expected.find(event)).collect();
+                return places.is_some_and(|places| places.is_sorted());
+            }
             let near = |event: &str| cosine_of_terms(&set(event), &set(expected));
-            let first = expected.split(['.', ',']).next().unwrap_or_default();
-            let nearest = |answer: &str| {
-                let by =
-                    |event: &&reckoning::Event| cosine_of_terms(&set(&event.text), &set(answer));
-                events.iter().max_by(|a, b| by(a).total_cmp(&by(b))).unwrap().text.clone()
-            };
-            near(chosen) > 0.0 && nearest(if events.len() > 2 { first } else { expected }) == chosen
+            said.len() >= 2 && near(said[0]) > near(said[1])
         }
         _ if !numbers(expected).is_empty() => {
             let all = numbers(expected);

@@ -130,16 +130,14 @@ impl<'r, 'a> Compared<'r, 'a> {
 
     /// The sentences that answer, beginning with the one that `leads` if any does.
     fn quoted(&self, leads: Option<usize>) -> Reading {
-        let support = self.support(self.sentences, &self.cosines[0], self.leaning.seeks_speaker());
+        let is_sought = |s: &Sentence<'_>| self.leaning.is_sought(self.material, s);
+        let is_told = self.sentences.iter().any(|sentence| is_sought(sentence));
+        let support = self.support(self.sentences, &self.cosines[0], is_told);
         let confidence = support.confidence();
         let citations = if confidence >= THRESHOLD {
             let mut ranked = self.ranked();
-            if self.leaning.seeks_speaker()
-                && ranked
-                    .iter()
-                    .any(|(sentence, _)| self.leaning.is_sought(self.material, sentence))
-            {
-                ranked.retain(|(sentence, _)| self.leaning.is_sought(self.material, sentence));
+            if is_told {
+                ranked.retain(|(sentence, _)| is_sought(sentence));
             }
             if let Some(leads) = leads.map(|leads| self.sentences[leads]) {
                 let best = ranked.first().map_or(0.0, |(_, score)| *score);
@@ -199,6 +197,10 @@ impl<'r, 'a> Compared<'r, 'a> {
 
     /// What is reckoned from the days of the events. If one of several events is not found, nothing is answered.
     fn reckoned(&self, reckoning: &Reckoning) -> Option<Reading> {
+        // Texts without times are no memory of days: "Which was built first, A or B?" is read as any question.
+        if self.material.passages.iter().all(|passage| passage.evidence.event_time.is_none()) {
+            return None;
+        }
         let events = reckoning.events();
         let mut found: Vec<Found> = Vec::new();
         for (event, cosines) in events.iter().zip(&self.cosines[1..]) {
@@ -395,7 +397,7 @@ impl<'r, 'a> Compared<'r, 'a> {
     fn advised(&self) -> Option<Reading> {
         let is_own = |sentence: &Sentence<'_>| {
             let speaker = self.material.passages[sentence.passage].speaker;
-            speaker != Speaker::Assistant && states_of_speaker(sentence)
+            speaker == Speaker::User && states_of_speaker(sentence)
         };
         let own: Vec<(&Sentence<'a>, f32)> = (self.sentences.iter().zip(&self.cosines[0]))
             .filter(|(sentence, _)| is_own(sentence))

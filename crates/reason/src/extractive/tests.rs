@@ -241,6 +241,22 @@ async fn an_event_of_which_nothing_tells_is_not_reckoned_with() {
     }
 }
 
+#[tokio::test]
+async fn texts_without_times_are_read_as_ever() {
+    let evidence = [
+        passage("a", 0, "The mill of Tara was built by monks in 1843.", 0.5),
+        passage("b", 0, "The forge of Tara was built by monks in 1901.", 0.5),
+    ];
+    let reading =
+        read("Which was built first, the mill of Tara or the forge of Tara?", &evidence).await;
+    assert!(reading.confidence >= reading.threshold, "{reading:?}");
+    assert_eq!(reading.text, quotes(&reading).join(" "));
+    // Of an asker nothing is known.
+    let reading = read("What should I know of the mill of Tara built by monks?", &evidence).await;
+    assert_eq!(reading.text, quotes(&reading).join(" "));
+    assert_eq!(reading.threshold, THRESHOLD);
+}
+
 /// Texts of words of which the question below holds some, so that most cases are answered.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
