@@ -2,6 +2,7 @@
 
 mod compose;
 mod counting;
+mod event;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod judge;

@@ -96,6 +96,9 @@ const ASKING: [&str; 16] = [
     "what do you think",
 ];
 
+/// Most phrases that are left out of a topic.
+const MAX_CUTS: usize = 16;
+
 /// What kind of reading a question asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Matter {
@@ -136,8 +139,8 @@ impl Matter {
     pub(crate) fn topic(&self, question: &str) -> String {
         let leave_out = |phrases: &[&str]| {
             let mut text = question.to_owned();
-            // Each cut takes something away.
-            while let Some((before, after)) = split_any(&text, phrases) {
+            for _ in 0..MAX_CUTS {
+                let Some((before, after)) = split_any(&text, phrases) else { break };
                 text = format!("{before} {after}");
             }
             text.trim().to_owned()

@@ -128,7 +128,6 @@ fn numbers(text: &str) -> BTreeSet<u32> {
 /// the words.
 fn is_right(text: &str, matter: &Matter, expected: &str) -> bool {
     let head = text.split(": ").next().unwrap_or_default();
-    let head = head.split(", from ").next().unwrap_or_default();
     match matter {
         Matter::Reckoning(reckoning::Reckoning::Order { events, .. }) if text.contains('“') => {
             let said: Vec<&str> =

@@ -2,10 +2,10 @@
 
 use clew_chat::time::{Moment, asked_about};
 use clew_core::{Assignment, Citation, Cost, Reading};
-use clew_text::Shape;
 
 use super::compose::{compose, quote};
 use super::counting::{Counted, Counting, Sum, Told};
+use super::event::Found;
 use super::joined;
 use super::judge::{Support, THRESHOLD, names_missing};
 use super::leaning::{Leaning, states_of_speaker};
@@ -19,68 +19,6 @@ use super::verb::in_past;
 /// Least confidence at which what a user said of themselves is told to one who asks for advice: it need not
 /// answer, only bear on it.
 const ADVICE_THRESHOLD: f32 = 0.15;
-/// What the share of an event's words counts beside a cosine similarity, that of the words around it in the
-/// question, and stating something of the speaker. Events are phrases of few words, so each tells more than in
-/// a whole question.
-const EVENT_SHARE: f32 = 0.5;
-const EVENT_CONTEXT: f32 = 0.1;
-const EVENT_STATED: f32 = 0.1;
-/// What a time in the sentence counts: it is the one that dates the event.
-const EVENT_DATED: f32 = 0.1;
-/// What a word of beginning counts where a beginning is meant.
-const EVENT_BEGUN: f32 = 0.1;
-const BEGINNINGS: [&str; 7] = ["start", "started", "starting", "began", "begun", "joined", "since"];
-
-/// Verbs that questions put for whatever was done with a thing, where it is told in other words.
-const LIGHT: [&str; 36] = [
-    "attend",
-    "attended",
-    "buy",
-    "bought",
-    "did",
-    "do",
-    "event",
-    "finish",
-    "finished",
-    "first",
-    "get",
-    "got",
-    "had",
-    "happened",
-    "have",
-    "last",
-    "made",
-    "make",
-    "meet",
-    "met",
-    "my",
-    "participate",
-    "participated",
-    "purchase",
-    "purchased",
-    "purchasing",
-    "receive",
-    "received",
-    "see",
-    "saw",
-    "start",
-    "started",
-    "starting",
-    "took",
-    "visit",
-    "visited",
-];
-
-/// A phrase without its light words, and those; all of it if there are no others.
-fn without_light(phrase: &str) -> (String, String) {
-    let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let (light, rest): (Vec<&str>, Vec<&str>) =
-        phrase.split_whitespace().partition(|word| LIGHT.contains(&bare(word).as_str()));
-    let rest = rest.join(" ");
-    let says_something = !Question::new(&format!("of {rest}")).words().is_empty();
-    if says_something { (rest, light.join(" ")) } else { (phrase.to_owned(), String::new()) }
-}
-
 /// A question compared with sentences.
 pub(super) struct Compared<'r, 'a> {
     pub(super) assignment: &'r Assignment<'a>,
@@ -107,13 +45,6 @@ pub(super) fn phrases(matter: &Matter) -> Vec<String> {
         | Matter::Recollection
         | Matter::Fact => Vec::new(),
     }
-}
-
-/// The sentence that tells of an event best.
-struct Found {
-    /// Its index.
-    sentence: usize,
-    confidence: f32,
 }
 
 impl<'r, 'a> Compared<'r, 'a> {
@@ -236,47 +167,8 @@ impl<'r, 'a> Compared<'r, 'a> {
         Some(self.said(&said, &sentences, confidence))
     }
 
-    /// The sentence that tells of `event` best, of those that no assistant says.
-    fn find(&self, event: &Event, cosines: &[f32]) -> Option<Found> {
-        // A phrase of the middle of a sentence: its first capital tells a name.
-        let (said, light) = without_light(&in_past(&event.text));
-        let asked = Question::new(&format!("of {said}"));
-        let context = Question::new(&format!("of {} {light}", in_past(&event.context)));
-        let held: Vec<WordSet> = self.sentences.iter().map(|s| asked.words_in(s.text)).collect();
-        let weights = Weights::among(&asked, &held);
-        let mut best: Option<(f32, usize)> = None;
-        for (index, sentence) in self.sentences.iter().enumerate() {
-            let speaker = self.material.passages[sentence.passage].speaker;
-            if speaker == Speaker::Assistant {
-                continue;
-            }
-            let has_context = context.words_in(sentence.text) != WordSet::default();
-            let is_dated = self.dated(event, sentence).is_some_and(|dated| dated.is_named());
-            let is_begun = event.begins && super::phrase::holds_any(sentence.text, &BEGINNINGS);
-            let flag = |holds: bool, counts: f32| if holds { counts } else { 0.0 };
-            let rank = cosines[index]
-                + EVENT_SHARE * weights.share(held[index])
-                + flag(has_context, EVENT_CONTEXT)
-                + flag(sentence.shape == Shape::Statement, EVENT_STATED)
-                + flag(states_of_speaker(sentence), EVENT_STATED)
-                + flag(is_dated, EVENT_DATED)
-                + flag(is_begun, EVENT_BEGUN);
-            if best.is_none_or(|(score, _)| rank > score) {
-                best = Some((rank, index));
-            }
-        }
-        let (_, sentence) = best?;
-        let passage = self.sentences[sentence].passage;
-        let read = asked.words_in(&self.material.passages[passage].evidence.text);
-        let support = Support {
-            best_cosine: cosines[sentence],
-            best_share: weights.share(held[sentence]),
-            names_missing: names_missing(&asked, read),
-        };
-        Some(Found { sentence, confidence: support.confidence() })
-    }
-
-    fn dated(&self, event: &Event, sentence: &Sentence<'_>) -> Option<Dated> {
+    /// When the event was of which a sentence tells.
+    pub(super) fn dated(&self, event: &Event, sentence: &Sentence<'_>) -> Option<Dated> {
         let told_at = self.material.passages[sentence.passage].evidence.event_time;
         dated(sentence.text, event, told_at, self.assignment.asked_at)
     }

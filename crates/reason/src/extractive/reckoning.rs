@@ -32,7 +32,7 @@ impl Reckoning {
                 let length = until.middle() - from.middle();
                 let about = !(from.is_exact() && until.is_exact());
                 let figure = figure(length, *unit, about)?;
-                Some(format!("{figure}, from {} to {}.", from.written(), until.written()))
+                Some(format!("{figure}: {}, then {}.", from.written(), until.written()))
             }
             (Self::Since { unit, .. }, [event]) => {
                 let length = now? as f64 - event.middle();
@@ -150,7 +150,7 @@ mod tests {
                     ("2024-05-02", "I was at the dentist yesterday."),
                     ("2024-05-20", "The harp concert was on May 11th."),
                 ],
-                Some("10 days, from Wednesday, 2024-05-01 to Saturday, 2024-05-11."),
+                Some("10 days: Wednesday, 2024-05-01, then Saturday, 2024-05-11."),
             ),
             (
                 "How many weeks ago did I plant the quince?",

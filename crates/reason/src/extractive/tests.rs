@@ -203,7 +203,7 @@ async fn what_is_asked_of_a_diary_is_reckoned_and_quoted() {
     for (question, expected) in [
         (
             "How many days passed between the day I bought the walnut harp from Rolf and the harp concert?",
-            "9 days, from Wednesday, 2024-05-01 to Friday, 2024-05-10. \
+            "9 days: Wednesday, 2024-05-01, then Friday, 2024-05-10. \
              I bought a walnut harp from Rolf today. The harp concert was yesterday!",
         ),
         (
