@@ -88,16 +88,7 @@ impl Leaning {
 
     /// What is added to the score of a sentence.
     pub(crate) fn score(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
-        let speaker = match self.speaker {
-            Some(wanted) if material.passages[sentence.passage].speaker == wanted => {
-                let is_meant = match wanted {
-                    Speaker::User => states_of_speaker(sentence),
-                    Speaker::Assistant | Speaker::Other => true,
-                };
-                if is_meant { ASKED_SPEAKER } else { 0.0 }
-            }
-            _ => 0.0,
-        };
+        let speaker = if self.is_sought(material, sentence) { ASKED_SPEAKER } else { 0.0 };
         let is_item = self.item.is_some_and(|number| begins_with(sentence.text, number));
         let item = if is_item { ITEM } else { 0.0 };
         let time = material.passages[sentence.passage].evidence.event_time;
@@ -109,10 +100,14 @@ impl Leaning {
     pub(crate) fn of_time(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
         self.newest * newness(material, sentence.passage)
     }
-
-    /// Whether the sentence is of the side that is asked for.
+    /// Whether it is of the side that is asked for; of a user, whether it states something of them.
     pub(crate) fn is_sought(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> bool {
-        self.speaker == Some(material.passages[sentence.passage].speaker)
+        let speaker = material.passages[sentence.passage].speaker;
+        self.speaker == Some(speaker)
+            && match speaker {
+                Speaker::User => states_of_speaker(sentence),
+                Speaker::Assistant | Speaker::Other => true,
+            }
     }
 }
 

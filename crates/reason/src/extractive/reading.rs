@@ -287,10 +287,7 @@ impl<'r, 'a> Compared<'r, 'a> {
 
     /// What the user said of themselves that bears on advice.
     fn advised(&self) -> Option<Reading> {
-        let is_own = |sentence: &Sentence<'_>| {
-            let speaker = self.material.passages[sentence.passage].speaker;
-            speaker == Speaker::User && states_of_speaker(sentence)
-        };
+        let is_own = |sentence: &Sentence<'_>| self.leaning.is_sought(self.material, sentence);
         let own: Vec<(&Sentence<'a>, f32)> = (self.sentences.iter().zip(&self.cosines[0]))
             .filter(|(sentence, _)| is_own(sentence))
             .map(|(sentence, cosine)| (*sentence, *cosine))
