@@ -57,7 +57,8 @@ pub(crate) fn is_of_own(sentence: &str) -> bool {
     })
 }
 
-fn is_in_first_person(sentence: &str) -> bool {
+/// Whether a sentence holds a word by which speakers mean themselves, alone or with others.
+pub fn is_in_first_person(sentence: &str) -> bool {
     words(sentence).any(|word| {
         let word = sentence[word.start..word.end].to_lowercase();
         FIRST_PERSON.contains(&split(&word).0)

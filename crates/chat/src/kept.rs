@@ -34,7 +34,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 8 << 10;
 
 impl Role {
     /// Its name in attributes, and the speaker's where it has none; empty for [`Role::Other`].
-    fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Other => "",
             Self::User => "user",

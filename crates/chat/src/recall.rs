@@ -416,35 +416,3 @@ fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn days(from: i64, until: i64) -> TimeRange {
-        TimeRange { from: Some(at(from)), until: Some(at(until)) }
-    }
-
-    fn at(day: i64) -> Timestamp {
-        Timestamp::from_micros(day * 86_400_000_000)
-    }
-
-    #[test]
-    fn what_was_told_then_gains_a_tenth_and_what_has_no_time_nothing() {
-        assert_eq!(boosted(2.0, days(3, 5), Some(at(4))), 2.2);
-        assert_eq!(boosted(2.0, days(3, 5), Some(at(1))), 2.1);
-        assert_eq!(boosted(2.0, days(3, 5), None), 2.0);
-    }
-
-    proptest! {
-        #[test]
-        fn the_nearer_the_higher_within_a_tenth(score in 0.0f32..9.0, near in 0i64..99, more in 0i64..99) {
-            let range = days(-7, 0);
-            let gained = |day: i64| boosted(score, range, Some(at(day)));
-            prop_assert!(score <= gained(near + more) && gained(near + more) <= gained(near));
-            prop_assert!(gained(near) <= score * 1.1 + 1e-5);
-        }
-    }
-}

@@ -1,18 +1,28 @@
 //! Reading without a language model: the answer is made of the evidence's own sentences.
 
 mod compose;
+mod counting;
+mod event;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod judge;
+mod leaning;
+mod matter;
+#[cfg(test)]
+mod measured;
 mod navigator;
+mod phrase;
 mod planner;
 mod question;
+mod reading;
+mod reckoning;
 mod score;
 mod sentence;
 mod step;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod verb;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,11 +35,15 @@ use clew_core::{
 
 pub use self::step::{propose_clues, raise_concerns};
 
-use self::judge::{Support, THRESHOLD};
+use self::judge::THRESHOLD;
+use self::leaning::Leaning;
+use self::matter::Matter;
 use self::question::Question;
+use self::reading::{Compared, phrases};
 use self::score::Weights;
+use self::sentence::Material;
 pub(crate) use self::sentence::best_first;
-use self::sentence::{Material, Sentence};
+use self::verb::in_past;
 
 /// A reader that judges by similarity and words, and answers with quotes.
 ///
@@ -47,17 +61,6 @@ impl Extractive {
         Self { encoder }
     }
 
-    /// The sentences' cosine similarities to the question, in order, and what it cost.
-    async fn cosines(
-        &self,
-        question: &str,
-        sentences: &[&Sentence<'_>],
-        deadline: Instant,
-    ) -> Result<(Vec<f32>, Cost), Error> {
-        let texts = sentences.iter().map(|sentence| sentence.text.to_owned()).collect();
-        self.similarities(question, texts, deadline).await
-    }
-
     /// The texts' cosine similarities to the question, in order, and what it cost.
     async fn similarities(
         &self,
@@ -65,13 +68,22 @@ impl Extractive {
         texts: Vec<String>,
         deadline: Instant,
     ) -> Result<(Vec<f32>, Cost), Error> {
-        let asked = self.embed(vec![question.to_owned()], TextKind::Query, deadline).await?;
+        let (cosines, cost) = self.compared(vec![question.to_owned()], texts, deadline).await?;
+        Ok((cosines.into_iter().flatten().collect(), cost))
+    }
+
+    /// The texts' cosine similarities to each of the questions, in order, and what it cost.
+    async fn compared(
+        &self,
+        questions: Vec<String>,
+        texts: Vec<String>,
+        deadline: Instant,
+    ) -> Result<(Vec<Vec<f32>>, Cost), Error> {
+        let asked = self.embed(questions, TextKind::Query, deadline).await?;
         let read = self.embed(texts, TextKind::Passage, deadline).await?;
         let tokens = asked.iter().chain(&read).map(|embedding| u64::from(embedding.tokens)).sum();
-        let cosines = asked
-            .iter()
-            .flat_map(|question| read.iter().map(|sentence| cosine(question, sentence)))
-            .collect();
+        let to_each = |question| read.iter().map(|text| cosine(question, text)).collect();
+        let cosines = asked.iter().map(to_each).collect();
         Ok((cosines, Cost { embedded_tokens: tokens, ..Cost::default() }))
     }
 
@@ -102,36 +114,53 @@ impl Reasoner for Extractive {
     /// Those of the encoder; [`clew_core::ErrorKind::Internal`] if a passage's text is not as long
     /// as its span, for then no quote could be placed.
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
-        let &Assignment { question, evidence, .. } = assignment;
-        check_spans(evidence)?;
+        check_spans(assignment.evidence)?;
         if assignment.task == Task::Summarise {
-            return Ok(summary::summarise(evidence));
+            return Ok(summary::summarise(assignment.evidence));
         }
-        let asked = Question::new(question);
-        let material = Material::new(&asked, evidence);
+        let matter = Matter::of(assignment.question);
+        let leaning = Leaning::of(assignment.question, &matter, assignment.asked_at);
+        self.read_for(assignment, &matter, &leaning, deadline).await
+    }
+}
+
+impl Extractive {
+    /// Reads for what a question asks.
+    async fn read_for(
+        &self,
+        assignment: &Assignment<'_>,
+        matter: &Matter,
+        leaning: &Leaning,
+        deadline: Instant,
+    ) -> Result<Reading, Error> {
+        let topic = matter.topic(assignment.question);
+        let asked = match matter {
+            // What is counted was told in the past.
+            Matter::Counting(_) => Question::new(&in_past(&topic)),
+            Matter::Reckoning(_) | Matter::Advice | Matter::Recollection | Matter::Fact => {
+                Question::new(&topic)
+            }
+        };
+        let material = Material::new(&asked, assignment.evidence);
         let weights = Weights::new(&asked, &material.sentences);
-        let sentences = score::promising(&material, &weights);
+        let sentences = score::promising(&material, &weights, leaning);
         if sentences.is_empty() {
             return Ok(nothing_to_read());
         }
-        let (cosines, cost) = self.cosines(question, &sentences, deadline).await?;
-        let support = Support::new(&asked, &material, &weights, &sentences, &cosines);
-        let confidence = support.confidence();
-        let citations = if confidence >= THRESHOLD {
-            let ranked = score::ranked(&material, &weights, &sentences, &cosines);
-            compose::compose(&material, &ranked)
-        } else {
-            Vec::new()
-        };
-        Ok(Reading {
-            confidence,
-            threshold: THRESHOLD,
-            rationale: support.rationale(&asked, &material),
-            text: joined(&citations),
-            citations,
-            sentences: sentences.len(),
+        let questions = [vec![topic], phrases(matter)].concat();
+        let texts = sentences.iter().map(|sentence| sentence.text.to_owned()).collect();
+        let (cosines, cost) = self.compared(questions, texts, deadline).await?;
+        let compared = Compared {
+            assignment,
+            question: &asked,
+            material: &material,
+            weights: &weights,
+            leaning,
+            sentences: &sentences,
+            cosines: &cosines,
             cost,
-        })
+        };
+        Ok(compared.reading(matter))
     }
 }
 

@@ -71,6 +71,7 @@ use self::cache::{Seal, key_and_seal};
 pub use self::judge::Judge;
 pub use self::ledger::{Budget, Ledger, Spent};
 pub use self::material::Passage;
+pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
 use self::prompt::Rendered;
 pub use self::reply::{Found, Reply, Unreadable};

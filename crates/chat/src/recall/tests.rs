@@ -1,7 +1,8 @@
+use std::time::Duration;
+
 use async_trait::async_trait;
 use clew_core::{Attributes, ChunkId, CorpusName, Document, Retrieved, Span, Version};
 use proptest::prelude::*;
-use std::time::Duration;
 
 use super::*;
 
@@ -227,5 +228,30 @@ proptest! {
                 prop_assert!(items[place.unwrap_or(0)].score > item.score);
             }
         }
+    }
+}
+
+fn day_range(from: i64, until: i64) -> TimeRange {
+    TimeRange { from: Some(day_time(from)), until: Some(day_time(until)) }
+}
+
+fn day_time(day: i64) -> Timestamp {
+    Timestamp::from_micros(day * 86_400_000_000)
+}
+
+#[test]
+fn what_was_told_then_gains_a_tenth_and_what_has_no_time_nothing() {
+    assert_eq!(boosted(2.0, day_range(3, 5), Some(day_time(4))), 2.2);
+    assert_eq!(boosted(2.0, day_range(3, 5), Some(day_time(1))), 2.1);
+    assert_eq!(boosted(2.0, day_range(3, 5), None), 2.0);
+}
+
+proptest! {
+    #[test]
+    fn the_nearer_the_higher_within_a_tenth(score in 0.0f32..9.0, near in 0i64..99, more in 0i64..99) {
+        let range = day_range(-7, 0);
+        let gained = |day: i64| boosted(score, range, Some(day_time(day)));
+        prop_assert!(score <= gained(near + more) && gained(near + more) <= gained(near));
+        prop_assert!(gained(near) <= score * 1.1 + 1e-5);
     }
 }

@@ -64,6 +64,11 @@ pub(crate) fn compose(material: &Material<'_>, ranked: &[(&Sentence<'_>, f32)]) 
     in_document_order(material, parts).iter().map(|part| citation(material, part)).collect()
 }
 
+/// A sentence as a quote.
+pub(crate) fn quote(material: &Material<'_>, sentence: &Sentence<'_>) -> Citation {
+    citation(material, &alone(material, sentence))
+}
+
 /// The sentence with the one before it, if its first word points back there: to a short sentence of
 /// the same paragraph that says something.
 fn with_previous<'a>(material: &Material<'a>, sentence: &Sentence<'_>) -> Option<Part<'a>> {

@@ -88,7 +88,8 @@ fn words_read(material: &Material<'_>) -> WordSet {
     material.passages.iter().fold(WordSet::default(), |read, passage| read | passage.words)
 }
 
-fn names_missing(question: &Question, read: WordSet) -> f32 {
+/// The share of the question's names and numbers that are not `read`.
+pub(crate) fn names_missing(question: &Question, read: WordSet) -> f32 {
     let is_read = question.words().iter().enumerate().filter(|(_, word)| word.is_name);
     let (found, missing): (Vec<bool>, Vec<bool>) =
         is_read.map(|(place, _)| read.holds(place)).partition(|&is_read| is_read);

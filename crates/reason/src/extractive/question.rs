@@ -99,7 +99,9 @@ impl BitOr for WordSet {
 fn words_of(token: &str, begins_question: bool) -> Vec<Word> {
     let written = token.trim_matches(|c: char| !c.is_alphanumeric());
     let written = written.strip_suffix("'s").or(written.strip_suffix("’s")).unwrap_or(written);
-    if is_grammar_word(&written.to_lowercase()) {
+    // "I'm" and "what's" are the words before the apostrophe, and what is left of others.
+    let subject = written.split(['\'', '’']).next().unwrap_or(written);
+    if [written, subject].iter().any(|word| is_grammar_word(&word.to_lowercase())) {
         return Vec::new();
     }
     let is_name = looks_like_a_name(written, begins_question);
@@ -125,6 +127,7 @@ mod tests {
     fn words_of_grammar_are_not_looked_for() {
         assert_eq!(written("What did she do about the broken harp?"), ["broken", "harp"]);
         assert!(written("Who are you?").is_empty());
+        assert_eq!(written("It seems I'm late, what’s O'Brien's?"), ["seems", "late", "O'Brien"]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use clew_text::Shape;
 
+use super::leaning::Leaning;
 use super::question::{Question, WordSet};
 use super::sentence::{MAX_PASSAGES, Material, Sentence};
 
@@ -43,9 +44,15 @@ pub(crate) struct Weights {
 impl Weights {
     /// The weights of `question`'s words among `sentences`.
     pub(crate) fn new(question: &Question, sentences: &[Sentence<'_>]) -> Self {
-        let all = sentences.len() as f32;
+        let held: Vec<WordSet> = sentences.iter().map(|sentence| sentence.words).collect();
+        Self::among(question, &held)
+    }
+
+    /// The weights of `question`'s words among sentences that hold these of them.
+    pub(crate) fn among(question: &Question, held: &[WordSet]) -> Self {
+        let all = held.len() as f32;
         let of_words = question.words().iter().enumerate().map(|(place, word)| {
-            let holding = sentences.iter().filter(|s| s.words.holds(place)).count() as f32;
+            let holding = held.iter().filter(|words| words.holds(place)).count() as f32;
             let rarity = (1.0 + (all - holding + 0.5) / (holding + 0.5)).ln();
             if word.is_name { NAME_FACTOR * rarity } else { rarity }
         });
@@ -65,9 +72,11 @@ impl Weights {
 pub(crate) fn promising<'m, 'a>(
     material: &'m Material<'a>,
     weights: &Weights,
+    leaning: &Leaning,
 ) -> Vec<&'m Sentence<'a>> {
     let mut of_passage = [0; MAX_PASSAGES];
-    by_score(material.sentences.iter().map(|s| (s, score(material, weights, s, &PROMISE))))
+    let promise = |s| score(material, weights, s, &PROMISE) + leaning.score(material, s);
+    by_score(material.sentences.iter().map(|s| (s, promise(s))))
         .into_iter()
         .map(|(sentence, _)| sentence)
         .filter(|sentence| {
@@ -84,9 +93,11 @@ pub(crate) fn ranked<'m, 'a>(
     weights: &Weights,
     sentences: &[&'m Sentence<'a>],
     cosines: &[f32],
+    leaning: &Leaning,
 ) -> Vec<(&'m Sentence<'a>, f32)> {
     let scored = sentences.iter().zip(cosines);
-    by_score(scored.map(|(&s, cosine)| (s, cosine + score(material, weights, s, &FIT))))
+    let fit = |s| score(material, weights, s, &FIT) + leaning.score(material, s);
+    by_score(scored.map(|(&s, cosine)| (s, cosine + fit(s))))
 }
 
 fn score(material: &Material<'_>, weights: &Weights, sentence: &Sentence<'_>, mix: &Mix) -> f32 {
@@ -120,10 +131,12 @@ mod tests {
         let material = Material::new(&question, evidence);
         let weights = Weights::new(&question, &material.sentences);
         let chosen = match cosines {
-            None => promising(&material, &weights),
+            None => promising(&material, &weights, &Leaning::default()),
             Some(cosines) => {
                 let all: Vec<_> = material.sentences.iter().collect();
-                ranked(&material, &weights, &all, cosines).into_iter().map(|(s, _)| s).collect()
+                let none = Leaning::default();
+                let ranked = ranked(&material, &weights, &all, cosines, &none);
+                ranked.into_iter().map(|(sentence, _)| sentence).collect()
             }
         };
         chosen.into_iter().map(|sentence| sentence.text.to_owned()).collect()

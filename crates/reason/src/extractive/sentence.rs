@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use clew_chat::Role;
 use clew_core::{Evidence, Span};
 use clew_text::{Shape, trimmed};
 
@@ -29,12 +30,50 @@ pub(crate) struct Material<'a> {
 pub(crate) struct Passage<'a> {
     /// The evidence it is.
     pub(crate) evidence: &'a Evidence,
+    /// Who says it.
+    pub(crate) speaker: Speaker,
     /// Number of passages that are strictly better, so that equals are treated alike.
     pub(crate) rank: usize,
     /// The question's words in its title.
     pub(crate) title_words: WordSet,
     /// The question's words in its title and what is read of its text.
     pub(crate) words: WordSet,
+}
+
+/// Who says a passage, as far as the heading of a turn tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// Whose memory it is.
+    User,
+    /// A model.
+    Assistant,
+    /// One of several people, or nobody: it is no turn, or not the beginning of one.
+    Other,
+}
+
+impl Speaker {
+    fn of(evidence: &Evidence) -> Self {
+        let heading = |role: Role| {
+            let rest = evidence.text.strip_prefix(role.as_str());
+            evidence.span.start == 0 && rest.is_some_and(|rest| rest.starts_with(": "))
+        };
+        if heading(Role::User) {
+            Self::User
+        } else if heading(Role::Assistant) {
+            Self::Assistant
+        } else {
+            Self::Other
+        }
+    }
+
+    /// Bytes of the heading that tells it.
+    fn heading(self) -> usize {
+        match self {
+            Self::User => Role::User.as_str().len() + 2,
+            Self::Assistant => Role::Assistant.as_str().len() + 2,
+            Self::Other => 0,
+        }
+    }
 }
 
 /// A sentence of a passage.
@@ -58,9 +97,8 @@ impl<'a> Material<'a> {
     /// Reads the best of `evidence`, in whatever order it comes.
     pub(crate) fn new(question: &Question, evidence: &'a [Evidence]) -> Self {
         let passages = best_passages(question, evidence);
-        let of_passage = |(index, passage): (usize, &Passage<'a>)| {
-            sentences_of(question, index, passage.evidence)
-        };
+        let of_passage =
+            |(index, passage): (usize, &Passage<'a>)| sentences_of(question, index, passage);
         let mut sentences: Vec<_> = passages.iter().enumerate().flat_map(of_passage).collect();
         let mut is_part = parts_of_others(&passages, &sentences).into_iter();
         let mut seen = BTreeSet::new();
@@ -114,24 +152,28 @@ fn best_passages<'a>(question: &Question, evidence: &'a [Evidence]) -> Vec<Passa
         .map(|item| {
             let title_words = question.words_in(&item.title);
             let words = title_words | question.words_in(read_part(&item.text));
-            Passage { evidence: item, rank: rank_of(item), title_words, words }
+            Passage {
+                evidence: item,
+                speaker: Speaker::of(item),
+                rank: rank_of(item),
+                title_words,
+                words,
+            }
         })
         .collect()
 }
 
-fn sentences_of<'a>(
-    question: &Question,
-    passage: usize,
-    evidence: &'a Evidence,
-) -> Vec<Sentence<'a>> {
-    let text = read_part(&evidence.text);
+fn sentences_of<'a>(question: &Question, index: usize, passage: &Passage<'a>) -> Vec<Sentence<'a>> {
+    let text = read_part(&passage.evidence.text);
     let mut sentences = Vec::new();
     let mut previous_start = None;
     for whole in clew_text::sentences(text) {
+        // Who speaks is no part of what is said.
+        let whole = Span::new(whole.start.max(passage.speaker.heading()).min(whole.end), whole.end);
         for span in pieces(text, whole) {
             let piece = &text[span.start..span.end];
             sentences.push(Sentence {
-                passage,
+                passage: index,
                 span,
                 previous_start,
                 text: piece,

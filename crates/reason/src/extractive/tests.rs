@@ -160,6 +160,103 @@ async fn a_passage_that_does_not_fit_its_span_is_refused() {
     assert_eq!(error.kind(), ErrorKind::Internal);
 }
 
+/// What `ada` said, in turns of days, and the assistant's answer to the first.
+fn diary() -> Vec<Evidence> {
+    let turn = |document: &str, day: &str, text: &str| Evidence {
+        event_time: day.parse().ok(),
+        ..passage(document, 0, text, 0.5)
+    };
+    vec![
+        turn(
+            "ada/1/0",
+            "2024-05-01",
+            "user: I bought a walnut harp from Rolf today. It cost me $300.",
+        ),
+        turn(
+            "ada/1/1",
+            "2024-05-01",
+            "assistant: A walnut harp wants nylon strings.\n2. Tune it daily.",
+        ),
+        turn("ada/2/0", "2024-05-11", "user: The harp concert was yesterday! I own two lutes."),
+        turn(
+            "ada/3/0",
+            "2024-05-20",
+            "user: I own three lutes now. I love quiet songs on my harp.",
+        ),
+        turn(
+            "ada/4/0",
+            "2024-05-21",
+            "user: I bought a birch harp at the fair. Its price was high.",
+        ),
+    ]
+}
+
+async fn remembered(question: &str, asked_at: &str) -> Reading {
+    let evidence = diary();
+    let assignment =
+        Assignment { asked_at: asked_at.parse().ok(), ..Assignment::new(question, &evidence) };
+    Extractive::new(Arc::new(BagOfWords::new())).read(&assignment, soon()).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_is_asked_of_a_diary_is_reckoned_and_quoted() {
+    for (question, expected) in [
+        (
+            "How many days passed between the day I bought the walnut harp from Rolf and the harp concert?",
+            "9 days: Wednesday, 2024-05-01, then Friday, 2024-05-10. \
+             I bought a walnut harp from Rolf today. The harp concert was yesterday!",
+        ),
+        (
+            "How many weeks ago did I buy a walnut harp from Rolf?",
+            "About 4 weeks (31 days) ago: Wednesday, 2024-05-01. \
+             I bought a walnut harp from Rolf today.",
+        ),
+        (
+            "How many harps did I buy?",
+            "2 harps, counted from what was said: (1) Wednesday, 2024-05-01, (2) Tuesday, 2024-05-21. \
+             I bought a walnut harp from Rolf today. I bought a birch harp at the fair.",
+        ),
+        ("How many lutes do I own now?", "I own three lutes now."),
+    ] {
+        let reading = remembered(question, "2024-06-01").await;
+        assert!(reading.confidence >= reading.threshold, "{question}: {reading:?}");
+        assert_eq!(reading.text, expected, "{question}");
+    }
+    let reading = remembered("What can you recommend for songs on my harp? Any tips?", "").await;
+    assert!(reading.text.starts_with("You said: "), "{reading:?}");
+    assert!(reading.text.contains("I love quiet songs on my harp."), "{reading:?}");
+    let reading = remembered("Which strings did you recommend for the walnut harp?", "").await;
+    assert_eq!(reading.citations[0].quote, "A walnut harp wants nylon strings.");
+}
+
+#[tokio::test]
+async fn an_event_of_which_nothing_tells_is_not_reckoned_with() {
+    for question in [
+        "How many days passed between the harp concert and my flight to Lisbon?",
+        "Which did I buy first, the walnut harp or the zither from Oslo?",
+    ] {
+        let reading = remembered(question, "2024-06-01").await;
+        assert!(reading.confidence < reading.threshold && reading.text.is_empty(), "{reading:?}");
+        assert!(reading.rationale.starts_with("nothing tells of"), "{reading:?}");
+    }
+}
+
+#[tokio::test]
+async fn texts_without_times_are_read_as_ever() {
+    let evidence = [
+        passage("a", 0, "The mill of Tara was built by monks in 1843.", 0.5),
+        passage("b", 0, "The forge of Tara was built by monks in 1901.", 0.5),
+    ];
+    let reading =
+        read("Which was built first, the mill of Tara or the forge of Tara?", &evidence).await;
+    assert!(reading.confidence >= reading.threshold, "{reading:?}");
+    assert_eq!(reading.text, quotes(&reading).join(" "));
+    // Of an asker nothing is known.
+    let reading = read("What should I know of the mill of Tara built by monks?", &evidence).await;
+    assert_eq!(reading.text, quotes(&reading).join(" "));
+    assert_eq!(reading.threshold, THRESHOLD);
+}
+
 /// Texts of words of which the question below holds some, so that most cases are answered.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
@@ -202,4 +299,73 @@ proptest! {
             prop_assert!(is_there, "{:?}", citation);
         }
     }
+
+    #[test]
+    fn whatever_is_asked_every_citation_is_the_text_at_its_span(
+        question in prop::sample::select(vec![
+            "How many days passed between the harp and Ada's lute?",
+            "How long ago did I buy the harp?",
+            "Which did I buy first, the harp or the lute?",
+            "When did I buy the harp?",
+            "How many harps did I buy?",
+            "How much money did I spend on the harp and the lute?",
+            "How much money did I spend on harps?",
+            "Any tips for my harp?",
+            "Remind me of the 2nd harp you mentioned.",
+            "What harp do I own now?",
+        ]),
+        texts in prop::collection::vec((any_day(), any_told()), 1..8),
+    ) {
+        let evidence: Vec<Evidence> = texts
+            .iter()
+            .enumerate()
+            .map(|(n, (event_time, text))| Evidence {
+                event_time: *event_time,
+                ..passage(&format!("d{n}"), 0, text, 0.5)
+            })
+            .collect();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let asked_at = "2024-06-01".parse().ok();
+        let assignment = Assignment { asked_at, ..Assignment::new(question, &evidence) };
+        let reader = Extractive::new(Arc::new(BagOfWords::new()));
+        let reading = runtime.block_on(reader.read(&assignment, soon())).unwrap();
+        prop_assert!((0.0..=1.0).contains(&reading.confidence));
+        prop_assert_eq!(reading.text.is_empty(), reading.confidence < reading.threshold);
+        prop_assert!(reading.text.ends_with(&quotes(&reading).join(" ")));
+        for citation in &reading.citations {
+            let is_there = evidence.iter().any(|item| {
+                item.document_id == citation.document_id
+                    && item.text.get(citation.span.start..citation.span.end)
+                        == Some(citation.quote.as_str())
+            });
+            prop_assert!(is_there, "{:?}", citation);
+        }
+    }
+}
+
+fn any_day() -> impl Strategy<Value = Option<clew_core::Timestamp>> {
+    prop::option::of((1u32..28).prop_map(|day| format!("2024-05-{day:02}").parse().unwrap()))
+}
+
+/// Turns that tell of the questions' harps and lutes.
+fn any_told() -> impl Strategy<Value = String> {
+    let said = prop::sample::select(vec![
+        "I bought a harp ",
+        "from Ada ",
+        "yesterday",
+        ". ",
+        "I spent $40 on the lute",
+        ". ",
+        "two harps ",
+        "on May 3rd",
+        "\n2. A harp",
+        "? ",
+        "I love my lute",
+        "é ",
+        "I'm thinking of a harp",
+        ".\n",
+    ]);
+    let speaker = prop::sample::select(vec!["user: ", "assistant: ", "", "Ada: "]);
+    (speaker, prop::collection::vec(said, 0..24))
+        .prop_map(|(speaker, said)| format!("{speaker}{}", said.concat()))
 }

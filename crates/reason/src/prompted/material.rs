@@ -49,6 +49,42 @@ pub(crate) fn passages(passages: &[Passage]) -> String {
     or_none(shown.collect::<Vec<_>>().join("\n\n"))
 }
 
+/// Each passage as an object of JSON with its number, its day and title if it has any, and its text, one on a
+/// line (LongMemEval, section 5.5).
+pub(crate) fn records<'a>(passages: impl Iterator<Item = &'a Passage>) -> String {
+    let lines = passages.enumerate().map(|(index, passage)| {
+        let day = passage.time.map(|time| format!(r#""day": {}, "#, json(&day(time))));
+        let title = Some(&passage.title).filter(|title| !title.is_empty());
+        let title = title.map(|title| format!(r#""title": {}, "#, json(title)));
+        format!(
+            r#"{{"passage": {}, {}{}"text": {}}}"#,
+            index + 1,
+            day.unwrap_or_default(),
+            title.unwrap_or_default(),
+            json(&passage.text)
+        )
+    });
+    or_none(lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// A text as a string of JSON.
+fn json(text: &str) -> String {
+    let mut string = String::with_capacity(text.len() + 2);
+    string.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => string.push_str("\\\""),
+            '\\' => string.push_str("\\\\"),
+            '\n' => string.push_str("\\n"),
+            '\t' => string.push_str("\\t"),
+            c if c.is_ascii_control() => string.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => string.push(c),
+        }
+    }
+    string.push('"');
+    string
+}
+
 /// A passage by itself, under its title and day if it has any.
 pub(crate) fn passage(passage: &Passage) -> String {
     let heading = heading(passage);
@@ -126,8 +162,26 @@ mod tests {
         let shown = passages(&[first, second]);
         assert_eq!(shown, "[1] Crete (Monday, 2024-05-20)\nA maze.\n\n[2]\nA clew.");
         assert_eq!(passages(&[]), "(none)");
+        assert_eq!(records([].into_iter()), "(none)");
         assert_eq!(numbered(["a", "b"]), "[1] a\n\n[2] b");
         assert_eq!(day(Timestamp::from_micros(-1)), "Wednesday, 1969-12-31");
+    }
+
+    #[test]
+    fn records_are_json() {
+        let time = "2024-05-20".parse().ok();
+        let text = "She said:\n\t\"C:\\\" \u{1}é".to_owned();
+        let first = Passage { title: "A \"b\"".to_owned(), time, text };
+        let second = Passage { text: "A clew.".to_owned(), ..Passage::default() };
+        assert_eq!(
+            records([first, second].iter()),
+            concat!(
+                r#"{"passage": 1, "day": "Monday, 2024-05-20", "title": "A \"b\"", "#,
+                r#""text": "She said:\n\t\"C:\\\" \u0001é"}"#,
+                "\n",
+                r#"{"passage": 2, "text": "A clew."}"#
+            )
+        );
     }
 
     #[test]

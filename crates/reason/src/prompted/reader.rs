@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Assignment, Citation, Cost, Error, Evidence, Reading, Reasoner, Span};
+use clew_core::{Assignment, Citation, Cost, Error, Evidence, Reading, Reasoner, Span, Task};
 
 use super::{NotedAnswer, Passage, Prompted, ReadEvidence};
 use crate::extractive::{best_first, check_spans};
@@ -15,7 +15,8 @@ pub(crate) const NOTHING_TO_READ: &str = "nothing was found to read";
 
 #[async_trait]
 impl Reasoner for Prompted {
-    /// Performs [`ReadEvidence`] on the evidence, best first, as much as fits the model's window.
+    /// Performs [`ReadEvidence`] on the evidence, as much as fits the model's window, the best of it: best
+    /// first, or in the order of time if it is known when the question is asked.
     ///
     /// Each citation is the range of a document where the quoted words stand; if they do not stand in the
     /// cited passage, it is the whole passage. Passages that the model was not shown cannot be cited.
@@ -40,6 +41,7 @@ impl Reasoner for Prompted {
             asked_at: assignment.asked_at,
             points: assignment.points.to_vec(),
             passages: ranked.iter().map(|passage| shown(passage)).collect(),
+            order: in_time(assignment, &ranked),
         };
         let ledger = self.ledger();
         let noted = self.perform(&act, deadline, &ledger).await?;
@@ -52,6 +54,23 @@ pub(crate) fn ranked(evidence: &[Evidence]) -> Vec<&Evidence> {
     let mut ranked = best_first(evidence);
     ranked.retain(|passage| !passage.text.trim().is_empty());
     ranked
+}
+
+/// The indices of `ranked` in the order of time, and in that of their documents' texts within a time, for a
+/// question that is asked at one (LongMemEval, section 5.5); what has no time comes last. None where time
+/// tells nothing.
+fn in_time(assignment: &Assignment<'_>, ranked: &[&Evidence]) -> Vec<usize> {
+    let has_times = ranked.iter().any(|passage| passage.event_time.is_some());
+    if assignment.task != Task::Answer || assignment.asked_at.is_none() || !has_times {
+        return Vec::new();
+    }
+    let mut order: Vec<usize> = (0..ranked.len()).collect();
+    order.sort_by_key(|&index| {
+        let passage = ranked[index];
+        let time = passage.event_time;
+        (time.is_none(), time, &passage.document_id, passage.span)
+    });
+    order
 }
 
 pub(crate) fn shown(passage: &Evidence) -> Passage {

@@ -2,7 +2,7 @@
 
 use clew_core::{Cost, MemoryPoint, Reflection, ReplyFormat, Task, Timestamp};
 
-use super::super::material::{day, or_none, passages, points};
+use super::super::material::{day, or_none, passages, points, records};
 use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
 use super::super::{Act, Cut, Found, Passage, PromptFile, Reply, Unreadable};
 use super::{DECISION_TOKENS, LIST_TOKENS, MAX_ITEMS, first, prompt_file};
@@ -51,7 +51,8 @@ impl Act for JudgeEvidence {
 }
 
 /// Reads passages one by one, notes what bears on the question, and answers from the notes with citations
-/// (LongMemEval, section 5, figure 13: a variation of chain-of-note); or summarises them so (MemoRAG,
+/// (LongMemEval, section 5, figure 13: a variation of chain-of-note; in the order of time and as JSON, section
+/// 5.5); or summarises them so (MemoRAG,
 /// section 2.4, table 3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadEvidence {
@@ -63,8 +64,31 @@ pub struct ReadEvidence {
     pub asked_at: Option<Timestamp>,
     /// What was worked out before: points of a working memory (HGMem, section 3.6).
     pub points: Vec<MemoryPoint>,
-    /// The passages, best first.
+    /// The passages, best first, so that the worst are cut.
     pub passages: Vec<Passage>,
+    /// In which order they are read, as indices of `passages`; those that it does not name come after. If it
+    /// names any they are shown as JSON, as LongMemEval has it for what is read in the order of time.
+    pub order: Vec<usize>,
+}
+
+impl ReadEvidence {
+    /// The indices of all passages that there are, in the order in which they are shown.
+    fn shown(&self) -> Vec<usize> {
+        let mut shown: Vec<usize> = Vec::with_capacity(self.passages.len());
+        for index in self.order.iter().copied().chain(0..self.passages.len()) {
+            if index < self.passages.len() && !shown.contains(&index) {
+                shown.push(index);
+            }
+        }
+        shown
+    }
+
+    fn material(&self) -> String {
+        if self.order.is_empty() {
+            return passages(&self.passages);
+        }
+        records(self.shown().into_iter().map(|index| &self.passages[index]))
+    }
 }
 
 /// An answer with what it rests on.
@@ -111,7 +135,7 @@ impl Act for ReadEvidence {
             ("question", self.question.clone()),
             ("asked_at", or_none(self.asked_at.map(day).unwrap_or_default())),
             ("points", points(&self.points)),
-            ("passages", passages(&self.passages)),
+            ("passages", self.material()),
         ]
     }
 
@@ -141,12 +165,13 @@ impl Act for ReadEvidence {
         let expected = "`notes`, whether they suffice, an `answer` and its `citations`";
         let keys = ["notes", "suffices", "answer", "citations"];
         let record = reply.record(expected, &keys)?;
-        let shown = self.passages.len();
+        let places = self.shown();
+        let shown = places.len();
         let mut notes = Vec::new();
         // In lines notes are one text, in which passages are not told apart.
         if record.has("notes") && record.text("notes").is_err() {
             for note in first(record.records("notes")?, MAX_ITEMS) {
-                let passage = note.index("passage", shown)?;
+                let passage = places[note.index("passage", shown)?];
                 notes.extend(note.optional_text("note")?.map(|text| Note { passage, text }));
             }
         }
@@ -157,10 +182,11 @@ impl Act for ReadEvidence {
         let mut citations = Vec::new();
         if record.text("citations").is_ok() || record.indices("citations", shown).is_ok() {
             let whole = |passage| CitedQuote { passage, quote: String::new() };
-            citations.extend(record.indices("citations", shown)?.into_iter().map(whole));
+            let cited = record.indices("citations", shown)?;
+            citations.extend(cited.into_iter().map(|place| whole(places[place])));
         } else {
             for citation in first(record.records("citations")?, MAX_ITEMS) {
-                let passage = citation.index("passage", shown)?;
+                let passage = places[citation.index("passage", shown)?];
                 let quote = citation.optional_text("quote")?.unwrap_or_default();
                 citations.push(CitedQuote { passage, quote });
             }

@@ -124,8 +124,9 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
         asked_at: Some(monday),
         points: points(),
         passages: passages(),
+        order: vec![1, 0],
     };
-    let summarised = ReadEvidence { task: Task::Summarise, ..read.clone() };
+    let summarised = ReadEvidence { task: Task::Summarise, order: Vec::new(), ..read.clone() };
     let replies = [
         r#"{"notes": [{"passage": 2, "note": "He followed the thread."}], "suffices": true,
             "answer": "By a thread.", "citations": [{"passage": 2, "quote": "followed the thread out"}]}"#,

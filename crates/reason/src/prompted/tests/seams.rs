@@ -49,6 +49,59 @@ async fn an_answer_cites_where_its_quotes_stand() {
 }
 
 #[tokio::test]
+async fn what_has_a_time_is_read_in_its_order_and_cited_by_its_number_there() {
+    let reply = r#"{"notes": [{"passage": 1, "note": "First."}], "suffices": true,
+        "answer": "By a thread.", "citations": [{"passage": 3, "quote": "a ball of thread"}]}"#;
+    let time = |time: &str| time.parse().ok();
+    // Best first: the second turn of a day, what has no time, the day before, the first turn.
+    let evidence = [
+        Evidence { event_time: time("2024-05-21"), ..passage("turn-2", 7, GIFT, 0.9) },
+        passage("timeless", 0, "A myth.", 0.8),
+        Evidence { event_time: time("2024-05-20"), ..passage("before", 100, FIGHT, 0.7) },
+        Evidence { event_time: time("2024-05-21"), ..passage("turn-1", 0, "Oh!", 0.6) },
+    ];
+    let model = Scripted::new(8000, &[reply, reply]);
+    let prompted = Prompted::new(model.clone());
+    let assignment =
+        Assignment { asked_at: time("2024-05-22"), ..Assignment::new("How?", &evidence) };
+    let reading = prompted.read(&assignment, soon()).await.unwrap();
+    let prompt = model.last_prompt();
+    let places = [r#"{"passage": 1, "day": "Monday, "#, r#""text": "Oh!"}"#, GIFT, "A myth."]
+        .map(|text| prompt.find(text).unwrap_or_else(|| panic!("{text} in {prompt}")));
+    assert!(places.is_sorted(), "{prompt}");
+    assert_eq!(reading.citations[0].document_id.as_str(), "turn-2");
+    assert_eq!(reading.confidence, 1.0);
+    assert_eq!(reading.rationale, "[3] First.", "notes are told by rank");
+    let assignment = Assignment::new("How?", &evidence);
+    prompted.read(&assignment, soon()).await.unwrap();
+    assert!(model.last_prompt().contains(&format!("[1] (Tuesday, 2024-05-21)\n{GIFT}")));
+}
+
+#[tokio::test]
+async fn what_is_too_much_in_the_order_of_time_is_the_worst_and_not_the_last() {
+    let reply = r#"{"notes": [], "suffices": true, "answer": "So.",
+        "citations": [{"passage": 2, "quote": "best"}]}"#;
+    let told = |document: &str, time: &str, score| Evidence {
+        event_time: time.parse().ok(),
+        ..passage(document, 0, &format!("{document} ").repeat(300), score)
+    };
+    let evidence = [
+        told("worst", "2024-05-20", 0.1),
+        told("good", "2024-05-21", 0.5),
+        told("best", "2024-05-22", 0.9),
+    ];
+    let model = Scripted::new(3400, &[reply]);
+    let prompted = Prompted::new(model.clone());
+    let asked_at = "2024-05-23".parse().ok();
+    let assignment = Assignment { asked_at, ..Assignment::new("Which?", &evidence) };
+    let reading = prompted.read(&assignment, soon()).await.unwrap();
+    let prompt = model.last_prompt();
+    assert!(!prompt.contains("worst"), "{prompt}");
+    assert!(prompt.find("good good") < prompt.find("best best") && prompt.contains("good good"));
+    assert_eq!(reading.citations[0].document_id.as_str(), "best");
+}
+
+#[tokio::test]
 async fn what_the_evidence_does_not_say_is_not_answered() {
     let reply =
         r#"{"notes": [], "suffices": false, "answer": "Perhaps by boat.", "citations": []}"#;

@@ -1,0 +1,212 @@
+//! To which of sentences that fit a question about as well a reader leans: by who says them, and when.
+
+use clew_chat::is_in_first_person;
+use clew_chat::time::{Moment, asked_about, closeness};
+use clew_core::{TimeRange, Timestamp};
+use clew_text::Shape;
+
+use super::matter::Matter;
+use super::phrase::holds_any;
+use super::sentence::{Material, Sentence, Speaker};
+
+/// What is asked of now, and of before.
+const NOW: [&str; 9] = [
+    "now",
+    "currently",
+    "current",
+    "latest",
+    "most recent",
+    "most recently",
+    "these days",
+    "so far",
+    "nowadays",
+];
+const BEFORE: [&str; 9] = [
+    "earlier",
+    "previously",
+    "previous",
+    "initially",
+    "initial",
+    "originally",
+    "used to",
+    "formerly",
+    "at first",
+];
+
+/// What the wanted time, speaker and item count beside a cosine similarity that counts 1. A sentence that fits
+/// clearly better goes before a newer one: these decide among near equals.
+const NEWER: f32 = 0.05;
+const ASKED_TIME: f32 = 0.12;
+const ASKED_SPEAKER: f32 = 0.2;
+const ITEM: f32 = 0.3;
+const ASKED_RANGE: f32 = 0.15;
+
+/// What a reader prefers, all else being about equal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leaning {
+    /// What the newest passage counts more than the oldest; less than 0 for the oldest.
+    newest: f32,
+    /// The speaker who is asked about.
+    speaker: Option<Speaker>,
+    /// The number in a list that is asked for.
+    item: Option<u32>,
+    /// When what is asked about happened.
+    range: Option<TimeRange>,
+}
+
+impl Leaning {
+    /// What `question` wants; without a time when it is asked, the newest is preferred only if it says so.
+    pub(crate) fn of(question: &str, matter: &Matter, asked_at: Option<Timestamp>) -> Self {
+        let newest = match matter {
+            Matter::Advice | Matter::Recollection => 0.0,
+            Matter::Fact | Matter::Counting(_) | Matter::Reckoning(_) => {
+                match (holds_any(question, &NOW), holds_any(question, &BEFORE)) {
+                    (true, false) => ASKED_TIME,
+                    (false, true) => -ASKED_TIME,
+                    _ if asked_at.is_some() => NEWER,
+                    _ => 0.0,
+                }
+            }
+        };
+        let (speaker, item) = match matter {
+            Matter::Advice => (Some(Speaker::User), None),
+            Matter::Recollection => (Some(Speaker::Assistant), ordinal(question)),
+            Matter::Fact | Matter::Counting(_) | Matter::Reckoning(_) => (None, None),
+        };
+        let range = match matter {
+            Matter::Fact => asked_at
+                .and_then(|time| Moment::try_new(time, 0).ok())
+                .and_then(|moment| asked_about(question, moment)),
+            Matter::Advice | Matter::Recollection | Matter::Counting(_) | Matter::Reckoning(_) => {
+                None
+            }
+        };
+        // What happened then, not what is newest.
+        let newest = if range.is_some() { 0.0 } else { newest };
+        Self { newest, speaker, item, range }
+    }
+
+    /// What is added to the score of a sentence.
+    pub(crate) fn score(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
+        let speaker = if self.is_sought(material, sentence) { ASKED_SPEAKER } else { 0.0 };
+        let is_item = self.item.is_some_and(|number| begins_with(sentence.text, number));
+        let item = if is_item { ITEM } else { 0.0 };
+        let time = material.passages[sentence.passage].evidence.event_time;
+        let near = self.range.zip(time).map_or(0.0, |(range, time)| closeness(range, time));
+        speaker + item + ASKED_RANGE * near + self.of_time(material, sentence)
+    }
+
+    /// What the time of a sentence adds.
+    pub(crate) fn of_time(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
+        self.newest * newness(material, sentence.passage)
+    }
+    /// Whether it is of the side that is asked for; of a user, whether it states something of them.
+    pub(crate) fn is_sought(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> bool {
+        let speaker = material.passages[sentence.passage].speaker;
+        self.speaker == Some(speaker)
+            && match speaker {
+                Speaker::User => states_of_speaker(sentence),
+                Speaker::Assistant | Speaker::Other => true,
+            }
+    }
+}
+
+/// Whether the sentence states something of whoever speaks.
+pub(crate) fn states_of_speaker(sentence: &Sentence<'_>) -> bool {
+    sentence.shape == Shape::Statement && is_in_first_person(sentence.text)
+}
+
+/// From 0 for the passages of the oldest time to 1 for those of the newest; 0 where there is no time.
+fn newness(material: &Material<'_>, passage: usize) -> f32 {
+    let times = || material.passages.iter().filter_map(|passage| passage.evidence.event_time);
+    let (Some(oldest), Some(newest)) = (times().min(), times().max()) else { return 0.0 };
+    let Some(time) = material.passages[passage].evidence.event_time else { return 0.0 };
+    let (age, span) = (time.saturating_since(oldest), newest.saturating_since(oldest));
+    if span.is_zero() { 0.0 } else { age.as_secs_f32() / span.as_secs_f32() }
+}
+
+/// The number that "the 7th", "the fifth" or "number 7" asks for.
+fn ordinal(question: &str) -> Option<u32> {
+    const SPELT: [&str; 10] = [
+        "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth",
+        "tenth",
+    ];
+    let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let lower: Vec<String> = words.map(str::to_ascii_lowercase).collect();
+    let number = |word: &String| {
+        let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end))?;
+        digits.parse::<u32>().ok()
+    };
+    let spelt = |word: &String| {
+        let place = SPELT.iter().position(|spelt| spelt == word)?;
+        u32::try_from(place + 1).ok()
+    };
+    lower.iter().find_map(number).or_else(|| lower.iter().find_map(spelt))
+}
+
+/// Whether a sentence is the item of a list with that number.
+fn begins_with(sentence: &str, number: u32) -> bool {
+    let rest = sentence.trim_start_matches(['#', '*', '-', ' ', '(']);
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    rest[..digits].parse() == Ok(number) && rest[digits..].starts_with(['.', ')', ':'])
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Evidence;
+
+    use super::*;
+    use crate::extractive::fixtures::passage;
+    use crate::extractive::question::Question;
+
+    /// The sentences to which a question leans, as far as it leans at all.
+    fn leaned_to(question: &str, asked_at: &str, evidence: &[Evidence]) -> Vec<String> {
+        let matter = Matter::of(question);
+        let leaning = Leaning::of(question, &matter, asked_at.parse().ok());
+        let material = Material::new(&Question::new(question), evidence);
+        let score = |sentence: &Sentence<'_>| leaning.score(&material, sentence);
+        let best = material.sentences.iter().map(score).fold(f32::MIN, f32::max);
+        let least = material.sentences.iter().map(score).fold(f32::MAX, f32::min);
+        let is_best = |sentence: &&Sentence<'_>| best > least && score(sentence) == best;
+        let texts = material.sentences.iter().filter(is_best);
+        texts.map(|sentence| sentence.text.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_newest_is_preferred_where_there_is_a_now_and_the_oldest_where_before_is_meant() {
+        let dated = |document, time: &str, text| Evidence {
+            event_time: time.parse().ok(),
+            ..passage(document, 0, text, 0.5)
+        };
+        let (old, new) = ("I own three lutes today.", "I own five lutes today.");
+        let evidence = [dated("a", "2024-05-01", old), dated("b", "2024-05-20", new)];
+        for (question, asked_at, expected) in [
+            ("What do I own?", "2024-06-01", vec![new]),
+            ("What do I own?", "", vec![]),
+            ("What do I own now?", "", vec![new]),
+            ("What did I previously own?", "2024-06-01", vec![old]),
+            ("What did I own a month ago?", "2024-06-01", vec![old]),
+        ] {
+            assert_eq!(leaned_to(question, asked_at, &evidence), expected, "{question}");
+        }
+    }
+
+    #[test]
+    fn what_was_asked_of_the_assistant_is_sought_in_what_it_said() {
+        let evidence = [
+            passage("u", 0, "user: I want to restring my harp.", 0.5),
+            passage(
+                "a",
+                0,
+                "assistant: Tune the harp.\n1. Take nylon.\n2. Take steel strings.",
+                0.5,
+            ),
+        ];
+        let question = "Which strings did you recommend for my harp?";
+        assert_eq!(leaned_to(question, "", &evidence).len(), 3);
+        let question = "Can you remind me of the 2nd step that you recommended for my harp?";
+        assert_eq!(leaned_to(question, "", &evidence), ["2. Take steel strings."]);
+        let question = "Can you recommend strings for me?";
+        assert_eq!(leaned_to(question, "", &evidence), ["I want to restring my harp."]);
+    }
+}
