@@ -1,11 +1,14 @@
 //! Memories of conversations: the same whatever the order in which turns come, recalled as rounds, gone when
 //! they are forgotten.
 
+mod questions;
+
 use std::path::Path;
 
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::{Value, json};
 
-use crate::harness::{Home, Server, eventually, files_below};
+use crate::harness::{Home, Ran, Server, eventually, files_below};
 
 const USER: [&str; 4] = ["--corpus", "chats", "--user", "ada"];
 
@@ -251,4 +254,53 @@ fn what_the_policy_refuses_is_not_kept() {
     let append = ["chat", "append", "--json", "--config", config, &fine];
     home.run_embedded(&[&append[..], &USER[..]].concat()).done();
     assert_eq!(list(&home).len(), 2);
+}
+
+/// A model that is asked what is said and when.
+fn listens(request: &ModelRequest) -> ModelReply {
+    let format = request.body["response_format"].to_string();
+    let reply = if format.contains("\"facts\"") {
+        let facts = match request.last().contains("Xqvzkwjb") {
+            true => vec!["The user has a cat that dislikes museums."],
+            false => vec![],
+        };
+        json!({ "facts": facts })
+    } else {
+        json!({ "reasoning": "it says so", "start": "2024-05-21", "end": "2024-05-21" })
+    };
+    ModelReply::Text(reply.to_string())
+}
+
+#[test]
+fn a_model_finds_facts_and_times_where_it_is_asked_to() {
+    let endpoint = ModelEndpoint::start().unwrap();
+    endpoint.reply_by(listens);
+    let home = Home::new();
+    let run = |arguments: &[&str]| {
+        let mut command = home.clew();
+        command.arg("chat").args(arguments).args(USER).arg("--json");
+        command.arg("--data-dir").arg(home.data_dir()).arg("--model").arg(home.model());
+        command.env("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url());
+        command.env("CLEW_GENERATOR__ENDPOINT__MODEL", "test");
+        Ran::of(command).done()
+    };
+    let all = file(&home, "turns.jsonl", &turns());
+    run(&["append", "--infer", "model", &all]);
+    let listed = run(&["list", "--session", "monday"]);
+    assert_eq!(
+        listed["turns"][2]["key"],
+        "[20 May 2024] The user has a cat that dislikes museums."
+    );
+    assert_eq!(listed["turns"][0]["key"], "[20 May 2024]");
+    let asked = endpoint.requests().len();
+    let again = run(&["append", "--infer", "model", &all]);
+    assert_eq!((&again["appended"], &again["unchanged"]), (&json!(0), &json!(6)));
+    assert_eq!(endpoint.requests().len(), asked, "what is kept is not heard again");
+
+    let when = ["--asked-at", "2024-05-22T10:00:00Z", "--time", "filter", "--infer", "model"];
+    let recalled = run(&[&["recall", "What about the day before?"], &when[..]].concat());
+    assert_eq!(recalled["from"], "2024-05-21T00:00:00Z");
+    let items = recalled["items"].as_array().unwrap();
+    assert!(!items.is_empty() && items.iter().all(|item| place(item).0 == "tuesday"), "{recalled}");
+    assert!(recalled["cost"]["model_calls"].as_u64().unwrap() > 0, "{recalled}");
 }

@@ -32,7 +32,8 @@ pub fn events(turn: &Turn) -> Vec<String> {
         if dates.is_empty() || sentence.is_empty() {
             continue;
         }
-        let event = format!("[{}] {}", dates.join(", "), reported(sentence, turn));
+        let event =
+            format!("[{}] {}", dates.join(", "), reported(turn.role, &turn.speaker, sentence));
         if !events.contains(&event) {
             events.push(event);
         }

@@ -15,8 +15,13 @@ const FIRST_PERSON: [&str; 9] = ["i", "me", "my", "mine", "myself", "we", "us", 
 /// facts keep it, since it is the user who asks. An assistant has no facts. English only; "it" may stay
 /// unexplained, what is said of a speaker without "I" is missed, and the verb keeps its person.
 pub fn facts(turn: &Turn) -> Vec<String> {
+    facts_in(turn.role, &turn.speaker, &turn.text)
+}
+
+/// [`facts`] of what somebody says.
+pub fn facts_in(role: Role, speaker: &str, text: &str) -> Vec<String> {
     let mut facts: Vec<String> = Vec::new();
-    for (_, fact) in told(turn) {
+    for (_, fact) in told(role, speaker, text) {
         if !facts.contains(&fact) {
             facts.push(fact);
         }
@@ -25,22 +30,26 @@ pub fn facts(turn: &Turn) -> Vec<String> {
 }
 
 /// A sentence of a turn as it stands in a key: on one line, and of one of several people by name.
-pub(crate) fn reported(sentence: &str, turn: &Turn) -> String {
-    match turn.role {
-        Role::Other if !turn.speaker.is_empty() => in_third_person(sentence, &turn.speaker),
+pub(crate) fn reported(role: Role, speaker: &str, sentence: &str) -> String {
+    match role {
+        Role::Other if !speaker.is_empty() => in_third_person(sentence, speaker),
         Role::User | Role::Assistant | Role::Other => one_line(sentence),
     }
 }
 
-/// The facts of a turn, each with its sentence in the text, as often as it is told.
-pub(crate) fn told(turn: &Turn) -> impl Iterator<Item = (Span, String)> + '_ {
-    let text = if turn.role == Role::Assistant { "" } else { turn.text.as_str() };
-    sentences(text).into_iter().filter_map(|span| {
+/// The facts that somebody states, each with its sentence in the text, as often as it is told.
+pub(crate) fn told<'t>(
+    role: Role,
+    speaker: &'t str,
+    text: &'t str,
+) -> impl Iterator<Item = (Span, String)> + 't {
+    let text = if role == Role::Assistant { "" } else { text };
+    sentences(text).into_iter().filter_map(move |span| {
         let sentence = span.of(text).unwrap_or_default().trim();
         if Shape::of(sentence) != Shape::Statement || !is_in_first_person(sentence) {
             return None;
         }
-        Some((span, reported(sentence, turn)))
+        Some((span, reported(role, speaker, sentence)))
     })
 }
 

@@ -4,7 +4,8 @@ use clew_core::{
     AttributeName, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
 };
 
-use crate::{Expansion, Role, Turn, TurnId, expansion};
+use crate::key::day_and_facts;
+use crate::{Role, Turn, TurnId, facts};
 
 /// Where a turn stands: whose memory it is in, and which turn of which session it is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -120,10 +121,6 @@ pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
     Ok(Filter { attributes, ..Filter::default() })
 }
 
-/// What goes before a turn that is kept: what only it decides, so that turns may come in any order. What the
-/// turn before brings, smoothing brings when turns are recalled.
-const EXPANSIONS: [Expansion; 2] = [Expansion::Date, Expansion::Fact];
-
 impl Turn {
     /// Adds what is wrong with it to `violations`; `field` is what it is called there.
     pub fn check(&self, field: &str, violations: &mut Violations) {
@@ -152,11 +149,20 @@ impl Turn {
         }
     }
 
-    /// It as a document of a user's memory.
+    /// It as a document of a user's memory, found by its day and its [`facts`], too: by what only it decides, so
+    /// that turns may come in any order. What the turn before brings, smoothing brings when turns are recalled.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] for names that [`Address::check`] refuses.
     pub fn document(&self, user: &str) -> Result<Document, Error> {
+        self.document_with(user, &facts(self))
+    }
+
+    /// As [`Turn::document`], with facts that somebody else found in it, such as a language model.
+    ///
+    /// # Errors
+    /// As [`Turn::document`].
+    pub fn document_with(&self, user: &str, facts: &[String]) -> Result<Document, Error> {
         let address = Address { user: user.to_owned(), turn: self.id.clone() };
         let values = [
             (USER, user),
@@ -173,7 +179,7 @@ impl Turn {
             id: address.document_id()?,
             text: format!("{}{}", self.role.heading(&self.speaker), self.text),
             media_type: MediaType::Plain,
-            title: expansion(std::slice::from_ref(self), None, &EXPANSIONS, title_bytes),
+            title: day_and_facts(self, facts, title_bytes),
             attributes,
             event_time: self.time,
         })

@@ -1,6 +1,7 @@
 //! Keys: what is embedded and text-indexed so that a value is found.
 
 use std::fmt;
+use std::slice::from_ref;
 use std::str::FromStr;
 
 use clew_core::{Error, SummaryLevel, SummaryTask};
@@ -197,6 +198,13 @@ pub fn expansion(
     shortened(expanded(value, before, expansions), max_bytes)
 }
 
+/// What a turn that is kept is found by besides its text: its day and what its speaker states in it.
+pub(crate) fn day_and_facts(turn: &Turn, facts: &[String], max_bytes: usize) -> String {
+    let mut parts = vec![expanded(from_ref(turn), None, &[Expansion::Date])];
+    parts.extend(facts.iter().cloned());
+    shortened(one_line(&parts.join(" ")), max_bytes)
+}
+
 /// On one line.
 fn expanded(value: &[Turn], before: Option<&Turn>, expansions: &[Expansion]) -> String {
     let mut parts: Vec<String> = Vec::new();
@@ -250,8 +258,6 @@ fn shortened(mut text: String, max_bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::slice::from_ref;
-
     use clew_core::{Attributes, Timestamp};
     use proptest::prelude::*;
 

@@ -30,7 +30,7 @@ mod turn;
 mod update;
 
 pub use event::events;
-pub use fact::{facts, is_in_first_person};
+pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{Address, turn_filter};
 pub use key::{Expansion, Key, KeyDesign, KeyPart, expansion, key};
 pub use recall::{History, Item, Recall, Recalled, TimeUse, Value, boosted, recall};

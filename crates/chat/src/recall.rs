@@ -82,6 +82,8 @@ pub struct Recall {
     pub value: Value,
     /// What is made of the question's time.
     pub time: TimeUse,
+    /// That time, if somebody has inferred it already; otherwise rules do ([`asked_about`]).
+    pub range: Option<TimeRange>,
     /// What becomes of statements that later ones supersede.
     pub history: History,
 }
@@ -167,10 +169,10 @@ pub fn boosted(score: f32, range: TimeRange, time: Option<Timestamp>) -> f32 {
 /// The time that is asked about, if any is and it matters.
 fn range(asked: &Recall) -> Result<Option<TimeRange>, Error> {
     match asked.asked_at {
-        Some(time) if asked.time != TimeUse::Ignore => {
-            Ok(asked_about(&asked.question, Moment::try_new(time, 0)?))
-        }
-        _ => Ok(None),
+        _ if asked.time == TimeUse::Ignore => Ok(None),
+        _ if asked.range.is_some() => Ok(asked.range),
+        Some(time) => Ok(asked_about(&asked.question, Moment::try_new(time, 0)?)),
+        None => Ok(None),
     }
 }
 

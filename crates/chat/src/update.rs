@@ -64,7 +64,7 @@ pub fn statements(turn: &Turn) -> Vec<Statement> {
         Role::User => String::new(),
     };
     let mut statements: Vec<Statement> = Vec::new();
-    for (span, text) in told(turn) {
+    for (span, text) in told(turn.role, &turn.speaker, &turn.text) {
         let sentence = span.of(&turn.text).unwrap_or_default();
         if sentence.len() > MAX_SENTENCE_BYTES || !is_of_own(sentence) {
             continue;

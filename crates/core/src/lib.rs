@@ -17,6 +17,7 @@ mod graph;
 mod id;
 mod judging;
 mod limits;
+mod listening;
 mod memory_graph;
 mod navigation;
 pub mod placement;
@@ -46,6 +47,7 @@ pub use graph::{
 pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use judging::{GradingRule, JudgeTask, Judging, Verdict};
 pub use limits::Limits;
+pub use listening::Listener;
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,
 };

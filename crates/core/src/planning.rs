@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::{Cost, Error, Evidence, Filter, Named, Navigator, Task};
+use crate::{Cost, Error, Evidence, Filter, Listener, Named, Navigator, Task};
 
 /// What to search for (MemoRAG, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -224,7 +224,7 @@ pub trait Memory: Send + Sync {
     ) -> Result<(Clues, Cost), Error>;
 }
 
-/// Performs all steps of judgement between a question and its evidence.
-pub trait Guide: Navigator + Planner {}
+/// Performs all steps of judgement between what is said or asked and its evidence.
+pub trait Guide: Navigator + Planner + Listener {}
 
-impl<G: Navigator + Planner> Guide for G {}
+impl<G: Navigator + Planner + Listener> Guide for G {}

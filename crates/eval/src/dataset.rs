@@ -148,6 +148,15 @@ impl From<Unit> for Document {
     }
 }
 
+/// A document, and which unit it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitDocument {
+    /// The unit.
+    pub unit: DocumentId,
+    /// The document.
+    pub document: Document,
+}
+
 /// A question whose evidence, whose answer or both are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {

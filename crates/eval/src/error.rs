@@ -72,6 +72,15 @@ pub enum Error {
         /// The formats that have evidence.
         expected: String,
     },
+    /// A turn cannot be kept as a memory of conversations keeps it.
+    #[error("a turn of `{haystack}` cannot be kept in a memory of conversations")]
+    NotKept {
+        /// Name of the haystack.
+        haystack: String,
+        /// Why.
+        #[source]
+        source: Box<clew_core::Error>,
+    },
     /// Keys or smoothing of turns were asked of data that has none.
     #[error("`{haystack}` is not made of turns; expected a conversation, such as those of locomo")]
     NoTurns {
@@ -156,6 +165,7 @@ impl Error {
             | Self::NothingToScore
             | Self::NoEvidence { .. }
             | Self::NoTurns { .. }
+            | Self::NotKept { .. }
             | Self::NoQuestionDates { .. }
             | Self::BadRecord { .. }
             | Self::NotComparable { .. } => ErrorKind::InvalidInput,

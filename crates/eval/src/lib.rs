@@ -30,7 +30,9 @@ mod summary;
 mod way;
 
 pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
-pub use dataset::{FORMATS, Format, Haystack, Haystacks, Places, Question, Survey, Unit, UnitKind};
+pub use dataset::{
+    FORMATS, Format, Haystack, Haystacks, Places, Question, Survey, Unit, UnitDocument, UnitKind,
+};
 pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};
 pub use metrics::{Cutoffs, Scores};

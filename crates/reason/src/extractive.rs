@@ -7,6 +7,7 @@ mod event;
 pub(crate) mod fixtures;
 mod judge;
 mod leaning;
+mod listener;
 mod matter;
 #[cfg(test)]
 mod measured;

@@ -45,6 +45,7 @@ mod builder;
 mod cache;
 mod judge;
 mod ledger;
+mod listener;
 mod material;
 mod navigator;
 mod planner;

@@ -82,6 +82,7 @@ impl<'a> Work<'a> {
             k,
             value: Value::default(),
             time: TimeUse::default(),
+            range: None,
             history: History::default(),
         };
         let Seams { retriever, documents, .. } = self.seams;

@@ -10,6 +10,7 @@ use clew_core::{
     TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
+use clew_proto::convert::chat::Inference;
 use clew_runtime::logging::LogFormat;
 
 /// Long-term memory for language-model applications.
@@ -473,6 +474,9 @@ pub enum ChatAction {
         /// Session of turns that name none.
         #[arg(long)]
         session: Option<String>,
+        /// Who finds what speakers state of themselves, by which turns are found.
+        #[arg(long, value_enum, default_value_t = ChatInference::Rules)]
+        infer: ChatInference,
         /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
         /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts);
         /// `-`: standard input.
@@ -499,6 +503,9 @@ pub enum ChatAction {
         /// What is made of statements that later ones supersede.
         #[arg(long, value_enum, default_value_t = ChatHistory::Latest)]
         history: ChatHistory,
+        /// Who infers the time that the question asks about.
+        #[arg(long, value_enum, default_value_t = ChatInference::Rules)]
+        infer: ChatInference,
         #[command(flatten)]
         filters: TurnFilters,
     },
@@ -594,6 +601,24 @@ pub enum ChatHistory {
     Latest,
     /// As well as they fit the question.
     All,
+}
+
+/// Who understands what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatInference {
+    /// Rules for English.
+    Rules,
+    /// The configured language model, where there is one.
+    Model,
+}
+
+impl From<ChatInference> for Inference {
+    fn from(inference: ChatInference) -> Self {
+        match inference {
+            ChatInference::Rules => Self::Rules,
+            ChatInference::Model => Self::Model,
+        }
+    }
 }
 
 /// Arguments of `trace`.
@@ -874,6 +899,16 @@ pub struct EvalAnswers {
     /// Ways of answering, several with commas between them; `clew strategies` lists them.
     #[arg(long, value_delimiter = ',', default_value = "direct")]
     pub strategy: Vec<String>,
+    /// By what conversations are found: parts of what is said with `+` between them, as `eval retrieval`
+    /// takes them; it names one that holds what is read, such as `fact+value`.
+    #[arg(long, default_value = "value")]
+    pub keys: KeyDesign,
+    /// Keep each turn of the units as the service for conversations does, for the strategy `chat`.
+    #[arg(long, conflicts_with = "keys")]
+    pub as_turns: bool,
+    /// Make neither trees nor a graph, for strategies that need none.
+    #[arg(long)]
+    pub no_structure: bool,
     /// Folder of the logs, a file for each strategy. What is in them is not asked again.
     #[arg(long, value_name = "DIR")]
     pub logs: PathBuf,

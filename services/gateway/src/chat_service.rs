@@ -1,18 +1,20 @@
 //! `ChatService`: memories of conversations, whose turns are documents.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_chat::{Address, Turn, TurnId};
+use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
-    Corpus, CorpusName, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
+    Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
     Grouping, Query, Retriever, StoredDocument, WholeDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
-use clew_proto::convert::chat::{self as convert, ToForget, Wanted, WhichTurns};
+use clew_proto::convert::chat::{
+    self as convert, Appended, Inference, ToForget, Wanted, WhichTurns,
+};
 use clew_proto::to_status;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -28,6 +30,8 @@ const PAGE: usize = 256;
 /// Turns that a receipt names, and bytes of the beginning of each text in a preview.
 const MAX_TOLD: usize = 1_000;
 const TOLD_BYTES: usize = 200;
+/// Turns that a model hears at the same time.
+const HEARD_AT_ONCE: usize = 4;
 /// How often it is looked whether turns can be found.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -56,11 +60,9 @@ impl Chats {
         let waits = !request.get_ref().without_waiting;
         let appended = convert::append_from_wire(request.into_inner())?;
         let corpus = self.backends.corpora.get(&appended.corpus, deadline).await?;
-        let mut documents = Vec::new();
-        for turn in &appended.turns {
-            let document = turn.document(&appended.user)?;
-            self.backends.moderation.check(&document, deadline).await?;
-            documents.push(document);
+        let documents = self.documents(&corpus, &appended, deadline).await?;
+        for document in &documents {
+            self.backends.moderation.check(document, deadline).await?;
         }
         let ids = documents.iter().map(|document| document.id.clone()).collect();
         let mut accepting = Vec::new();
@@ -79,16 +81,74 @@ impl Chats {
         Ok(wire::AppendTurnsResponse { turns: told.collect() })
     }
 
+    /// Turns as documents, in order.
+    async fn documents(
+        &self,
+        corpus: &Corpus,
+        appended: &Appended,
+        deadline: Instant,
+    ) -> Result<Vec<Document>, Error> {
+        let Appended { user, turns, inference, .. } = appended;
+        let by_rules = turns.iter().map(|turn| turn.document(user));
+        let mut documents = by_rules.collect::<Result<Vec<_>, _>>()?;
+        if *inference == Inference::Rules {
+            return Ok(documents);
+        }
+        let ids: Vec<_> = documents.iter().map(|document| document.id.clone()).collect();
+        let kept = read_documents(corpus, &ids, deadline).await?.into_iter();
+        let mut kept: HashMap<_, _> =
+            kept.map(|(stored, _)| (stored.document.id.clone(), stored.document)).collect();
+        let mut heard = Vec::new();
+        for (place, turn) in turns.iter().enumerate() {
+            match kept.remove(&ids[place]) {
+                // What a model says differs from time to time: the same turn again is to change nothing.
+                Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
+                    documents[place] = same;
+                }
+                _ if turn.role == Role::Assistant => {}
+                _ => heard.push(self.heard(place, user, turn, deadline)),
+            }
+        }
+        let mut heard = stream::iter(heard).buffer_unordered(HEARD_AT_ONCE);
+        while let Some((place, document)) = heard.try_next().await? {
+            documents[place] = document;
+        }
+        Ok(documents)
+    }
+
+    /// A turn with what the model says that is stated in it.
+    async fn heard(
+        &self,
+        place: usize,
+        user: &str,
+        turn: &Turn,
+        deadline: Instant,
+    ) -> Result<(usize, Document), Error> {
+        let speaker = if turn.role == Role::User { "" } else { &turn.speaker };
+        let facts = self.backends.guide.facts(speaker, &turn.text, deadline).await?;
+        Ok((place, turn.document_with(user, &facts.texts)?))
+    }
+
     async fn recall(
         &self,
         request: Request<wire::RecallRequest>,
     ) -> Result<wire::RecallResponse, Error> {
         let deadline = self.backends.config.deadline(&request);
         let limits = &self.backends.limits;
-        let (corpus, asked) = convert::recall_from_wire(request.into_inner(), limits)?;
+        let (corpus, mut asked, inference) =
+            convert::recall_from_wire(request.into_inner(), limits)?;
         let memory = self.memory(&corpus, deadline).await?;
         let _permit = self.queries.enter()?;
-        let recalled = clew_chat::recall(&memory.search, &memory, &asked, deadline).await?;
+        let mut cost = Cost::default();
+        if let (Inference::Model, Some(asked_at)) = (inference, asked.asked_at) {
+            let guide = &self.backends.guide;
+            let (range, spent) = guide.time_range(&asked.question, asked_at, deadline).await?;
+            // Nothing inferred means that nothing is asked about, not that rules are to guess.
+            asked.time = if range.is_some() { asked.time } else { TimeUse::Ignore };
+            (asked.range, cost) = (range, spent);
+        }
+        let mut recalled = clew_chat::recall(&memory.search, &memory, &asked, deadline).await?;
+        recalled.cost += cost;
         Ok(convert::recalled_to_wire(recalled))
     }
 

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use clew_cluster::Cache;
 use clew_core::{
     ChildChoice, Clues, Concerns, Cost, Encoder, EntityChoice, Error, Evidence, Findings, Guide,
-    LeafReading, MemoryPoint, MergedPoint, Named, Navigator, Planner, PointChanges, Reflection,
-    Rewording, Triage,
+    LeafReading, Listener, MemoryPoint, MergedPoint, Named, Navigator, Planner, PointChanges,
+    Reflection, Rewording, TimeRange, Timestamp, Triage,
 };
 use clew_node::Node;
 use clew_reason::Extractive;
@@ -114,6 +114,22 @@ impl Navigator for RemoteGuide {
         deadline: Instant,
     ) -> Result<Named, Error> {
         self.guide(deadline).await?.elaborate(question, relations, deadline).await
+    }
+}
+
+#[async_trait]
+impl Listener for RemoteGuide {
+    async fn facts(&self, speaker: &str, message: &str, deadline: Instant) -> Result<Named, Error> {
+        self.guide(deadline).await?.facts(speaker, message, deadline).await
+    }
+
+    async fn time_range(
+        &self,
+        question: &str,
+        asked_at: Timestamp,
+        deadline: Instant,
+    ) -> Result<(Option<TimeRange>, Cost), Error> {
+        self.guide(deadline).await?.time_range(question, asked_at, deadline).await
     }
 }
 

@@ -8,7 +8,7 @@ use clew_chat::{Role, Turn, TurnId};
 use clew_client::Client;
 use clew_core::{Attributes, Timestamp};
 use clew_proto::chat::v1 as wire;
-use clew_proto::convert::chat::Appended;
+use clew_proto::convert::chat::{Appended, Inference};
 use fastrand::Rng;
 use futures::TryStreamExt;
 
@@ -59,7 +59,12 @@ async fn deliver(endpoint: String, mut turns: Vec<Turn>, batch: usize, seed: u64
             sessions.entry(turn.id.session.to_string()).or_default().push(turn);
         }
         for turns in sessions.into_values() {
-            let appended = Appended { corpus: corpus("chats"), user: USER.to_owned(), turns };
+            let appended = Appended {
+                corpus: corpus("chats"),
+                user: USER.to_owned(),
+                turns,
+                inference: Inference::Rules,
+            };
             while append(&endpoint, appended.clone()).await.is_none() {
                 let pause = Duration::from_millis(random.u64(5..60));
                 tokio::time::sleep(pause).await;

@@ -58,6 +58,7 @@ impl Memory {
             k,
             value: Value::Round,
             time: TimeUse::default(),
+            range: None,
             history,
         };
         let deadline = Instant::now() + Duration::from_secs(60);

@@ -5,8 +5,11 @@ use std::collections::HashMap;
 use clew_chat::{Key, KeyDesign, Place, Smoothing, Turn, TurnId, key, smoothed};
 use clew_core::{DocumentId, Limits};
 
-use super::{Haystack, Unit};
+use super::{Haystack, Unit, UnitDocument};
 use crate::Error;
+
+/// Whose memory a haystack is where turns are kept.
+const USER: &str = "user";
 
 impl Haystack {
     /// The same with keys of `design`: a unit's title and text are its key. Units whose key is empty are left
@@ -35,6 +38,33 @@ impl Haystack {
         let (name, questions) = (self.name.clone(), self.questions.clone());
         let without_evidence = self.without_evidence.clone();
         Ok(Self { name, units: keyed, questions, without_evidence })
+    }
+
+    /// Its units as documents.
+    pub fn documents(&self) -> Vec<UnitDocument> {
+        let document =
+            |unit: &Unit| UnitDocument { unit: unit.id.clone(), document: unit.clone().into() };
+        self.units.iter().map(document).collect()
+    }
+
+    /// The turns of its units as a memory of conversations keeps them, each a document.
+    ///
+    /// # Errors
+    /// [`Error::NoTurns`] if the units are not made of turns; [`Error::NotKept`] if a session's name can be
+    /// none there.
+    pub fn kept_turns(&self) -> Result<Vec<UnitDocument>, Error> {
+        self.check_turns()?;
+        let mut kept = Vec::new();
+        for unit in &self.units {
+            for turn in &unit.said {
+                let document = turn.document(USER).map_err(|source| Error::NotKept {
+                    haystack: self.name.clone(),
+                    source: Box::new(source),
+                })?;
+                kept.push(UnitDocument { unit: unit.id.clone(), document });
+            }
+        }
+        Ok(kept)
     }
 
     /// Where its units stand.
@@ -138,6 +168,16 @@ mod tests {
         let texts: Vec<(&str, &str)> =
             facts.iter().map(|unit| (unit.id.as_str(), unit.text.as_str())).collect();
         assert_eq!(texts, [("D1:1", "Ada keep bees."), ("D2:1", "Bo sold Bo's boat.")]);
+    }
+
+    #[test]
+    fn turns_are_kept_as_documents_of_their_units() {
+        let kept = chat().kept_turns().unwrap();
+        let ids: Vec<_> =
+            kept.iter().map(|of| (of.unit.as_str(), of.document.id.as_str())).collect();
+        assert_eq!(ids[2], ("D1:3", "user/D1/0000000003"));
+        assert_eq!(kept[2].document.text, "Ada: May.");
+        assert_eq!(kept[3].document.title, "Bo sold Bo's boat.");
     }
 
     #[test]

@@ -29,6 +29,40 @@ pub struct Appended {
     pub user: String,
     /// The turns, of one session.
     pub turns: Vec<Turn>,
+    /// Who finds what their speakers state in them.
+    pub inference: Inference,
+}
+
+/// Who understands what is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inference {
+    /// Rules.
+    #[default]
+    Rules,
+    /// A language model, where there is one.
+    Model,
+}
+
+impl Inference {
+    fn from_wire(inference: i32, violations: &mut Violations) -> Self {
+        match wire::Inference::try_from(inference) {
+            Ok(wire::Inference::Unspecified | wire::Inference::Rules) => Self::Rules,
+            Ok(wire::Inference::Model) => Self::Model,
+            Err(_) => {
+                violations.push("inference", "expected rules or model");
+                Self::Rules
+            }
+        }
+    }
+}
+
+impl From<Inference> for wire::Inference {
+    fn from(inference: Inference) -> Self {
+        match inference {
+            Inference::Rules => Self::Rules,
+            Inference::Model => Self::Model,
+        }
+    }
 }
 
 /// Turns from the wire.
@@ -57,8 +91,10 @@ pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, E
             turns.push(turn);
         }
     }
+    let inference = Inference::from_wire(request.inference, &mut violations);
     violations.into_result()?;
-    Ok(Appended { corpus: corpus.ok_or_else(unfinished)?, user: request.user, turns })
+    let corpus = corpus.ok_or_else(unfinished)?;
+    Ok(Appended { corpus, user: request.user, turns, inference })
 }
 
 /// Turns for the wire.
@@ -70,6 +106,7 @@ pub fn append_to_wire(appended: Appended) -> wire::AppendTurnsRequest {
         session: session.unwrap_or_default(),
         turns: appended.turns.into_iter().map(turn_to_wire).collect(),
         without_waiting: false,
+        inference: wire::Inference::from(appended.inference).into(),
     }
 }
 
@@ -256,7 +293,7 @@ fn unfinished() -> Error {
 pub fn recall_from_wire(
     request: wire::RecallRequest,
     limits: &Limits,
-) -> Result<(CorpusName, Recall), Error> {
+) -> Result<(CorpusName, Recall, Inference), Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
@@ -289,12 +326,14 @@ pub fn recall_from_wire(
             History::Latest
         }
     };
+    let inference = Inference::from_wire(request.inference, &mut violations);
     let asked_at = request.asked_at.as_ref();
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
     let question = request.question;
-    let recall = Recall { question, asked_at, filter, k: k as usize, value, time, history };
-    Ok((corpus.ok_or_else(unfinished)?, recall))
+    let (k, range) = (k as usize, None);
+    let recall = Recall { question, asked_at, filter, k, value, time, range, history };
+    Ok((corpus.ok_or_else(unfinished)?, recall, inference))
 }
 
 /// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.1).
@@ -380,6 +419,7 @@ mod tests {
             corpus: "chats".parse().unwrap(),
             user: "ada".to_owned(),
             turns: vec![turn(1), turn(0)],
+            inference: Inference::Model,
         };
         let back = append_from_wire(append_to_wire(appended.clone())).unwrap();
         assert_eq!(back, appended);

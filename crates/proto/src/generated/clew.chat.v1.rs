@@ -43,6 +43,10 @@ pub struct AppendTurnsRequest {
     /// Whether to answer as soon as they are accepted, without waiting until they can be found.
     #[prost(bool, tag = "5")]
     pub without_waiting: bool,
+    /// Who finds what their speakers state in them, by which they are found. Turns that are there already with the
+    /// same text keep what was found then.
+    #[prost(enumeration = "Inference", tag = "6")]
+    pub inference: i32,
 }
 /// Response of AppendTurns.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -95,6 +99,9 @@ pub struct RecallRequest {
     /// What is made of statements that later ones supersede.
     #[prost(enumeration = "History", tag = "9")]
     pub history: i32,
+    /// Who infers the time that the question asks about.
+    #[prost(enumeration = "Inference", tag = "10")]
+    pub inference: i32,
 }
 /// Response of Recall.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -314,6 +321,39 @@ impl Role {
             "ROLE_UNSPECIFIED" => Some(Self::Unspecified),
             "ROLE_USER" => Some(Self::User),
             "ROLE_ASSISTANT" => Some(Self::Assistant),
+            _ => None,
+        }
+    }
+}
+/// Who understands what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Inference {
+    /// Not set: as INFERENCE_RULES.
+    Unspecified = 0,
+    /// Rules for English: no model is asked.
+    Rules = 1,
+    /// The configured language model: seconds, and its price. Rules where there is none.
+    Model = 2,
+}
+impl Inference {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "INFERENCE_UNSPECIFIED",
+            Self::Rules => "INFERENCE_RULES",
+            Self::Model => "INFERENCE_MODEL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "INFERENCE_UNSPECIFIED" => Some(Self::Unspecified),
+            "INFERENCE_RULES" => Some(Self::Rules),
+            "INFERENCE_MODEL" => Some(Self::Model),
             _ => None,
         }
     }

@@ -16,13 +16,17 @@ use super::{
 
 impl Prompted {
     /// Performs an act with a budget of its own.
-    async fn alone<A: Act>(&self, act: &A, deadline: Instant) -> Result<(A::Output, Cost), Error> {
+    pub(super) async fn alone<A: Act>(
+        &self,
+        act: &A,
+        deadline: Instant,
+    ) -> Result<(A::Output, Cost), Error> {
         let ledger = self.ledger();
         let done = self.perform(act, deadline, &ledger).await?;
         Ok((done, ledger.cost()))
     }
 
-    async fn named<A: Act<Output = Vec<String>>>(
+    pub(super) async fn named<A: Act<Output = Vec<String>>>(
         &self,
         act: &A,
         deadline: Instant,

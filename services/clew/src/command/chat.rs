@@ -1,13 +1,12 @@
 //! `clew chat`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use anyhow::{Context, bail};
 use clew_chat::{Role, Turn, TurnId};
 use clew_core::{AttributeName, Filter, Timestamp};
 use clew_proto::chat::v1 as wire;
-use clew_proto::convert::chat::Appended;
+use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::query::filter_to_wire;
 use clew_proto::convert::timestamp_to_wire;
 use futures::StreamExt;
@@ -80,10 +79,11 @@ pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::R
 
 async fn act(connection: &Connection, action: ChatAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        ChatAction::Append { of, session, file } => {
-            append(connection, of, session, &file, output).await
+        ChatAction::Append { of, session, infer, file } => {
+            let sessions = sessions(&output::read(&file)?, session.as_deref())?;
+            append(connection, of, sessions, infer.into(), output).await
         }
-        ChatAction::Recall { of, question, asked_at, k, value, time, history, filters } => {
+        ChatAction::Recall { of, question, asked_at, k, value, time, history, infer, filters } => {
             let value = match value {
                 ChatValue::Turn => wire::Value::Turn,
                 ChatValue::Round => wire::Value::Round,
@@ -108,6 +108,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 time: time.into(),
                 filter: Some(filter_to_wire(filters.into())),
                 history: history.into(),
+                inference: wire::Inference::from(Inference::from(infer)).into(),
             };
             recall(connection, asked, output).await
         }
@@ -140,11 +141,10 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
 async fn append(
     connection: &Connection,
     of: OfUser,
-    session: Option<String>,
-    file: &Path,
+    sessions: BTreeMap<String, Vec<Turn>>,
+    inference: Inference,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let sessions = sessions(&output::read(file)?, session.as_deref())?;
     // Turns are too short for trees, and what they say of whom is not told by each by itself.
     make_if_missing(connection, &of.corpus, None).await?;
     let (mut appended, mut unchanged) = (0, 0);
@@ -154,6 +154,7 @@ async fn append(
                 corpus: of.corpus.clone(),
                 user: of.user.clone(),
                 turns: turns.to_vec(),
+                inference,
             });
             for turn in told.await?.turns {
                 *if turn.unchanged { &mut unchanged } else { &mut appended } += 1;

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clew_client::Question as Asked;
-use clew_core::{CorpusName, Document, DocumentId, Evidence, Grouping, Query, StructureSettings};
+use clew_core::{CorpusName, DocumentId, Evidence, Grouping, Query, StructureSettings};
 use clew_eval::{
-    Finds, Format, Found, Haystack, Lookup, Plan, Question, Report, Tally, Way, summary,
+    Finds, Format, Found, Haystack, Lookup, Plan, Question, Report, Tally, UnitDocument, Way,
+    summary,
 };
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::convert::query::evidence_from_wire;
@@ -176,7 +177,7 @@ impl Measurement<'_> {
         self.progress.set(self.asked, total, &format!("reading {name}"));
         let structure = (!strategies.is_empty()).then(StructureSettings::default);
         let (connection, arguments) = (self.connection, self.arguments);
-        fill(connection, &corpus, &keyed, arguments.cutting, structure).await?;
+        fill(connection, &corpus, keyed.documents(), arguments.cutting, structure).await?;
         self.progress.set(self.asked, total, &format!("asking {name}"));
         let finds = search_all(connection, &corpus, &haystack.questions, plan, index).await?;
         for (way, strategy) in strategies {
@@ -188,11 +189,11 @@ impl Measurement<'_> {
     }
 }
 
-/// Makes the corpus of a haystack, up to fresh indexes.
+/// Makes the corpus of documents, up to fresh indexes.
 async fn fill(
     connection: &Connection,
     corpus: &CorpusName,
-    haystack: &Haystack,
+    documents: Vec<UnitDocument>,
     cutting: Cutting,
     structure: Option<StructureSettings>,
 ) -> anyhow::Result<()> {
@@ -200,8 +201,8 @@ async fn fill(
     let (name, retention_days) = (corpus.clone(), None);
     let new = NewCorpus { name, shards: 1, chunking, structure, retention_days };
     connection.client.create_corpus(new).await?;
-    let documents: Vec<Document> = haystack.units.iter().cloned().map(Document::from).collect();
-    let responses = connection.client.ingest(corpus, futures::stream::iter(documents)).await?;
+    let documents = futures::stream::iter(documents).map(|of| of.document);
+    let responses = connection.client.ingest(corpus, documents).await?;
     futures::pin_mut!(responses);
     while let Some(response) = responses.next().await {
         let response = response?;

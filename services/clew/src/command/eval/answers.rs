@@ -9,7 +9,7 @@ use clew_client::Question as Asked;
 use clew_core::{CorpusName, DocumentId, StructureSettings, Task};
 use clew_eval::answers::{Metric, Outcome, Scoring};
 use clew_eval::{
-    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Haystack, Question, RunIdentity,
+    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, UnitDocument,
 };
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
@@ -87,7 +87,12 @@ fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, St
     let split = arguments.split.clone().map(|split| ("split".to_owned(), split));
     let tokens = arguments.evidence_tokens;
     let tokens = tokens.map(|tokens| ("evidence-tokens".to_owned(), tokens.to_string()));
-    settings.extend(unit.into_iter().chain(split).chain(tokens));
+    let keys = match arguments.as_turns {
+        true => Some("as kept".to_owned()),
+        false => Some(arguments.keys.to_string()).filter(|keys| keys != "value"),
+    };
+    let keys = keys.map(|keys| ("keys".to_owned(), keys));
+    settings.extend(unit.into_iter().chain(split).chain(tokens).chain(keys));
     settings.extend(model.map(|model| ("model".to_owned(), model)));
     let judge = config.judge.as_ref().map(|judge| ("judge".to_owned(), judge.model.clone()));
     settings.extend(judge);
@@ -122,12 +127,16 @@ async fn answer(
         }
         let corpus: CorpusName = format!("haystack-{at}").parse()?;
         progress.set(finished, total, &format!("reading {}", haystack.name));
-        let structure = Some(StructureSettings::default());
-        fill(&connection, &corpus, &haystack, arguments.cutting, structure).await?;
+        let structure = (!arguments.no_structure).then(StructureSettings::default);
+        let documents = match arguments.as_turns {
+            true => haystack.kept_turns()?,
+            false => haystack.with_keys(&arguments.keys)?.documents(),
+        };
+        fill(&connection, &corpus, documents.clone(), arguments.cutting, structure).await?;
         let asking = Asking {
             connection: &connection,
             corpus: &corpus,
-            texts: texts(&haystack),
+            documents: documents.iter().map(|of| (of.document.id.as_str(), of)).collect(),
             k: arguments.k,
             evidence_tokens: arguments.evidence_tokens,
             reads_options_apart: !has_model,
@@ -156,16 +165,11 @@ async fn answer(
     connection.close().await
 }
 
-/// The texts of a haystack's units, by document.
-fn texts(haystack: &Haystack) -> HashMap<&str, &str> {
-    haystack.units.iter().map(|unit| (unit.id.as_str(), unit.text.as_str())).collect()
-}
-
 /// What questions are asked of.
 struct Asking<'a> {
     connection: &'a Connection,
     corpus: &'a CorpusName,
-    texts: HashMap<&'a str, &'a str>,
+    documents: HashMap<&'a str, &'a UnitDocument>,
     k: u32,
     evidence_tokens: Option<u32>,
     /// Whether the options of a multiple-choice question are asked about one by one, because nothing here
@@ -181,7 +185,7 @@ struct Answered {
     text: String,
     confidence: f32,
     cost: AnswerCost,
-    /// Documents of which something was read.
+    /// Units of which something was read.
     read: HashSet<DocumentId>,
 }
 
@@ -264,8 +268,9 @@ impl Asking<'_> {
             // What was read last is what the answer was made of.
             Step::Read(read) => {
                 answered.cost.evidence_tokens = self.tokens(&read.places)?;
-                let ids = read.places.iter().map(|place| place.document_id.parse());
-                answered.read = ids.collect::<Result<_, _>>()?;
+                let documents = read.places.iter();
+                let known = documents.filter_map(|of| self.documents.get(of.document_id.as_str()));
+                answered.read = known.map(|of| of.unit.clone()).collect();
             }
             // A walk reads summaries, too.
             Step::Walked(walked) => {
@@ -284,7 +289,7 @@ impl Asking<'_> {
             let span = place.span.as_ref()?;
             let (start, end) = (usize::try_from(span.start), usize::try_from(span.end));
             let (start, end) = (start.ok()?, end.ok()?);
-            self.texts.get(place.document_id.as_str())?.get(start..end)
+            self.documents.get(place.document_id.as_str())?.document.text.get(start..end)
         };
         let count = |text: &str| node.backends.encoder.token_spans(text).len() as u64;
         Ok(places.iter().filter_map(text).map(count).sum())

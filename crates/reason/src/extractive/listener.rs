@@ -1,0 +1,34 @@
+//! What is said, understood by the rules of `clew-chat`.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_chat::Role;
+use clew_chat::time::{Moment, asked_about};
+use clew_core::{Cost, Error, Listener, Named, TimeRange, Timestamp};
+
+use super::Extractive;
+
+#[async_trait]
+impl Listener for Extractive {
+    async fn facts(
+        &self,
+        speaker: &str,
+        message: &str,
+        _deadline: Instant,
+    ) -> Result<Named, Error> {
+        let role = if speaker.is_empty() { Role::User } else { Role::Other };
+        let texts = clew_chat::facts_in(role, speaker, message);
+        Ok(Named { texts, cost: Cost::default() })
+    }
+
+    async fn time_range(
+        &self,
+        question: &str,
+        asked_at: Timestamp,
+        _deadline: Instant,
+    ) -> Result<(Option<TimeRange>, Cost), Error> {
+        let range = asked_about(question, Moment::try_new(asked_at, 0)?);
+        Ok((range, Cost::default()))
+    }
+}
