@@ -32,7 +32,7 @@ mod survey;
 #[cfg(test)]
 mod testing;
 
-pub use keys::Places;
+pub use keys::{KEPT_USER, Places};
 pub use survey::Survey;
 
 /// Every format that can be read, in the order it is offered.

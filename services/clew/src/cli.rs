@@ -1012,6 +1012,9 @@ pub struct EvalRetrieval {
     /// are fused by reciprocal ranks), or both with a comma between them. A key of one part is measured once.
     #[arg(long, value_delimiter = ',', default_value = "key")]
     pub merging: Vec<clew_eval::Merging>,
+    /// Keep turns and recall units as the service for conversations does, instead of searching.
+    #[arg(long, conflicts_with_all = ["mode", "keys", "merging", "smoothing", "strategy"])]
+    pub as_turns: bool,
     /// How scores of units are smoothed over their session; several, with commas between them, are measured
     /// on one ingestion.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "none")]

@@ -9,7 +9,7 @@ use super::{Haystack, Unit, UnitDocument};
 use crate::Error;
 
 /// Whose memory a haystack is where turns are kept.
-const USER: &str = "user";
+pub const KEPT_USER: &str = "user";
 
 impl Haystack {
     /// The same with keys of `design`: a unit's title and text are its key. Units whose key is empty are left
@@ -57,7 +57,7 @@ impl Haystack {
         let mut kept = Vec::new();
         for unit in &self.units {
             for turn in &unit.said {
-                let document = turn.document(USER).map_err(|source| Error::NotKept {
+                let document = turn.document(KEPT_USER).map_err(|source| Error::NotKept {
                     haystack: self.name.clone(),
                     source: Box::new(source),
                 })?;

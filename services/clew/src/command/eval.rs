@@ -5,6 +5,7 @@
 
 mod answers;
 mod judging;
+mod recalled;
 
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,11 @@ async fn retrieval(shared: &Shared, arguments: &EvalRetrieval) -> anyhow::Result
     let mut config = NodeConfig::load(shared, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
+    if arguments.as_turns {
+        let reports = recalled::measure(&connection, format, &units, arguments).await;
+        connection.close().await?;
+        return reports;
+    }
     let ways = arguments.settings().ways();
     let mut measurement = Measurement {
         connection: &connection,

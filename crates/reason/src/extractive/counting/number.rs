@@ -34,18 +34,32 @@ pub(super) fn number(word: &str) -> Option<f64> {
     word.replace(',', "").parse().ok().filter(|_| is_number)
 }
 
-/// The amounts in dollars that a text names, in order.
+/// Words after a figure that make it an amount.
+const DOLLARS: [&str; 4] = ["dollars", "dollar", "bucks", "usd"];
+
+/// The amounts in dollars that a text names, in order: "$40", "$5k", "1,200 dollars".
 pub(super) fn amounts(text: &str) -> Vec<f64> {
+    let words: Vec<&str> = text.split_whitespace().collect();
     let mut found = Vec::new();
-    for after in text.split('$').skip(1) {
-        let length = after.bytes().take_while(|b| b.is_ascii_digit() || b",.".contains(b)).count();
-        let digits = after[..length].trim_end_matches(['.', ',']).replace(',', "");
-        let is_thousands = after[length..].starts_with(['k', 'K']);
-        if let Ok(amount) = digits.parse::<f64>() {
-            found.push(if is_thousands { 1000.0 * amount } else { amount });
+    for (place, word) in words.iter().enumerate() {
+        let mut signed = word.split('$').skip(1).filter_map(figure).peekable();
+        if signed.peek().is_some() {
+            found.extend(signed);
+        } else if let (Some(amount), Some(unit)) = (figure(word), words.get(place + 1)) {
+            let unit = unit.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
+            found.extend(DOLLARS.contains(&unit.as_str()).then_some(amount));
         }
     }
     found
+}
+
+/// The figure that a text begins with, in thousands before a "k".
+fn figure(text: &str) -> Option<f64> {
+    let length = text.bytes().take_while(|b| b.is_ascii_digit() || b",.".contains(b)).count();
+    let digits = text[..length].trim_end_matches(['.', ',']).replace(',', "");
+    let amount: f64 = digits.parse().ok()?;
+    let is_thousands = text[length..].starts_with(['k', 'K']);
+    Some(if is_thousands { 1000.0 * amount } else { amount })
 }
 
 #[cfg(test)]
@@ -67,5 +81,10 @@ mod tests {
             amounts("I paid $40, then $1,200.50. Not 30$ or $x, but $5k."),
             [40.0, 1200.5, 5000.0]
         );
+        assert_eq!(
+            amounts("It was 400 dollars, 2.50 Dollars or 3k bucks in 2 shops."),
+            [400.0, 2.5, 3000.0]
+        );
+        assert_eq!(amounts("$30 dollars, of all dollars"), [30.0]);
     }
 }
