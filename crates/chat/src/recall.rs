@@ -5,6 +5,7 @@ mod history;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use clew_core::{
@@ -12,7 +13,7 @@ use clew_core::{
     Timestamp, WholeDocument,
 };
 
-use crate::time::{Moment, asked_about, closeness};
+use crate::time::{Moment, asked_about, closeness, mentions};
 use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoothed};
 
 pub use history::History;
@@ -24,7 +25,9 @@ const HITS_PER_ITEM: usize = 3;
 const MIN_HITS: usize = 60;
 /// Turns of those that are completed for each item that is wanted: reading turns is most of what recalling costs.
 const TURNS_PER_ITEM: usize = 2;
-/// Turns before and after one that is found among which those of its round are looked for.
+/// Turns that are read with one that is found: mostly they hold its round, and where the next begins.
+const AROUND: RangeInclusive<i32> = -1..=2;
+/// Turns before and after those among which others of its round are looked for.
 const REACH: u32 = 8;
 /// What a turn's score gains, as a share of it, if it was said at the time that the question asks about. Little,
 /// since users often tell of something days after it happened.
@@ -47,10 +50,10 @@ pub enum Value {
 /// What is made of the time that a question asks about (LongMemEval, section 5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TimeUse {
-    /// What was said then comes before what was not.
+    /// What was said then, or tells of then, comes before what does neither.
     #[default]
     Boost,
-    /// Only what was said then is found.
+    /// Only what was said then is found, and of the best that which tells of then.
     Filter,
     /// Nothing.
     Ignore,
@@ -134,14 +137,27 @@ pub async fn recall(
     let mut query = Query::new(asked.question.clone(), (asked.k * HITS_PER_ITEM).max(MIN_HITS));
     query.filter = asked.filter.clone();
     let range = range(asked)?;
-    if let (Some(range), TimeUse::Filter) = (range, asked.time) {
-        query.filter.event_time = range;
-    }
     let mut found = retriever.retrieve(&query, deadline).await?;
-    if let (Some(range), TimeUse::Boost) = (range, asked.time) {
-        for hit in &mut found.evidence {
-            hit.score = boosted(hit.score, range, hit.event_time);
+    match (range, asked.time) {
+        (Some(range), TimeUse::Boost) => {
+            for hit in &mut found.evidence {
+                let is_told_of = tells_of(hit, range);
+                let time = if is_told_of { range.from.or(range.until) } else { hit.event_time };
+                hit.score = boosted(hit.score, range, time);
+            }
         }
+        (Some(range), TimeUse::Filter) => {
+            found.evidence.retain(|hit| tells_of(hit, range));
+            query.filter.event_time = intersection(asked.filter.event_time, range);
+            let said_then = retriever.retrieve(&query, deadline).await?;
+            found.cost += said_then.cost;
+            for hit in said_then.evidence {
+                if found.evidence.iter().all(|known| known.chunk_id != hit.chunk_id) {
+                    found.evidence.push(hit);
+                }
+            }
+        }
+        (None, _) | (Some(_), TimeUse::Ignore) => {}
     }
     let (mut items, said) = completed(documents, &found.evidence, asked, deadline).await?;
     // Stable: among equals what was found first stays first.
@@ -164,6 +180,29 @@ pub async fn recall(
 pub fn boosted(score: f32, range: TimeRange, time: Option<Timestamp>) -> f32 {
     let closeness = time.map_or(0.0, |time| closeness(range, time));
     score * (1.0 + TIME_BOOST * closeness)
+}
+
+/// Whether something that was found tells of a time in `range`, whenever it was said: "I saw her last Friday".
+fn tells_of(hit: &Evidence, range: TimeRange) -> bool {
+    let Some(told_at) = hit.event_time.and_then(|time| Moment::try_new(time, 0).ok()) else {
+        return false;
+    };
+    let overlaps = |told: TimeRange| {
+        let begins_before = |from: Option<Timestamp>, until: Option<Timestamp>| {
+            from.zip(until).is_none_or(|(from, until)| from < until)
+        };
+        begins_before(told.from, range.until) && begins_before(range.from, told.until)
+    };
+    mentions(&hit.text, told_at).iter().any(|mention| overlaps(mention.range))
+}
+
+/// What lies in both.
+fn intersection(a: TimeRange, b: TimeRange) -> TimeRange {
+    let until = match (a.until, b.until) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    };
+    TimeRange { from: a.from.max(b.from), until }
 }
 
 /// The time that is asked about, if any is and it matters.
@@ -214,10 +253,11 @@ async fn completed(
     }
     let most = asked.k * TURNS_PER_ITEM;
     let mut read = Read { documents, deadline, turns: BTreeMap::new() };
-    read.read(best_places(&scores, most)).await?;
+    let around = if asked.value == Value::Round { AROUND } else { 0..=0 };
+    read.read_around(best_places(&scores, most), &around).await?;
     if items.is_empty() && read.are_of_several() {
         smooth(&mut scores);
-        read.read(best_places(&scores, most)).await?;
+        read.read_around(best_places(&scores, most), &around).await?;
     }
     let mut chosen = best_places(&scores, most);
     let (said, newer) = said(hits, &mut read, &chosen, asked.k).await?;
@@ -227,13 +267,20 @@ async fn completed(
         Value::Round => read.complete_rounds(&chosen).await?,
         Value::Session => read.read_sessions(&chosen).await?,
     }
-    let chosen: BTreeSet<Session> = chosen.into_iter().map(|(session, _)| session).collect();
-    for session in chosen {
+    let mut by_session: BTreeMap<Session, BTreeSet<u32>> = BTreeMap::new();
+    for (session, number) in chosen {
+        by_session.entry(session).or_default().insert(number);
+    }
+    for (session, chosen) in by_session {
         let Some(scores) = scores.get(&session) else { continue };
         let kept = read.of(&session);
         for group in groups(&kept, asked.value) {
-            let numbers = group.iter().map(|(turn, _)| turn.id.number);
-            let found: Vec<u32> = numbers.filter(|number| scores.contains_key(number)).collect();
+            let numbers = || group.iter().map(|(turn, _)| turn.id.number);
+            // What was read to see where a round ends is no item, found or not: it may be a part of its round.
+            if !numbers().any(|number| chosen.contains(&number)) {
+                continue;
+            }
+            let found: Vec<u32> = numbers().filter(|number| scores.contains_key(number)).collect();
             let best = found.iter().filter_map(|number| scores.get(number)).copied();
             let Some(score) = best.max_by(f32::total_cmp) else { continue };
             let passages = group.iter().map(|(_, text)| Evidence { score, ..text.clone() });
@@ -292,6 +339,19 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
+    /// Reads turns that are not known yet, with those that stand around them.
+    async fn read_around(
+        &mut self,
+        places: Vec<(Session, u32)>,
+        around: &RangeInclusive<i32>,
+    ) -> Result<(), Error> {
+        let at = |(session, number): (Session, u32)| {
+            let numbers = around.clone().filter_map(move |step| number.checked_add_signed(step));
+            numbers.map(move |number| (session.clone(), number))
+        };
+        self.read(places.into_iter().flat_map(at).collect()).await
+    }
+
     /// Reads turns that are not known yet.
     async fn read(&mut self, places: Vec<(Session, u32)>) -> Result<(), Error> {
         let mut ids = Vec::new();
@@ -303,7 +363,7 @@ impl Read<'_> {
             ids.push(Address { user: session.0.clone(), turn }.document_id()?);
             self.turns.insert((session, number), None);
         }
-        self.read_documents(&ids).await
+        if ids.is_empty() { Ok(()) } else { self.read_documents(&ids).await }
     }
 
     async fn read_documents(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
@@ -328,21 +388,16 @@ impl Read<'_> {
         Ok(())
     }
 
-    /// Reads what belongs to the rounds of places, a turn further in each direction at a time.
+    /// Reads what belongs to the rounds of places and was not read around them.
     async fn complete_rounds(&mut self, places: &[(Session, u32)]) -> Result<(), Error> {
-        for _ in 0..REACH {
-            let mut wanted: Vec<(Session, u32)> = Vec::new();
-            for (session, number) in places {
-                let beyond = [self.before(session, *number), self.after(session, *number)];
-                let unknown = beyond.into_iter().flatten();
-                wanted.extend(unknown.map(|number| (session.clone(), number)));
-            }
-            if wanted.is_empty() {
-                break;
-            }
-            self.read(wanted).await?;
+        let mut wanted: Vec<(Session, u32)> = Vec::new();
+        for (session, number) in places {
+            let before = self.before(session, *number).map(|at| at.saturating_sub(REACH - 1)..=at);
+            let after = self.after(session, *number).map(|at| at..=at.saturating_add(REACH - 1));
+            let unknown = before.into_iter().chain(after).flatten();
+            wanted.extend(unknown.map(|number| (session.clone(), number)));
         }
-        Ok(())
+        self.read(wanted).await
     }
 
     /// The nearest turn before `number` that its round may begin with and that is not known yet.

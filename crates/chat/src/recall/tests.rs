@@ -51,16 +51,11 @@ impl Memory {
     }
 
     async fn recall(&self, k: usize, history: History) -> Vec<Item> {
-        let asked = Recall {
-            question: "How many hives do I keep on my roof?".to_owned(),
-            asked_at: None,
-            filter: Filter::default(),
-            k,
-            value: Value::Round,
-            time: TimeUse::default(),
-            range: None,
-            history,
-        };
+        let (time, range) = (TimeUse::default(), None);
+        self.recall_then(Recall { k, history, time, range, ..of_hives() }).await
+    }
+
+    async fn recall_then(&self, asked: Recall) -> Vec<Item> {
         let deadline = Instant::now() + Duration::from_secs(60);
         recall(self, self, &asked, deadline).await.unwrap().items
     }
@@ -68,8 +63,10 @@ impl Memory {
 
 #[async_trait]
 impl Retriever for Memory {
-    async fn retrieve(&self, _: &Query, _: Instant) -> Result<Retrieved, Error> {
-        let (evidence, shards_missing) = (self.hits.clone(), Vec::new());
+    async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
+        let (mut evidence, shards_missing) = (self.hits.clone(), Vec::new());
+        let asked = query.filter.event_time;
+        evidence.retain(|hit| hit.event_time.is_none_or(|time| asked.contains(time)));
         Ok(Retrieved { evidence, shards_missing, cost: Cost::default() })
     }
 }
@@ -93,6 +90,19 @@ impl Documents for Memory {
         _: Instant,
     ) -> Result<Vec<DocumentId>, Error> {
         Ok(Vec::new())
+    }
+}
+
+fn of_hives() -> Recall {
+    Recall {
+        question: "How many hives do I keep on my roof?".to_owned(),
+        asked_at: None,
+        filter: Filter::default(),
+        k: 10,
+        value: Value::Round,
+        time: TimeUse::default(),
+        range: None,
+        history: History::default(),
     }
 }
 
@@ -254,5 +264,51 @@ proptest! {
         let gained = |day: i64| boosted(score, range, Some(day_time(day)));
         prop_assert!(score <= gained(near + more) && gained(near + more) <= gained(near));
         prop_assert!(gained(near) <= score * 1.1 + 1e-5);
+    }
+}
+
+#[tokio::test]
+async fn what_tells_of_a_time_is_found_by_it_as_what_was_said_then_is() {
+    let mut memory = Memory::default();
+    memory.say(2, "We ate figs.", Some(0.5));
+    memory.say(9, "A week ago we ate plums.", Some(0.9));
+    memory.say(20, "The day before yesterday we ate figs.", Some(0.4));
+    memory.say(25, "We ate plums.", Some(0.6));
+    // A second and a third of May are told of or in; 18 May is told of.
+    let may =
+        |from: &str, until: &str| TimeRange { from: from.parse().ok(), until: until.parse().ok() };
+    let second = may("2024-05-02T00:00:00Z", "2024-05-03T00:00:00Z");
+    let then = |time, range| Recall { time, range: Some(range), ..of_hives() };
+    let filtered = memory.recall_then(then(TimeUse::Filter, second)).await;
+    assert_eq!(days(&filtered), ["day-09", "day-02"]);
+    let eighteenth = may("2024-05-18T00:00:00Z", "2024-05-19T00:00:00Z");
+    let filtered = memory.recall_then(then(TimeUse::Filter, eighteenth)).await;
+    assert_eq!(days(&filtered), ["day-20"]);
+    let boosted = memory.recall_then(then(TimeUse::Boost, eighteenth)).await;
+    assert_eq!(days(&boosted), ["day-09", "day-25", "day-02", "day-20"]);
+    assert_eq!(boosted[3].score, 0.4 * 1.1);
+    let ignored = memory.recall_then(then(TimeUse::Ignore, eighteenth)).await;
+    assert_eq!(ignored[3].score, 0.4);
+}
+
+#[tokio::test]
+async fn a_round_is_recalled_whole_or_not_at_all() {
+    let mut memory = Memory::default();
+    let roles = [Role::User, Role::Assistant, Role::Assistant, Role::User, Role::Assistant];
+    for (number, role) in (0..).zip(roles) {
+        let id = TurnId { session: "monday".parse().unwrap(), number };
+        let (speaker, text, attributes) = (String::new(), format!("{number}"), Attributes::new());
+        let turn = Turn { id, speaker, role, text, time: None, attributes };
+        let document = turn.document("ada").unwrap();
+        let score = [0.0, 0.1, 0.9, 0.2, 0.1][number as usize];
+        memory.find(&document, Span::new(0, document.text.len()), score);
+        memory.documents.push(document);
+    }
+    // Two turns are completed: the second of the first round, and the first of the second.
+    for (k, expected) in [(1, vec![vec![0, 1, 2]]), (2, vec![vec![0, 1, 2], vec![3, 4]])] {
+        let items = memory.recall(k, History::All).await;
+        let numbers =
+            |item: &Item| item.turns.iter().map(|turn| turn.id.number).collect::<Vec<_>>();
+        assert_eq!(items.iter().map(numbers).collect::<Vec<_>>(), expected);
     }
 }

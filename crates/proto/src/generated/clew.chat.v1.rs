@@ -401,9 +401,9 @@ impl Value {
 pub enum TimeUse {
     /// Not set: as TIME_USE_BOOST.
     Unspecified = 0,
-    /// What was said then comes before what was not.
+    /// What was said then, or tells of then, comes before what does neither.
     Boost = 1,
-    /// Only what was said then is found.
+    /// Only what was said then is found, and of the best that which tells of then.
     Filter = 2,
     /// Nothing.
     Ignore = 3,
