@@ -1,24 +1,11 @@
 //! Times, found by their shape.
 
 use clew_core::{EntityKind, Span};
+use clew_text::MONTHS;
 
 use crate::Found;
 use crate::word::{Word, Words};
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
 const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 /// What goes before a year or a month that stands alone. "May" and "March" are words, too.

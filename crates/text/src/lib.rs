@@ -5,6 +5,7 @@
 
 mod chunk;
 mod cut;
+mod number;
 mod phrase;
 mod sentence;
 mod shape;
@@ -12,6 +13,7 @@ mod term;
 mod word;
 
 pub use chunk::chunk;
+pub use number::{MONTHS, month, spelt_number, spelt_ordinal};
 pub use phrase::key_phrases;
 pub use sentence::{passages, sentences, trimmed};
 pub use shape::Shape;

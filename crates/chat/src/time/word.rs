@@ -1,6 +1,7 @@
 //! The words of a text as the grammar reads them, and what single words mean.
 
 use clew_core::Span;
+use clew_text::{spelt_number, spelt_ordinal};
 use jiff::civil::Weekday;
 
 use super::calendar::Unit;
@@ -136,27 +137,9 @@ impl Quotes {
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
-/// The number of a month by its name or its abbreviation of three letters (four of September).
+/// The number of a month by its name or its abbreviation.
 pub(super) fn month(lower: &str) -> Option<i8> {
-    let named = |name: &&str| {
-        *name == lower || name.get(..3) == Some(lower) || lower == "sept" && *name == "september"
-    };
-    (1..).zip(&MONTHS).find(|(_, name)| named(name)).map(|(number, _)| number)
+    i8::try_from(clew_text::month(lower)?).ok()
 }
 
 /// Whether a month's word is as often another: a name, a verb, an adjective.
@@ -204,38 +187,12 @@ pub(super) fn unit(lower: &str) -> Option<(Unit, bool)> {
     Some((unit, singular != lower))
 }
 
-const NUMBERS: [&str; 20] = [
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-];
-const TENS: [&str; 8] =
-    ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
-
 /// A number of at most four digits, or spelt up to twenty and in tens up to ninety.
 pub(super) fn number(lower: &str) -> Option<i64> {
     if lower.len() <= 4 && lower.bytes().all(|byte| byte.is_ascii_digit()) {
         return lower.parse().ok();
     }
-    let spelt = (1..).zip(NUMBERS).find(|(_, name)| *name == lower).map(|(number, _)| number);
-    spelt.or_else(|| (2..).zip(TENS).find(|(_, name)| *name == lower).map(|(tens, _)| tens * 10))
+    spelt_number(lower).filter(|number| *number > 0).map(i64::from)
 }
 
 /// A whole number written in `digits` digits.
@@ -253,12 +210,8 @@ pub(super) fn year(lower: &str) -> Option<i16> {
 /// An ordinal up to 31, in digits; `last` is -1; spelt up to the fifth.
 pub(super) fn ordinal(lower: &str) -> Option<i64> {
     let spelt = match lower {
-        "first" => 1,
-        "second" => 2,
-        "third" => 3,
-        "fourth" => 4,
-        "fifth" => 5,
         "last" | "final" => -1,
+        _ if spelt_ordinal(lower).is_some_and(|nth| nth <= 5) => spelt_ordinal(lower)?.into(),
         _ => {
             let ending = ["st", "nd", "rd", "th"].iter().find_map(|end| lower.strip_suffix(end))?;
             return digits(ending, 1..=2).map(i64::from).filter(|nth| (1..=31).contains(nth));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use clew_text::{month, spelt_number, spelt_ordinal};
+
 use super::word::Word;
 
 /// Words after a number that may tell what it counts: "25 new postcards".
@@ -137,9 +139,9 @@ fn often(words: &[Word<'_>], first: usize) -> Option<Read> {
 fn number(words: &[Word<'_>], first: usize) -> Option<Read> {
     let Digits { value, end, suffix, joint } = digits(words, first)?;
     let next = lower(words, end);
-    let is_of_month = is_month(before(words, first))
-        || is_month(next)
-        || (next == "of" && is_month(lower(words, end + 1)));
+    let is_of_month = month(before(words, first)).is_some()
+        || month(next).is_some()
+        || (next == "of" && month(lower(words, end + 1)).is_some());
     let is_counting = words.get(end).is_some_and(|next| next.term.is_some() && next.is_beside());
     let is_year = words[first].is_year() && joint.is_empty() && !is_counting;
     let half = if suffix.is_empty() { next } else { suffix };
@@ -256,64 +258,15 @@ fn length_of_time(word: &str) -> Option<&'static str> {
 /// The number that a word spells, in digits. No "second", which is also a length of time, and no "first", which
 /// counts nothing that may have changed.
 fn count(word: &str) -> Option<String> {
-    const COUNTS: [&[&str]; 20] = [
-        &["one", "single"],
-        &["two"],
-        &["three", "third"],
-        &["four", "fourth"],
-        &["five", "fifth"],
-        &["six", "sixth"],
-        &["seven", "seventh"],
-        &["eight", "eighth"],
-        &["nine", "ninth"],
-        &["ten", "tenth"],
-        &["eleven", "eleventh"],
-        &["twelve", "twelfth"],
-        &["thirteen"],
-        &["fourteen"],
-        &["fifteen"],
-        &["sixteen"],
-        &["seventeen"],
-        &["eighteen"],
-        &["nineteen"],
-        &["twenty", "twentieth"],
-    ];
-    let spelt = COUNTS.iter().position(|names| names.contains(&word)).map(|at| at + 1);
-    match spelt {
-        Some(number) => Some(number.to_string()),
-        None if word.bytes().all(|byte| byte.is_ascii_digit()) => {
-            word.parse::<u32>().ok().map(|number| number.to_string())
-        }
-        None => None,
-    }
-}
-
-fn is_month(word: &str) -> bool {
-    matches!(
-        word,
-        "january"
-            | "february"
-            | "march"
-            | "april"
-            | "may"
-            | "june"
-            | "july"
-            | "august"
-            | "september"
-            | "october"
-            | "november"
-            | "december"
-            | "jan"
-            | "feb"
-            | "mar"
-            | "apr"
-            | "jun"
-            | "jul"
-            | "aug"
-            | "sep"
-            | "sept"
-            | "oct"
-            | "nov"
-            | "dec"
-    )
+    let spelt = match word {
+        "single" => Some(1),
+        "first" | "second" => None,
+        "twentieth" => Some(20),
+        word => spelt_number(word).or_else(|| spelt_ordinal(word)).filter(|number| *number > 0),
+    };
+    let digits = || {
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| word.parse::<u32>().ok()).flatten()
+    };
+    spelt.or_else(digits).map(|number| number.to_string())
 }

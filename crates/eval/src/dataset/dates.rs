@@ -2,21 +2,6 @@
 
 use clew_core::Timestamp;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-
 /// `2023/05/20 (Sat) 02:21`, as LongMemEval writes it; the day of the week is not checked.
 pub(super) fn slashed(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.split_once(' ')?;
@@ -72,7 +57,7 @@ fn number(digits: &str) -> Option<u32> {
 
 fn month(name: &str) -> Option<u32> {
     let name = name.to_ascii_lowercase();
-    (1..).zip(MONTHS).find(|(_, month)| *month == name).map(|(number, _)| number)
+    clew_text::month(&name).map(u32::from)
 }
 
 /// The calendar is checked by the parser of RFC 3339.

@@ -3,7 +3,7 @@
 use clew_chat::is_in_first_person;
 use clew_chat::time::{Moment, asked_about, closeness};
 use clew_core::{TimeRange, Timestamp};
-use clew_text::Shape;
+use clew_text::{Shape, spelt_ordinal};
 
 use super::matter::Matter;
 use super::phrase::holds_any;
@@ -127,20 +127,13 @@ fn newness(material: &Material<'_>, passage: usize) -> f32 {
 
 /// The number that "the 7th", "the fifth" or "number 7" asks for.
 fn ordinal(question: &str) -> Option<u32> {
-    const SPELT: [&str; 10] = [
-        "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth",
-        "tenth",
-    ];
     let words = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let lower: Vec<String> = words.map(str::to_ascii_lowercase).collect();
     let number = |word: &String| {
         let digits = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end))?;
         digits.parse::<u32>().ok()
     };
-    let spelt = |word: &String| {
-        let place = SPELT.iter().position(|spelt| spelt == word)?;
-        u32::try_from(place + 1).ok()
-    };
+    let spelt = |word: &String| spelt_ordinal(word);
     lower.iter().find_map(number).or_else(|| lower.iter().find_map(spelt))
 }
 

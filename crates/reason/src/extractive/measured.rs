@@ -111,16 +111,9 @@ fn labelled(instance: &Value) -> BTreeSet<String> {
 
 /// The numbers that a text names; of a date its year, month and day.
 fn numbers(text: &str) -> BTreeSet<u32> {
-    const SPELT: [&str; 13] = [
-        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-        "eleven", "twelve",
-    ];
     let words = text.replace(',', "").to_lowercase();
     let words = words.split(|c: char| !c.is_alphanumeric());
-    let number = |word: &str| {
-        let spelt = SPELT.iter().position(|spelt| *spelt == word).map(|place| place as u32);
-        spelt.or_else(|| word.parse().ok())
-    };
+    let number = |word: &str| clew_text::spelt_number(word).or_else(|| word.parse().ok());
     words.filter_map(number).collect()
 }
 

@@ -1,34 +1,12 @@
 //! Numbers and amounts of money as English writes them.
 
-const SPELT: [&str; 21] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-];
+use clew_text::spelt_number;
 
-/// The number that a word is, in digits or spelt up to twenty.
+/// The number that a word is, in digits or spelt up to twenty or in tens.
 pub(super) fn number(word: &str) -> Option<f64> {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric()).to_ascii_lowercase();
-    if let Some(place) = SPELT.iter().position(|spelt| *spelt == word) {
-        return Some(place as f64);
+    if let Some(number) = spelt_number(&word) {
+        return Some(number.into());
     }
     let is_number = word.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
     word.replace(',', "").parse().ok().filter(|_| is_number)
