@@ -19,6 +19,7 @@
 //!
 //! What was tried, and what it brought, is in `BENCHMARKS.md`, section Keys.
 
+mod chunk;
 mod event;
 mod fact;
 mod kept;
@@ -29,6 +30,7 @@ pub mod time;
 mod turn;
 mod update;
 
+pub use chunk::statement_chunks;
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{Address, turn_filter};

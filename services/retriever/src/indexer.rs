@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Chunk, Clock, CorpusSettings, DocumentId, Encoder, Error, GraphBuilder, Priority, Stage,
-    StoredDocument, TextKind,
+    Chunk, Clock, CorpusSettings, Document, DocumentId, Encoder, Error, GraphBuilder, Priority,
+    Stage, StoredDocument, TextKind,
 };
 use clew_index::{DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader};
 use clew_runtime::backoff::Backoff;
@@ -433,12 +433,14 @@ impl Deriver {
         let window = encoder.identity().max_tokens as usize;
         let cut = move || {
             let token_spans = |text: &str| encoder.token_spans(text);
-            documents
-                .iter()
-                .map(|document| {
-                    clew_text::chunk(document, &settings.chunking, &token_spans, window)
-                })
-                .collect::<Vec<_>>()
+            let chunks = |document: &Document| {
+                let mut chunks =
+                    clew_text::chunk(document, &settings.chunking, &token_spans, window);
+                let (count, spans) = (chunks.len(), &token_spans);
+                chunks.extend(clew_chat::statement_chunks(document, count, spans, window));
+                chunks
+            };
+            documents.iter().map(chunks).collect::<Vec<_>>()
         };
         let chunks = tokio::task::spawn_blocking(cut).await.map_err(|panic| Fault {
             stage: Stage::Chunking,

@@ -139,8 +139,8 @@ fn part(hit: &Evidence, turn: &Turn) -> Option<(Turn, usize)> {
     Some((part, shift))
 }
 
-/// The same of a turn that was not read. Of the later part of a long one it is guessed that the user said it: an
-/// assistant's is found out when it is read, and of several people few say so much.
+/// The same of a turn that was not read. Of what stands further on in one it is guessed that the user said it: an
+/// assistant's is found out when it is read.
 fn guessed(
     hit: &Evidence,
     id: TurnId,
@@ -154,6 +154,8 @@ fn guessed(
             (heading, role, speaker)
         }
         _ if hit.span.start == 0 => return None,
+        // Among several people nobody can tell whose it is.
+        _ if speakers.values().any(|(role, _)| *role == Role::Other) => return None,
         _ => (String::new(), Role::User, String::new()),
     };
     let text = hit.text.get(heading.len()..)?.to_owned();
