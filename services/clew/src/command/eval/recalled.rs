@@ -15,38 +15,39 @@ use crate::cli::{ChatTime, EvalRetrieval};
 use crate::connection::Connection;
 use crate::progress::Progress;
 
-/// A report for each unit and use of time.
+/// A report for each unit and use of time. What is kept is ingested once for all of them.
 pub(super) async fn measure(
     connection: &Connection,
     format: &'static Format,
     units: &[UnitKind],
     arguments: &EvalRetrieval,
 ) -> anyhow::Result<Vec<Report>> {
-    let mut reports = Vec::new();
+    let open = |unit| format.open(&arguments.data, Some(unit), arguments.split.as_deref());
+    // Sessions as units hold one side's words; what is kept are both.
+    let has_rounds = format.check(UnitKind::Round, None).is_ok();
+    let mut measured = Vec::new();
+    for &unit in units {
+        let tallies: Vec<Tally> =
+            arguments.time.iter().map(|_| Tally::new(arguments.k.clone())).collect();
+        measured.push((unit, value(unit)?, open(unit)?, tallies));
+    }
     let mut progress = Progress::new("questions");
     let mut asked = 0;
-    for &unit in units {
-        let value = value(unit)?;
-        let open = |unit| format.open(&arguments.data, Some(unit), arguments.split.as_deref());
-        let all = if format.check(UnitKind::Round, None).is_ok() {
-            UnitKind::Round
-        } else {
-            UnitKind::Turn
-        };
-        let mut tallies: Vec<Tally> =
-            arguments.time.iter().map(|_| Tally::new(arguments.k.clone())).collect();
-        // Sessions as units hold one side's words; what is kept are both.
-        for (measured, spoken) in open(unit)?.zip(open(all)?) {
-            let (measured, spoken) = (measured?, spoken?);
-            progress.set(asked, asked + measured.questions.len() as u64, &measured.name);
-            let corpus: CorpusName = "haystack".parse()?;
-            fill(connection, &corpus, spoken.kept_turns()?, arguments.cutting, None).await?;
-            let units = Units::of(&measured);
-            for (time, tally) in arguments.time.iter().zip(&mut tallies) {
-                let recalling =
-                    Recalling { connection, corpus: &corpus, units: &units, value, time: *time };
+    for spoken in open(if has_rounds { UnitKind::Round } else { UnitKind::Turn })? {
+        let spoken = spoken?;
+        let total = asked + spoken.questions.len() as u64;
+        progress.set(asked, total, &spoken.name);
+        let corpus: CorpusName = "haystack".parse()?;
+        fill(connection, &corpus, spoken.kept_turns()?, arguments.cutting, None).await?;
+        for (_, value, haystacks, tallies) in &mut measured {
+            let haystack =
+                haystacks.next().context("the units of a data set differ in number")??;
+            let units = Units::of(&haystack);
+            let (value, corpus, units) = (*value, &corpus, &units);
+            for (&time, tally) in arguments.time.iter().zip(tallies) {
+                let recalling = Recalling { connection, corpus, units, value, time };
                 let rankings: Vec<(&Question, Vec<DocumentId>)> =
-                    futures::stream::iter(&measured.questions)
+                    futures::stream::iter(&haystack.questions)
                         .map(|question| recalling.recall(question, arguments.k.depth()))
                         .buffered(CONCURRENT_QUESTIONS)
                         .try_collect()
@@ -55,9 +56,13 @@ pub(super) async fn measure(
                     tally.add(question, &ranking);
                 }
             }
-            connection.client.delete_corpus(&corpus).await?;
-            asked += measured.questions.len() as u64;
         }
+        connection.client.delete_corpus(&corpus).await?;
+        asked = total;
+    }
+    progress.finish();
+    let mut reports = Vec::new();
+    for (unit, _, _, tallies) in measured {
         for (time, tally) in arguments.time.iter().zip(tallies) {
             let run = Run {
                 format: format.name.to_owned(),
@@ -72,7 +77,6 @@ pub(super) async fn measure(
             reports.push(tally.report(run)?);
         }
     }
-    progress.finish();
     Ok(reports)
 }
 
