@@ -22,7 +22,7 @@ use history::{Said, latest_first, said};
 /// Turns that a search finds for each item that is wanted, of which several may be of one round, and at least:
 /// smoothing knows neighbours that were found.
 const HITS_PER_ITEM: usize = 3;
-const MIN_HITS: usize = 90;
+const MIN_HITS: usize = 200;
 /// Turns of those that are completed for each item that is wanted: reading turns is most of what recalling costs.
 const TURNS_PER_ITEM: usize = 2;
 /// Turns that are read with one that is found: mostly they hold its round, and where the next begins.

@@ -9,7 +9,7 @@ use super::{Item, Read, Session};
 use crate::update::statements;
 use crate::{Address, Role, Statement, Turn, TurnId, Update, updates};
 
-/// Most statements that are compared, of the best hits: the usual 60 hits have some 150.
+/// Most statements that are compared, of the best hits: 100 hits have some 250.
 const MAX_STATEMENTS: usize = 300;
 /// A statement is about a question if it shares at least this part of the terms that the best one of its item shares.
 const RELEVANT: f32 = 0.5;
