@@ -189,7 +189,7 @@ pub fn key(
 /// It belongs into the title of the value's document, which is embedded and text-indexed with every chunk. A
 /// chunker gives titles a quarter of the encoder's window, some 60 tokens, so what matters most goes
 /// first and a longer title helps only the search by words for whole documents.
-pub fn expansion(
+fn expansion(
     value: &[Turn],
     before: Option<&Turn>,
     expansions: &[Expansion],

@@ -34,7 +34,7 @@ pub use chunk::statement_chunks;
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{Address, turn_filter};
-pub use key::{Expansion, Key, KeyDesign, KeyPart, expansion, key};
+pub use key::{Expansion, Key, KeyDesign, KeyPart, key};
 pub use recall::{History, Item, Recall, Recalled, TimeUse, Value, boosted, recall};
 pub use smoothing::{Place, Smoothing, smoothed};
 pub use turn::{Role, Round, Turn, TurnId, rounds};

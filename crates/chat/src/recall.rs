@@ -141,16 +141,22 @@ pub async fn recall(
     match (range, asked.time) {
         (Some(range), TimeUse::Boost) => {
             for hit in &mut found.evidence {
-                let is_told_of = tells_of(hit, range);
-                let time = if is_told_of { range.from.or(range.until) } else { hit.event_time };
-                hit.score = boosted(hit.score, range, time);
+                hit.score = match tells_of(hit, range) {
+                    true => raised(hit.score, 1.0),
+                    false => boosted(hit.score, range, hit.event_time),
+                };
             }
         }
         (Some(range), TimeUse::Filter) => {
             found.evidence.retain(|hit| tells_of(hit, range));
-            query.filter.event_time = intersection(asked.filter.event_time, range);
+            query.filter.event_time = asked.filter.event_time.intersection(&range);
             let said_then = retriever.retrieve(&query, deadline).await?;
             found.cost += said_then.cost;
+            for shard in said_then.shards_missing {
+                if !found.shards_missing.contains(&shard) {
+                    found.shards_missing.push(shard);
+                }
+            }
             for hit in said_then.evidence {
                 if found.evidence.iter().all(|known| known.chunk_id != hit.chunk_id) {
                     found.evidence.push(hit);
@@ -178,7 +184,10 @@ pub async fn recall(
 /// The score of something told at `time`, raised by up to a tenth of it: the nearer it was told to the `range`
 /// that a question asks about, the more ([`closeness`]). It never falls below `score`, if that is not negative.
 pub fn boosted(score: f32, range: TimeRange, time: Option<Timestamp>) -> f32 {
-    let closeness = time.map_or(0.0, |time| closeness(range, time));
+    raised(score, time.map_or(0.0, |time| closeness(range, time)))
+}
+
+fn raised(score: f32, closeness: f32) -> f32 {
     score * (1.0 + TIME_BOOST * closeness)
 }
 
@@ -187,22 +196,7 @@ fn tells_of(hit: &Evidence, range: TimeRange) -> bool {
     let Some(told_at) = hit.event_time.and_then(|time| Moment::try_new(time, 0).ok()) else {
         return false;
     };
-    let overlaps = |told: TimeRange| {
-        let begins_before = |from: Option<Timestamp>, until: Option<Timestamp>| {
-            from.zip(until).is_none_or(|(from, until)| from < until)
-        };
-        begins_before(told.from, range.until) && begins_before(range.from, told.until)
-    };
-    mentions(&hit.text, told_at).iter().any(|mention| overlaps(mention.range))
-}
-
-/// What lies in both.
-fn intersection(a: TimeRange, b: TimeRange) -> TimeRange {
-    let until = match (a.until, b.until) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    };
-    TimeRange { from: a.from.max(b.from), until }
+    mentions(&hit.text, told_at).iter().any(|mention| mention.range.overlaps(&range))
 }
 
 /// The time that is asked about, if any is and it matters.

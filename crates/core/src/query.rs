@@ -63,6 +63,21 @@ impl TimeRange {
     pub fn contains(&self, time: Timestamp) -> bool {
         self.from.is_none_or(|from| from <= time) && self.until.is_none_or(|until| time < until)
     }
+
+    /// What lies in both; it ends before it begins if nothing does.
+    pub fn intersection(&self, other: &Self) -> Self {
+        let until = match (self.until, other.until) {
+            (Some(own), Some(other)) => Some(own.min(other)),
+            (own, other) => own.or(other),
+        };
+        Self { from: self.from.max(other.from), until }
+    }
+
+    /// Whether a time lies in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let Self { from, until } = self.intersection(other);
+        from.zip(until).is_none_or(|(from, until)| from < until)
+    }
 }
 
 /// Which chunks may be found at all; applied before scoring. All parts must hold.

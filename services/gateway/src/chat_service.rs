@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
     Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
-    Grouping, Query, Retriever, StoredDocument, WholeDocument,
+    Grouping, Query, Retriever, StoredDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -186,8 +186,12 @@ impl Chats {
             WhichTurns::All => {
                 let mut after = None;
                 while let Some(page) = page(&memory, &of, after.as_ref(), deadline).await? {
-                    let ids: Vec<_> = page.documents.into_iter().map(|of| of.id).collect();
-                    forgetting.forget(&ids).await?;
+                    if preview {
+                        forgetting.tell_all(page.documents);
+                    } else {
+                        let ids: Vec<_> = page.documents.into_iter().map(|of| of.id).collect();
+                        forgetting.forget(&ids).await?;
+                    }
                     after = Some(page.last);
                 }
             }
@@ -270,19 +274,24 @@ impl<'a> Forgetting<'a> {
         self.sessions.insert(turn.session);
     }
 
+    /// Tells turns that would be forgotten.
+    fn tell_all(&mut self, documents: Vec<Document>) {
+        let turn = |document: &Document| Turn::of(document).map(|(_, turn)| turn);
+        let mut turns: Vec<Turn> = documents.iter().filter_map(turn).collect();
+        turns.sort_by(|a, b| a.id.cmp(&b.id));
+        for turn in turns {
+            self.receipt.text_bytes += turn.text.len() as u64;
+            self.tell(turn.id, &turn.text);
+        }
+    }
+
     async fn forget(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
         if ids.is_empty() {
             return Ok(());
         }
         if self.preview {
             let read = self.memory.documents(ids, self.deadline).await?.into_iter();
-            let turn = |WholeDocument { document, .. }| Turn::of(&document).map(|(_, turn)| turn);
-            let mut turns: Vec<Turn> = read.filter_map(turn).collect();
-            turns.sort_by(|a, b| a.id.cmp(&b.id));
-            for turn in turns {
-                self.receipt.text_bytes += turn.text.len() as u64;
-                self.tell(turn.id, &turn.text);
-            }
+            self.tell_all(read.map(|whole| whole.document).collect());
             return Ok(());
         }
         let (forgotten, verified) = forget(&self.memory.corpus, ids, self.deadline).await?;

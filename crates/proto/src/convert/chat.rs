@@ -155,6 +155,16 @@ pub fn turn_to_wire(turn: Turn) -> wire::Turn {
     }
 }
 
+impl From<TimeUse> for wire::TimeUse {
+    fn from(time: TimeUse) -> Self {
+        match time {
+            TimeUse::Boost => Self::Boost,
+            TimeUse::Filter => Self::Filter,
+            TimeUse::Ignore => Self::Ignore,
+        }
+    }
+}
+
 /// Which turns of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {

@@ -100,6 +100,7 @@ impl Leaning {
     pub(crate) fn of_time(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> f32 {
         self.newest * newness(material, sentence.passage)
     }
+
     /// Whether it is of the side that is asked for; of a user, whether it states something of them.
     pub(crate) fn is_sought(&self, material: &Material<'_>, sentence: &Sentence<'_>) -> bool {
         let speaker = material.passages[sentence.passage].speaker;

@@ -19,6 +19,7 @@ use super::verb::in_past;
 /// Least confidence at which what a user said of themselves is told to one who asks for advice: it need not
 /// answer, only bear on it.
 const ADVICE_THRESHOLD: f32 = 0.15;
+
 /// A question compared with sentences.
 pub(super) struct Compared<'r, 'a> {
     pub(super) assignment: &'r Assignment<'a>,

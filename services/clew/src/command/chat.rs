@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use clew_chat::{Role, Turn, TurnId};
+use clew_chat::{Role, TimeUse, Turn, TurnId};
 use clew_core::{AttributeName, Filter, Timestamp};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
@@ -16,7 +16,7 @@ use serde_json::json;
 use super::ask;
 use super::ingest::make_if_missing;
 use crate::cli::{
-    Ask, Chat, ChatAction, ChatHistory, ChatTime, ChatValue, Filters, OfUser, Print, Shared, Task,
+    Ask, Chat, ChatAction, ChatHistory, ChatValue, Filters, OfUser, Print, Shared, Task,
     TurnFilters,
 };
 use crate::connection::Connection;
@@ -89,11 +89,6 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 ChatValue::Round => wire::Value::Round,
                 ChatValue::Session => wire::Value::Session,
             };
-            let time = match time {
-                ChatTime::Boost => wire::TimeUse::Boost,
-                ChatTime::Filter => wire::TimeUse::Filter,
-                ChatTime::Ignore => wire::TimeUse::Ignore,
-            };
             let history = match history {
                 ChatHistory::Latest => wire::History::Latest,
                 ChatHistory::All => wire::History::All,
@@ -105,7 +100,7 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 asked_at: asked_at.map(timestamp_to_wire),
                 k,
                 value: value.into(),
-                time: time.into(),
+                time: wire::TimeUse::from(TimeUse::from(time)).into(),
                 filter: Some(filter_to_wire(filters.into())),
                 history: history.into(),
                 inference: wire::Inference::from(Inference::from(infer)).into(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, bail};
-use clew_chat::TurnId;
+use clew_chat::{TimeUse, TurnId};
 use clew_core::{CorpusName, DocumentId};
 use clew_eval::{Format, Haystack, KEPT_USER, Question, Report, Run, Tally, UnitKind};
 use clew_proto::chat::v1 as wire;
@@ -11,7 +11,7 @@ use clew_proto::convert::timestamp_to_wire;
 use futures::{StreamExt, TryStreamExt};
 
 use super::{CONCURRENT_QUESTIONS, fill};
-use crate::cli::{ChatTime, EvalRetrieval};
+use crate::cli::EvalRetrieval;
 use crate::connection::Connection;
 use crate::progress::Progress;
 
@@ -45,6 +45,7 @@ pub(super) async fn measure(
             let units = Units::of(&haystack);
             let (value, corpus, units) = (*value, &corpus, &units);
             for (&time, tally) in arguments.time.iter().zip(tallies) {
+                let time = TimeUse::from(time);
                 let recalling = Recalling { connection, corpus, units, value, time };
                 let rankings: Vec<(&Question, Vec<DocumentId>)> =
                     futures::stream::iter(&haystack.questions)
@@ -71,7 +72,7 @@ pub(super) async fn measure(
                 merging: "key".to_owned(),
                 mode: "hybrid".to_owned(),
                 smoothing: "as recalled".to_owned(),
-                time: clew_chat::TimeUse::from(*time).as_str().to_owned(),
+                time: TimeUse::from(*time).as_str().to_owned(),
                 strategy: "recall".to_owned(),
             };
             reports.push(tally.report(run)?);
@@ -122,7 +123,7 @@ struct Recalling<'a> {
     corpus: &'a CorpusName,
     units: &'a Units<'a>,
     value: wire::Value,
-    time: ChatTime,
+    time: TimeUse,
 }
 
 impl Recalling<'_> {
@@ -132,11 +133,6 @@ impl Recalling<'_> {
         question: &'q Question,
         k: usize,
     ) -> anyhow::Result<(&'q Question, Vec<DocumentId>)> {
-        let time = match self.time {
-            ChatTime::Boost => wire::TimeUse::Boost,
-            ChatTime::Filter => wire::TimeUse::Filter,
-            ChatTime::Ignore => wire::TimeUse::Ignore,
-        };
         let asked = wire::RecallRequest {
             corpus: self.corpus.to_string(),
             user: KEPT_USER.to_owned(),
@@ -144,7 +140,7 @@ impl Recalling<'_> {
             asked_at: question.asked_at.map(timestamp_to_wire),
             k: Some(u32::try_from(k)?),
             value: self.value.into(),
-            time: time.into(),
+            time: wire::TimeUse::from(self.time).into(),
             ..wire::RecallRequest::default()
         };
         let mut items = self.connection.client.recall(asked).await?.items;
