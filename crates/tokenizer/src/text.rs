@@ -278,10 +278,14 @@ mod tests {
             let cut: Vec<&str> = pieces(&text, 24, piece_length).collect();
             prop_assert_eq!(cut.concat(), text.as_str());
             prop_assert!(cut.iter().all(|piece| !piece.is_empty() && piece.len() <= 24));
-            // A run without a place to cut may be cut within a token.
-            prop_assume!(cut.iter().skip(1).all(|piece| piece.starts_with(' ')));
-            let ids: Vec<u32> = cut.iter().flat_map(|piece| tokenizer.encode(piece)).collect();
-            prop_assert_eq!(ids, tokenizer.encode(&text));
+            // A run without a place to cut, such as one of white space, may be cut within a token.
+            let at_places = |pair: &[&str]| {
+                pair[1].starts_with(' ') && !pair[0].ends_with(char::is_whitespace)
+            };
+            if cut.windows(2).all(at_places) {
+                let ids: Vec<u32> = cut.iter().flat_map(|piece| tokenizer.encode(piece)).collect();
+                prop_assert_eq!(ids, tokenizer.encode(&text));
+            }
         }
     }
 }
