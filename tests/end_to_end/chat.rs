@@ -104,6 +104,14 @@ fn what_is_recalled_is_a_turn_a_round_or_a_session_of_that_user_in_the_order_of_
     assert_eq!(place(&turn[0]), ("monday".to_owned(), vec![2]));
     let session = recall(&home, question, &["--value", "session", "-k", "1"]);
     assert_eq!(place(&session[0]), ("monday".to_owned(), vec![0, 1, 2, 3]));
+    let facts = recall(&home, question, &["--value", "facts", "-k", "1"]);
+    assert_eq!(place(&facts[0]), ("monday".to_owned(), vec![2, 3]));
+    assert_eq!(facts[0]["texts"], json!(["My cat is called Xqvzkwjb and hates it."]));
+    assert!(!facts[0]["turns"].to_string().contains("take time"), "{facts:?}");
+    let summary = recall(&home, question, &["--value", "summary", "-k", "1"]);
+    assert_eq!(place(&summary[0]), ("monday".to_owned(), vec![0, 1, 2, 3]));
+    let told = summary[0]["texts"][0].as_str().unwrap();
+    assert!(told.contains("moved to Athens") && !told.contains("fine museums"), "{told}");
     let rounds = recall(&home, "thread museum cat", &[]);
     let places: Vec<_> = rounds.iter().map(place).collect();
     assert!(places.is_sorted() && places.len() == 3, "{places:?}");

@@ -200,9 +200,18 @@ fn expansion(
 
 /// What a turn that is kept is found by besides its text: its day and what its speaker states in it.
 pub(crate) fn day_and_facts(turn: &Turn, facts: &[String], max_bytes: usize) -> String {
-    let mut parts = vec![expanded(from_ref(turn), None, &[Expansion::Date])];
+    let mut parts = vec![day_of(turn)];
     parts.extend(facts.iter().cloned());
     shortened(one_line(&parts.join(" ")), max_bytes)
+}
+
+/// What is stated in a turn, of what [`day_and_facts`] made of it.
+pub(crate) fn stated<'k>(turn: &Turn, day_and_facts: &'k str) -> &'k str {
+    day_and_facts.strip_prefix(&day_of(turn)).unwrap_or(day_and_facts).trim_start()
+}
+
+fn day_of(turn: &Turn) -> String {
+    expanded(from_ref(turn), None, &[Expansion::Date])
 }
 
 /// On one line.
@@ -239,7 +248,8 @@ fn phrases(value: &[Turn]) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
-fn summary(value: &[Turn]) -> String {
+/// The best sentences of what people say in `value`.
+pub(crate) fn summary(value: &[Turn]) -> String {
     let parts = by_people(value).map(Turn::line).collect();
     let task = SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes: SUMMARY_BYTES };
     summarise(&task).text

@@ -13,6 +13,7 @@ use clew_core::{
     Timestamp, WholeDocument,
 };
 
+use crate::key::{stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
 use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoothed};
 
@@ -45,6 +46,17 @@ pub enum Value {
     Round,
     /// All of a session.
     Session,
+    /// What is stated in a round, as far as its turns are found by it; rounds in which nothing is are left out.
+    Facts,
+    /// The best sentences of what people say in a session.
+    Summary,
+}
+
+impl Value {
+    /// Whether it is made of rounds.
+    fn is_of_rounds(self) -> bool {
+        matches!(self, Self::Round | Self::Facts)
+    }
 }
 
 /// What is made of the time that a question asks about (LongMemEval, section 5.4).
@@ -105,6 +117,9 @@ pub struct Item {
     pub score: f32,
     /// Its texts, in order, with the score of the item.
     pub passages: Vec<Evidence>,
+    /// What is to be read instead of its turns: of [`Value::Facts`] what is stated in each, of [`Value::Summary`] the
+    /// summary; nothing of others. Made of the turns that are there now, so that it never outlives them.
+    pub texts: Vec<String>,
     /// Statements of its turns, as far as they were found, that later ones which were found supersede, in order of time.
     pub superseded: Vec<Update>,
 }
@@ -217,6 +232,7 @@ fn alone(hit: &Evidence) -> Item {
         found: Vec::new(),
         score: hit.score,
         passages: vec![hit.clone()],
+        texts: Vec::new(),
         superseded: Vec::new(),
     }
 }
@@ -247,7 +263,7 @@ async fn completed(
     }
     let most = asked.k * TURNS_PER_ITEM;
     let mut read = Read { documents, deadline, turns: BTreeMap::new() };
-    let around = if asked.value == Value::Round { AROUND } else { 0..=0 };
+    let around = if asked.value.is_of_rounds() { AROUND } else { 0..=0 };
     read.read_around(best_places(&scores, most), &around).await?;
     if items.is_empty() && read.are_of_several() {
         smooth(&mut scores);
@@ -258,8 +274,8 @@ async fn completed(
     chosen.extend(newer);
     match asked.value {
         Value::Turn => {}
-        Value::Round => read.complete_rounds(&chosen).await?,
-        Value::Session => read.read_sessions(&chosen).await?,
+        Value::Round | Value::Facts => read.complete_rounds(&chosen).await?,
+        Value::Session | Value::Summary => read.read_sessions(&chosen).await?,
     }
     let mut by_session: BTreeMap<Session, BTreeSet<u32>> = BTreeMap::new();
     for (session, number) in chosen {
@@ -277,6 +293,10 @@ async fn completed(
             let found: Vec<u32> = numbers().filter(|number| scores.contains_key(number)).collect();
             let best = found.iter().filter_map(|number| scores.get(number)).copied();
             let Some(score) = best.max_by(f32::total_cmp) else { continue };
+            let texts = texts(group, asked.value);
+            if asked.value == Value::Facts && texts.is_empty() {
+                continue;
+            }
             let passages = group.iter().map(|(_, text)| Evidence { score, ..text.clone() });
             let updates = said.updates.get(&session.0).into_iter().flatten();
             let is_here =
@@ -288,6 +308,7 @@ async fn completed(
                 found,
                 score,
                 passages: passages.collect(),
+                texts,
             });
         }
     }
@@ -453,8 +474,8 @@ type Kept = Vec<(Turn, Evidence)>;
 fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
     match value {
         Value::Turn => kept.chunks(1).collect(),
-        Value::Session => vec![kept],
-        Value::Round => {
+        Value::Session | Value::Summary => vec![kept],
+        Value::Round | Value::Facts => {
             let turns = kept.iter().map(|(turn, _)| turn.clone());
             let mut rest = kept.as_slice();
             let mut groups = Vec::new();
@@ -464,6 +485,21 @@ fn groups(kept: &Kept, value: Value) -> Vec<&[(Turn, Evidence)]> {
                 rest = others;
             }
             groups
+        }
+    }
+}
+
+/// What is read of `group` instead of its turns.
+fn texts(group: &[(Turn, Evidence)], value: Value) -> Vec<String> {
+    match value {
+        Value::Turn | Value::Round | Value::Session => Vec::new(),
+        Value::Facts => {
+            let stated = group.iter().map(|(turn, text)| stated(turn, &text.title));
+            stated.filter(|stated| !stated.is_empty()).map(str::to_owned).collect()
+        }
+        Value::Summary => {
+            let turns: Vec<Turn> = group.iter().map(|(turn, _)| turn.clone()).collect();
+            Some(summary(&turns)).filter(|summary| !summary.is_empty()).into_iter().collect()
         }
     }
 }

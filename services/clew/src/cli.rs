@@ -571,6 +571,10 @@ pub enum ChatValue {
     Round,
     /// A session.
     Session,
+    /// What is stated in a round.
+    Facts,
+    /// The best sentences of a session.
+    Summary,
 }
 
 /// What is made of the time that a question asks about.

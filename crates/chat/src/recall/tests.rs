@@ -84,12 +84,13 @@ impl Documents for Memory {
 
     async fn ids(
         &self,
-        _: &str,
+        prefix: &str,
         _: Option<&DocumentId>,
         _: usize,
         _: Instant,
     ) -> Result<Vec<DocumentId>, Error> {
-        Ok(Vec::new())
+        let ids = self.documents.iter().map(|document| document.id.clone());
+        Ok(ids.filter(|id| id.as_str().starts_with(prefix)).collect())
     }
 }
 
@@ -310,5 +311,29 @@ async fn a_round_is_recalled_whole_or_not_at_all() {
         let numbers =
             |item: &Item| item.turns.iter().map(|turn| turn.id.number).collect::<Vec<_>>();
         assert_eq!(items.iter().map(numbers).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[tokio::test]
+async fn facts_are_those_that_turns_are_found_by_and_summaries_are_of_sessions() {
+    let mut memory = Memory::default();
+    memory.say(1, "I keep bees. Do they sting? My roof is flat.", Some(0.9));
+    memory.say(2, "Which thread is red?", Some(0.8));
+    memory.say(3, "My sister keeps ants.", Some(0.1));
+    // Somebody else, such as a model, has found other facts in it.
+    let (_, said) = Turn::of(&memory.documents[4]).unwrap();
+    let heard = said.document_with("ada", &["Ada's sister has ants.".to_owned()]).unwrap();
+    memory.documents[4] = heard;
+    let facts = memory.recall_then(Recall { value: Value::Facts, ..of_hives() }).await;
+    let texts: Vec<&[String]> = facts.iter().map(|item| item.texts.as_slice()).collect();
+    assert_eq!(texts, [["I keep bees. My roof is flat."], ["Ada's sister has ants."]]);
+    assert!(facts.iter().all(|item| item.turns.len() == 2));
+    let summaries = memory.recall_then(Recall { value: Value::Summary, ..of_hives() }).await;
+    assert_eq!(days(&summaries), ["day-01", "day-02", "day-03"]);
+    assert!(summaries[0].texts[0].contains("I keep bees."), "{:?}", summaries[0].texts);
+    assert!(!summaries[0].texts[0].contains("I see."), "an assistant said that");
+    for value in [Value::Turn, Value::Round, Value::Session] {
+        let items = memory.recall_then(Recall { value, ..of_hives() }).await;
+        assert!(items.len() == 3 && items.iter().all(|item| item.texts.is_empty()));
     }
 }

@@ -314,8 +314,10 @@ pub fn recall_from_wire(
         Ok(wire::Value::Turn) => Value::Turn,
         Ok(wire::Value::Unspecified | wire::Value::Round) => Value::Round,
         Ok(wire::Value::Session) => Value::Session,
+        Ok(wire::Value::Facts) => Value::Facts,
+        Ok(wire::Value::Summary) => Value::Summary,
         Err(_) => {
-            violations.push("value", "expected turn, round or session");
+            violations.push("value", "expected turn, round, session, facts or summary");
             Value::Round
         }
     };
@@ -366,9 +368,14 @@ pub fn recalled_to_wire(recalled: Recalled) -> wire::RecallResponse {
 }
 
 fn item_to_wire(item: Item) -> wire::RecalledItem {
+    let mut turns: Vec<wire::Turn> = item.turns.into_iter().map(turn_to_wire).collect();
+    if !item.texts.is_empty() {
+        turns.iter_mut().for_each(|turn| turn.text.clear());
+    }
     wire::RecalledItem {
         session: item.session,
-        turns: item.turns.into_iter().map(turn_to_wire).collect(),
+        turns,
+        texts: item.texts,
         found: item.found,
         score: item.score,
         superseded: item.superseded.into_iter().map(update_to_wire).collect(),

@@ -128,7 +128,7 @@ pub struct RecalledItem {
     /// The session that it is of.
     #[prost(string, tag = "1")]
     pub session: ::prost::alloc::string::String,
-    /// Its turns, in order.
+    /// Its turns, in order; with VALUE_FACTS and VALUE_SUMMARY without their texts.
     #[prost(message, repeated, tag = "2")]
     pub turns: ::prost::alloc::vec::Vec<Turn>,
     /// Numbers of those that the search found.
@@ -140,6 +140,9 @@ pub struct RecalledItem {
     /// Which of its statements later ones supersede.
     #[prost(message, repeated, tag = "5")]
     pub superseded: ::prost::alloc::vec::Vec<Superseded>,
+    /// With VALUE_FACTS what is stated in each turn in which something is, with VALUE_SUMMARY the summary.
+    #[prost(string, repeated, tag = "6")]
+    pub texts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A statement and the next about the same, which says something else.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -370,6 +373,10 @@ pub enum Value {
     Round = 2,
     /// All of a session.
     Session = 3,
+    /// What is stated in a round, as its turns are found by it; rounds in which nothing is are left out.
+    Facts = 4,
+    /// The best sentences of what people say in a session, at most 500 bytes.
+    Summary = 5,
 }
 impl Value {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -382,6 +389,8 @@ impl Value {
             Self::Turn => "VALUE_TURN",
             Self::Round => "VALUE_ROUND",
             Self::Session => "VALUE_SESSION",
+            Self::Facts => "VALUE_FACTS",
+            Self::Summary => "VALUE_SUMMARY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -391,6 +400,8 @@ impl Value {
             "VALUE_TURN" => Some(Self::Turn),
             "VALUE_ROUND" => Some(Self::Round),
             "VALUE_SESSION" => Some(Self::Session),
+            "VALUE_FACTS" => Some(Self::Facts),
+            "VALUE_SUMMARY" => Some(Self::Summary),
             _ => None,
         }
     }

@@ -88,6 +88,8 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
                 ChatValue::Turn => wire::Value::Turn,
                 ChatValue::Round => wire::Value::Round,
                 ChatValue::Session => wire::Value::Session,
+                ChatValue::Facts => wire::Value::Facts,
+                ChatValue::Summary => wire::Value::Summary,
             };
             let history = match history {
                 ChatHistory::Latest => wire::History::Latest,
@@ -230,6 +232,7 @@ async fn recall(
             "score": item.score,
             "found": item.found,
             "turns": turns.collect::<Vec<_>>(),
+            "texts": item.texts,
             "superseded": item.superseded.iter().map(superseded).collect::<Vec<_>>(),
         })
     });
@@ -246,8 +249,14 @@ async fn recall(
             let session = item["session"].as_str().unwrap_or_default();
             let score = item["score"].as_f64().unwrap_or_default();
             text.push_str(&format!("{session} ({score:.3})\n"));
+            for read in item["texts"].as_array().into_iter().flatten() {
+                text.push_str(&format!("  {}\n", read.as_str().unwrap_or_default()));
+            }
             for turn in item["turns"].as_array().into_iter().flatten() {
                 let word = |name: &str| turn[name].as_str().unwrap_or_default();
+                if word("text").is_empty() {
+                    continue;
+                }
                 let who = if word("speaker").is_empty() { word("role") } else { word("speaker") };
                 let said = one_line(word("text"), 160);
                 text.push_str(&format!("  {} {who}: {said}\n", word("time")));
