@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use burn::tensor::{DType, TensorData};
 use half::{bf16, f16};
 use safetensors::tensor::{Dtype, TensorInfo};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::folder::reader::FolderReader;
@@ -19,6 +19,8 @@ use crate::weights::{Parameter, broken, check_format, check_names};
 
 /// The header of a safetensors file is refused beyond it: that of the largest models is a few megabytes.
 const LARGEST_HEADER: u64 = 100 << 20;
+/// Bytes of a tensor that are hashed at once.
+const HASHED_AT_ONCE: usize = 1 << 20;
 /// Bytes before the header: its length.
 const PREFIX: u64 = 8;
 
@@ -177,6 +179,34 @@ impl Checkpoint {
             _ => DType::F32,
         };
         Ok(TensorData::from_bytes_vec(bytes, shape, format))
+    }
+
+    /// Whether the name of some tensor is of this kind.
+    pub(crate) fn has(&self, is_of_kind: impl Fn(&str) -> bool) -> bool {
+        self.tensors.keys().any(|name| is_of_kind(name))
+    }
+
+    /// A hash of `settings` and of every tensor's name, shape and bytes, in 32 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub(crate) fn fingerprint(&self, settings: &impl Serialize) -> Result<String, Error> {
+        let mut hash = blake3::Hasher::new();
+        // What was read from JSON can be written as JSON.
+        hash.update(&serde_json::to_vec(settings).unwrap_or_default());
+        let mut block = vec![0; HASHED_AT_ONCE];
+        for (name, stored) in &self.tensors {
+            let (file, handle) = &self.files[stored.file];
+            hash.update(format!("{name} {:?} {:?}\n", stored.shape, stored.format).as_bytes());
+            for start in (0..stored.bytes).step_by(HASHED_AT_ONCE) {
+                let block = &mut block[..HASHED_AT_ONCE.min(stored.bytes - start)];
+                handle.read_exact_at(block, stored.start + start as u64).map_err(|source| {
+                    Error::Unreadable { file: file.clone(), expected: format!("`{name}`"), source }
+                })?;
+                hash.update(block);
+            }
+        }
+        Ok(hash.finalize().to_hex()[..32].to_owned())
     }
 
     fn stored(&self, name: &str) -> Result<&Stored, Error> {

@@ -143,9 +143,15 @@ impl Decoder {
         if steps.is_empty() {
             return Ok(Vec::new());
         }
+        let positions = steps.iter().map(|step| {
+            let start = step.sequence.length();
+            (start..start + step.tokens.len()).collect::<Vec<usize>>()
+        });
+        let positions: Vec<Vec<usize>> = positions.collect();
         let pieces: Vec<Piece<'_>> = steps
             .iter()
-            .map(|step| Piece { tokens: step.tokens, start: step.sequence.length() })
+            .zip(&positions)
+            .map(|(step, positions)| Piece { tokens: step.tokens, positions })
             .collect();
         let mut hidden: Vec<HiddenKeys> = pieces.iter().map(|_| HiddenKeys::default()).collect();
         let states = self.layers.forward(&pieces, &mut |place, heads| {

@@ -37,6 +37,7 @@ mod error;
 mod folder;
 pub mod generation;
 mod language_model;
+pub mod memory;
 mod options;
 mod pooling;
 mod qwen2;

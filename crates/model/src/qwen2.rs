@@ -67,8 +67,12 @@ impl Qwen2 {
     /// Token states of all `texts`, one below the other, `[tokens, hidden]`. A text has at least one
     /// token; its states do not depend on the others.
     pub(crate) fn forward(&self, texts: &[&[u32]]) -> Tensor<2> {
-        let pieces: Vec<Piece<'_>> =
-            texts.iter().map(|tokens| Piece { tokens, start: 0 }).collect();
+        let longest = texts.iter().map(|tokens| tokens.len()).max().unwrap_or(0);
+        let positions: Vec<usize> = (0..longest).collect();
+        let pieces: Vec<Piece<'_>> = texts
+            .iter()
+            .map(|tokens| Piece { tokens, positions: &positions[..tokens.len()] })
+            .collect();
         let mut hidden: Vec<HiddenKeys> = pieces.iter().map(|_| HiddenKeys::default()).collect();
         let states = self.layers.forward(&pieces, &mut |place, heads| {
             let sight = match self.attention {

@@ -9,6 +9,8 @@ use burn::tensor::activation::softmax;
 
 /// Most tokens of a sequence that attend at once; the scores of more would not fit into memory.
 const ATTENDING: usize = 512;
+/// Most scores of all heads that are held at once, a GiB of them.
+const MOST_SCORES: usize = 1 << 28;
 
 /// One sequence's part of a layer's heads, already turned by their positions.
 pub(crate) struct Heads {
@@ -59,11 +61,28 @@ impl Sight {
     }
 }
 
+/// Keys and values that every query sees, before those of [`Heads`]; turned by their positions.
+pub(crate) struct Far {
+    /// `[kv_heads, far, width]`.
+    pub(crate) keys: Tensor<3>,
+    /// `[kv_heads, far, width]`.
+    pub(crate) values: Tensor<3>,
+}
+
 /// Which keys the new tokens of one sequence do not see, worked out in the first layer that asks.
 #[derive(Default)]
-pub(crate) struct HiddenKeys(HashMap<(usize, Sight), Option<Tensor<4, Bool>>>);
+pub(crate) struct HiddenKeys {
+    known: HashMap<(usize, Sight), Option<Tensor<4, Bool>>>,
+    /// `[queries, keys]`, where no [`Sight`] says it.
+    given: Option<Vec<bool>>,
+}
 
 impl HiddenKeys {
+    /// Those for which `hidden`, `[queries, keys]`, is true; to be used with [`Sight::All`].
+    pub(crate) fn given(hidden: Vec<bool>) -> Self {
+        Self { known: HashMap::new(), given: Some(hidden) }
+    }
+
     /// `[1, 1, queries, keys]`, true for what is hidden; `None` if every query sees all.
     fn of(
         &mut self,
@@ -72,9 +91,18 @@ impl HiddenKeys {
         sight: Sight,
         device: &Device,
     ) -> Option<Tensor<4, Bool>> {
-        let hidden = self.0.entry((queries.start, sight)).or_insert_with(|| {
+        let Self { known, given } = self;
+        let hidden = known.entry((queries.start, sight)).or_insert_with(|| {
             let shape = [1, 1, queries.len(), keys.len()];
-            let hidden = hidden_keys(queries, keys, sight)?;
+            let hidden = match given {
+                // The queries are the last tokens of the keys.
+                Some(given) => {
+                    let first = keys.end - given.len() / keys.len();
+                    let rows = queries.start - first..queries.end - first;
+                    given[rows.start * keys.len()..rows.end * keys.len()].to_vec()
+                }
+                None => hidden_keys(queries, keys, sight)?,
+            };
             Some(Tensor::from_data(TensorData::new(hidden, shape), device))
         });
         hidden.clone()
@@ -89,6 +117,17 @@ pub(crate) fn attend(
     sight: Sight,
     hidden: &mut HiddenKeys,
 ) -> Tensor<2> {
+    attend_beyond(None, heads, first, sight, hidden)
+}
+
+/// [`attend`], over what lies in `far`, too: its keys and values are read where they are.
+pub(crate) fn attend_beyond(
+    far: Option<&Far>,
+    heads: Heads,
+    first: usize,
+    sight: Sight,
+    hidden: &mut HiddenKeys,
+) -> Tensor<2> {
     let Heads { queries, keys, values } = heads;
     let [heads, tokens, width] = queries.dims();
     let [kv_heads, at_hand, _] = keys.dims();
@@ -96,9 +135,11 @@ pub(crate) fn attend(
     let start = length - tokens;
     let group = heads / kv_heads;
     let queries = queries.reshape([kv_heads, group, tokens, width]);
-    let mut parts = Vec::with_capacity(tokens.div_ceil(ATTENDING));
-    for begin in (0..tokens).step_by(ATTENDING) {
-        let end = (begin + ATTENDING).min(tokens);
+    let far_keys = far.map_or(0, |far| far.keys.dims()[1]);
+    let at_once = ATTENDING.min(MOST_SCORES / (heads * (far_keys + at_hand))).max(1);
+    let mut parts = Vec::with_capacity(tokens.div_ceil(at_once));
+    for begin in (0..tokens).step_by(at_once) {
+        let end = (begin + at_once).min(tokens);
         let seen = sight.first(start + begin)..sight.end(start + end, length);
         let of_seen = |all: &Tensor<3>| {
             all.clone().slice([0..kv_heads, seen.start - first..seen.end - first, 0..width])
@@ -106,7 +147,7 @@ pub(crate) fn attend(
         let part = queries.clone().slice([0..kv_heads, 0..group, begin..end, 0..width]);
         let device = part.device();
         let hidden = hidden.of(start + begin..start + end, seen.clone(), sight, &device);
-        parts.push(attend_part(part, of_seen(&keys), of_seen(&values), hidden));
+        parts.push(attend_part(part, far, of_seen(&keys), of_seen(&values), hidden));
     }
     let attended = match parts.len() {
         1 => parts.swap_remove(0),
@@ -115,10 +156,11 @@ pub(crate) fn attend(
     attended.swap_dims(0, 1).reshape([tokens, heads * width])
 }
 
-/// Queries `[kv_heads, group, tokens, width]` over keys and values `[kv_heads, seen, width]`;
-/// `[heads, tokens, width]`. Scores are weighed in 32-bit floats, as the reference does.
+/// Queries `[kv_heads, group, tokens, width]` over all of `far` and keys and values
+/// `[kv_heads, seen, width]`; `[heads, tokens, width]`. Scores are weighed in 32-bit floats, as the reference does.
 fn attend_part(
     queries: Tensor<4>,
+    far: Option<&Far>,
     keys: Tensor<3>,
     values: Tensor<3>,
     hidden: Option<Tensor<4, Bool>>,
@@ -127,15 +169,30 @@ fn attend_part(
     let [_, seen, _] = keys.dims();
     let dtype = queries.dtype();
     let queries = queries.reshape([kv_heads, group * tokens, width]);
-    let scores = queries.matmul(keys.swap_dims(1, 2)).cast(DType::F32);
-    let scores = scores.mul_scalar((width as f64).powf(-0.5));
-    let mut scores: Tensor<4> = scores.reshape([kv_heads, group, tokens, seen]);
+    let scores = |keys: Tensor<3>| {
+        let scores = queries.clone().matmul(keys.swap_dims(1, 2)).cast(DType::F32);
+        scores.mul_scalar((width as f64).powf(-0.5))
+    };
+    let mut near: Tensor<4> = scores(keys).reshape([kv_heads, group, tokens, seen]);
     if let Some(hidden) = hidden {
         let hidden = hidden.expand([kv_heads, group, tokens, seen]);
-        scores = scores.mask_fill(hidden, f32::MIN);
+        near = near.mask_fill(hidden, f32::MIN);
     }
-    let weights = softmax(scores, 3).cast(dtype).reshape([kv_heads, group * tokens, seen]);
-    weights.matmul(values).reshape([kv_heads * group, tokens, width])
+    let near: Tensor<3> = near.reshape([kv_heads, group * tokens, seen]);
+    let attended = match far {
+        None => softmax(near, 2).cast(dtype).matmul(values),
+        // One softmax over both, so that nothing is weighed twice, without a copy of what is far.
+        Some(far) => {
+            let [_, beyond, _] = far.keys.dims();
+            let weights = Tensor::cat(vec![scores(far.keys.clone()), near], 2);
+            let weights = softmax(weights, 2).cast(dtype);
+            let of = |from: usize, to: usize| {
+                weights.clone().slice([0..kv_heads, 0..group * tokens, from..to])
+            };
+            of(0, beyond).matmul(far.values.clone()) + of(beyond, beyond + seen).matmul(values)
+        }
+    };
+    attended.reshape([kv_heads * group, tokens, width])
 }
 
 /// Which of the keys each of the queries does not see, `[queries, keys]`; `None` if every query sees all.

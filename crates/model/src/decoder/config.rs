@@ -57,6 +57,29 @@ pub(crate) struct DecoderConfig {
     pub(crate) windows: Vec<Option<usize>>,
     /// Ids that end a text, `eos_token_id`.
     pub(crate) ends: Vec<u32>,
+    /// The id that begins a text, `bos_token_id`.
+    #[serde(skip)]
+    pub(crate) begin: Option<u32>,
+    /// What the model has of its own for memory tokens, if it is one with a memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<MemoryParts>,
+}
+
+/// Parameters of memory tokens ([`crate::memory`]).
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct MemoryParts {
+    /// Which projections they have, of `q`, `k`, `v` and `o`, `beacon_param`.
+    pub(crate) projections: Vec<char>,
+    /// The id whose embedding is theirs, where the checkpoint has none of these parameters: then their
+    /// projections begin as copies of the others, too.
+    pub(crate) copied_from: Option<u32>,
+}
+
+impl MemoryParts {
+    /// Whether they have this projection.
+    pub(crate) fn has(&self, projection: char) -> bool {
+        self.projections.contains(&projection)
+    }
 }
 
 /// The file as it is written, by transformers 4 (`rope_theta`, `rope_scaling`) and 5
@@ -89,6 +112,7 @@ struct Raw {
     use_sliding_window: bool,
     max_window_layers: Option<usize>,
     eos_token_id: Option<Ends>,
+    bos_token_id: Option<Ends>,
 }
 
 /// One id or several.
@@ -201,6 +225,8 @@ impl DecoderConfig {
             rope: read_rope(folder, &raw, head_width)?,
             windows: windows(family, &raw),
             ends: raw.eos_token_id.map(Ends::into_ids).unwrap_or_default(),
+            begin: raw.bos_token_id.and_then(|id| id.into_ids().first().copied()),
+            memory: None,
         })
     }
 
@@ -235,6 +261,14 @@ impl DecoderConfig {
                     add(format!("{root}.self_attn.{part}_proj.bias"), &[width]);
                 }
             }
+            for (part, shape) in self.memory_projections() {
+                let name = format!("{root}.self_attn.beacon_{part}_proj");
+                let has_bias = if part == 'o' { self.has_output_bias() } else { self.has_bias };
+                add(format!("{name}.weight"), &shape);
+                if has_bias {
+                    add(format!("{name}.bias"), &shape[..1]);
+                }
+            }
             let attended = self.heads * self.head_width;
             add(format!("{root}.self_attn.o_proj.weight"), &[hidden, attended]);
             if self.has_output_bias() {
@@ -246,7 +280,30 @@ impl DecoderConfig {
             add(format!("{root}.mlp.down_proj.weight"), &[hidden, self.intermediate]);
         }
         add("model.norm.weight".to_owned(), &[hidden]);
+        if self.has_memory_parameters() {
+            add("model.beacon_embed_tokens.weight".to_owned(), &[1, hidden]);
+        }
         parameters
+    }
+
+    /// Whether the checkpoint has parameters of memory tokens.
+    fn has_memory_parameters(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.copied_from.is_none())
+    }
+
+    /// Memory tokens' own projections in a checkpoint, with the shapes of their matrices.
+    pub(crate) fn memory_projections(&self) -> Vec<(char, [usize; 2])> {
+        let Some(memory) = self.memory.as_ref().filter(|_| self.has_memory_parameters()) else {
+            return Vec::new();
+        };
+        let (hidden, width) = (self.hidden, self.head_width);
+        let shapes = [
+            ('q', [self.heads * width, hidden]),
+            ('k', [self.kv_heads * width, hidden]),
+            ('v', [self.kv_heads * width, hidden]),
+            ('o', [hidden, self.heads * width]),
+        ];
+        shapes.into_iter().filter(|(part, _)| memory.has(*part)).collect()
     }
 
     /// Whether the projection behind the attention has a bias: that of a Llama with biases has.

@@ -4,8 +4,10 @@ use burn::prelude::*;
 use burn::tensor::DType;
 use burn::tensor::activation::silu;
 
+use std::sync::{Mutex, PoisonError};
+
 use super::attention::Heads;
-use super::config::{DecoderConfig, layer_root};
+use super::config::{DecoderConfig, MemoryParts, layer_root};
 use super::cores::Cores;
 use crate::Error;
 use crate::checkpoint::Checkpoint;
@@ -19,6 +21,10 @@ pub(crate) struct Layers {
     pub(crate) words: Tensor<2>,
     layers: Vec<Layer>,
     norm: Norm,
+    /// The embedding of the memory token, `[1, hidden]`, of a model that has one.
+    pub(crate) memory_word: Option<Tensor<2>>,
+    /// Cosines and sines of positions from 0 on, as far as somebody asked, `[positions, head_width]` each.
+    turns: Mutex<Option<(Tensor<2>, Tensor<2>)>>,
 }
 
 struct Layer {
@@ -26,6 +32,8 @@ struct Layer {
     /// Queries, keys and values of all heads, one below the other.
     project: Linear,
     output: Linear,
+    /// The same of memory tokens, where they differ.
+    memory: MemoryLayer,
     feed_norm: Norm,
     /// Gate and up, one below the other.
     expand: Linear,
@@ -34,10 +42,17 @@ struct Layer {
     window: Option<usize>,
 }
 
+/// What a layer has for memory tokens.
+#[derive(Default)]
+struct MemoryLayer {
+    project: Option<Linear>,
+    output: Option<Linear>,
+}
+
 /// A matrix `[output, input]`, as it is stored.
 pub(crate) struct Linear {
-    weight: Tensor<2>,
-    bias: Option<Tensor<1>>,
+    pub(crate) weight: Tensor<2>,
+    pub(crate) bias: Option<Tensor<1>>,
     cores: Cores,
 }
 
@@ -49,9 +64,57 @@ struct Norm {
 /// New tokens of one sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece<'a> {
+    /// Ids below the vocabulary's size, which itself is the memory token's.
     pub(crate) tokens: &'a [u32],
-    /// The position of the first.
-    pub(crate) start: usize,
+    /// The position of each.
+    pub(crate) positions: &'a [usize],
+}
+
+/// Which rows of a matrix are of memory tokens. Some are of words, too: memory tokens follow them in one step.
+struct Kinds {
+    words: Tensor<1, Int>,
+    memory: Tensor<1, Int>,
+    /// Where each row is when those of words come first.
+    order: Tensor<1, Int>,
+}
+
+impl Kinds {
+    /// `None` where there is no memory token.
+    fn of(ids: &[u32], memory_id: usize, device: &Device) -> Option<Self> {
+        let is_memory = |row: &usize| ids[*row] as usize == memory_id;
+        let (memory, words): (Vec<usize>, Vec<usize>) = (0..ids.len()).partition(is_memory);
+        if memory.is_empty() {
+            return None;
+        }
+        let mut order = vec![0; ids.len()];
+        for (place, row) in words.iter().chain(&memory).enumerate() {
+            order[*row] = place;
+        }
+        let (words, memory) = (indices(words, device), indices(memory, device));
+        Some(Self { words, memory, order: indices(order, device) })
+    }
+
+    /// Rows by `of_words` and `of_memory`, each given only its own.
+    fn each(
+        &self,
+        states: &Tensor<2>,
+        of_words: impl FnOnce(Tensor<2>) -> Tensor<2>,
+        of_memory: impl FnOnce(Tensor<2>) -> Tensor<2>,
+    ) -> Tensor<2> {
+        let memory = of_memory(states.clone().select(0, self.memory.clone()));
+        self.joined(of_words(states.clone().select(0, self.words.clone())), memory)
+    }
+
+    /// Rows of words and of memory tokens in the order of all.
+    fn joined(&self, words: Tensor<2>, memory: Tensor<2>) -> Tensor<2> {
+        Tensor::cat(vec![words, memory], 0).select(0, self.order.clone())
+    }
+}
+
+fn indices(rows: Vec<usize>, device: &Device) -> Tensor<1, Int> {
+    let rows: Vec<i64> = rows.into_iter().map(|row| row as i64).collect();
+    let count = rows.len();
+    Tensor::from_data(TensorData::new(rows, [count]), device)
 }
 
 /// Where attention is asked for.
@@ -62,6 +125,8 @@ pub(crate) struct Place {
     pub(crate) layer: usize,
     /// Tokens that a token of this layer sees, itself included.
     pub(crate) window: Option<usize>,
+    /// The keys before they are turned, `[tokens, kv_heads, width]`.
+    pub(crate) plain_keys: Tensor<3>,
 }
 
 impl Layers {
@@ -74,8 +139,19 @@ impl Layers {
         let layers = (0..config.layers).map(layer).collect::<Result<Vec<_>, Error>>()?;
         let words = loader.matrix(&["model.embed_tokens.weight".to_owned()])?;
         let norm = loader.norm("model.norm.weight", config.norm_epsilon)?;
+        let memory_word = match &config.memory {
+            None => None,
+            Some(MemoryParts { copied_from: None, .. }) => {
+                Some(loader.matrix(&["model.beacon_embed_tokens.weight".to_owned()])?)
+            }
+            Some(MemoryParts { copied_from: Some(id), .. }) => {
+                let row = *id as usize;
+                Some(words.clone().slice([row..row + 1, 0..config.hidden]))
+            }
+        };
         let (device, dtype) = (loader.device.clone(), loader.dtype);
-        Ok(Self { config, device, dtype, words, layers, norm })
+        let turns = Mutex::new(None);
+        Ok(Self { config, device, dtype, words, layers, norm, memory_word, turns })
     }
 
     /// The states of all tokens of `pieces`, one below the other, `[tokens, hidden]`; not normalised.
@@ -87,16 +163,48 @@ impl Layers {
         pieces: &[Piece<'_>],
         attend: &mut dyn FnMut(Place, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
-        let ids = pieces.iter().flat_map(|piece| piece.tokens).map(|id| i64::from(*id));
-        let ids: Vec<i64> = ids.collect();
-        let rows = ids.len();
-        let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [rows]), &self.device);
-        let angles = self.angles(pieces, rows);
-        let mut states = self.words.clone().select(0, ids);
+        let ids: Vec<u32> = pieces.iter().flat_map(|piece| piece.tokens).copied().collect();
+        let kinds = Kinds::of(&ids, self.config.vocabulary, &self.device);
+        let angles = self.angles(pieces, ids.len());
+        let mut states = self.embedded(ids, kinds.as_ref());
         for (index, layer) in self.layers.iter().enumerate() {
-            states = self.layer(index, layer, states, &angles, pieces, attend);
+            states = self.layer(index, layer, states, kinds.as_ref(), &angles, pieces, attend);
         }
         states
+    }
+
+    fn embedded(&self, mut ids: Vec<u32>, kinds: Option<&Kinds>) -> Tensor<2> {
+        ids.retain(|id| (*id as usize) < self.config.vocabulary);
+        let ids = ids.into_iter().map(|id| id as usize).collect();
+        let words = self.words.clone().select(0, indices(ids, &self.device));
+        match (kinds, &self.memory_word) {
+            (Some(kinds), Some(memory)) => {
+                let [count] = kinds.memory.dims();
+                kinds.joined(words, memory.clone().repeat_dim(0, count))
+            }
+            _ => words,
+        }
+    }
+
+    /// Keys `[heads, tokens, width]` turned by positions from `start` on.
+    pub(crate) fn turned(&self, keys: Tensor<3>, start: usize) -> Tensor<3> {
+        let [_, tokens, width] = keys.dims();
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = turns.as_ref().map_or(0, |(cosines, _)| cosines.dims()[0]);
+        if start + tokens > known {
+            // Every position is worked out twice at most.
+            let positions = (start + tokens).next_power_of_two().max(1024);
+            let (cosines, sines) = self.config.rope.angles(0..positions);
+            let tensor = |values| {
+                let data = TensorData::new(values, [positions, width]);
+                Tensor::from_data(data.convert_dtype(self.dtype), (&self.device, self.dtype))
+            };
+            *turns = Some((tensor(cosines), tensor(sines)));
+        }
+        let Some((cosines, sines)) = turns.as_ref() else { return keys };
+        let part =
+            |all: &Tensor<2>| all.clone().slice([start..start + tokens, 0..width]).unsqueeze::<3>();
+        turn(keys, &part(cosines), &part(sines))
     }
 
     /// States `[rows, hidden]` as the head and poolings read them.
@@ -106,8 +214,7 @@ impl Layers {
 
     /// Cosines and sines for every row, `[rows, 1, head_width]`.
     fn angles(&self, pieces: &[Piece<'_>], rows: usize) -> (Tensor<3>, Tensor<3>) {
-        let positions =
-            pieces.iter().flat_map(|piece| piece.start..piece.start + piece.tokens.len());
+        let positions = pieces.iter().flat_map(|piece| piece.positions).copied();
         let (cosines, sines) = self.config.rope.angles(positions);
         let tensor = |values| {
             let data = TensorData::new(values, [rows, 1, self.config.head_width]);
@@ -122,19 +229,22 @@ impl Layers {
         index: usize,
         layer: &Layer,
         states: Tensor<2>,
+        kinds: Option<&Kinds>,
         (cosines, sines): &(Tensor<3>, Tensor<3>),
         pieces: &[Piece<'_>],
         attend: &mut dyn FnMut(Place, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
         let DecoderConfig { heads, kv_heads, head_width, intermediate, .. } = self.config;
         let [rows, _] = states.dims();
-        let projected = layer.project.forward(layer.attention_norm.forward(states.clone()));
+        let normal = layer.attention_norm.forward(states.clone());
+        let projected = layer.project.of_kinds(layer.memory.project.as_ref(), normal, kinds);
         let all_heads = heads + 2 * kv_heads;
         let projected: Tensor<3> = projected.reshape([rows, all_heads, head_width]);
         let part = |from, to| projected.clone().slice([0..rows, from..to, 0..head_width]);
         let turned = turn(part(0, heads + kv_heads), cosines, sines);
         let queries = turned.clone().slice([0..rows, 0..heads, 0..head_width]);
         let keys = turned.slice([0..rows, heads..heads + kv_heads, 0..head_width]);
+        let plain_keys = part(heads, heads + kv_heads);
         let values = part(heads + kv_heads, all_heads);
         let mut attended = Vec::with_capacity(pieces.len());
         let mut row = 0;
@@ -149,14 +259,20 @@ impl Layers {
                 keys: of_piece(&keys),
                 values: of_piece(&values),
             };
-            attended.push(attend(Place { piece, layer: index, window: layer.window }, heads));
+            let place = Place {
+                piece,
+                layer: index,
+                window: layer.window,
+                plain_keys: plain_keys.clone().slice([row..end, 0..kv_heads, 0..head_width]),
+            };
+            attended.push(attend(place, heads));
             row = end;
         }
         let attended = match attended.len() {
             1 => attended.swap_remove(0),
             _ => Tensor::cat(attended, 0),
         };
-        let states = states + layer.output.forward(attended);
+        let states = states + layer.output.of_kinds(layer.memory.output.as_ref(), attended, kinds);
         let expanded = layer.expand.forward(layer.feed_norm.forward(states.clone()));
         let gate = expanded.clone().slice([0..rows, 0..intermediate]);
         let up = expanded.slice([0..rows, intermediate..2 * intermediate]);
@@ -164,7 +280,7 @@ impl Layers {
     }
 }
 
-/// Turns heads `[rows, heads, width]` by their rows' angles.
+/// Turns heads `[rows, heads, width]` by their rows' angles, or any others of a shape that the angles spread to.
 fn turn(heads: Tensor<3>, cosines: &Tensor<3>, sines: &Tensor<3>) -> Tensor<3> {
     let [rows, count, width] = heads.dims();
     let half = width / 2;
@@ -181,6 +297,23 @@ impl Linear {
         match &self.bias {
             None => product,
             Some(bias) => product + bias.clone().unsqueeze(),
+        }
+    }
+}
+
+impl Linear {
+    /// [`Linear::forward`], of memory tokens by `memory`, if they have one of their own.
+    fn of_kinds(
+        &self,
+        memory: Option<&Self>,
+        states: Tensor<2>,
+        kinds: Option<&Kinds>,
+    ) -> Tensor<2> {
+        match (memory, kinds) {
+            (Some(memory), Some(kinds)) => {
+                kinds.each(&states, |rows| self.forward(rows), |rows| memory.forward(rows))
+            }
+            _ => self.forward(states),
         }
     }
 }
@@ -220,11 +353,32 @@ impl Loader<'_> {
                 config.has_bias,
             )?,
             output: self.linear(&named(&["self_attn.o_proj"]), config.has_output_bias())?,
+            memory: self.memory_layer(config, &root)?,
             feed_norm: norm("post_attention_layernorm")?,
             expand: self.linear(&named(&["mlp.gate_proj", "mlp.up_proj"]), false)?,
             contract: self.linear(&named(&["mlp.down_proj"]), false)?,
             window: config.windows[index],
         })
+    }
+
+    fn memory_layer(&self, config: &DecoderConfig, root: &str) -> Result<MemoryLayer, Error> {
+        let Some(memory) = &config.memory else { return Ok(MemoryLayer::default()) };
+        let name = |part: char| {
+            let own = if memory.copied_from.is_none() && memory.has(part) { "beacon_" } else { "" };
+            format!("{root}.self_attn.{own}{part}_proj")
+        };
+        // Parts that are not the memory token's own are read once more: its projection stays one product.
+        let project = match "qkv".chars().any(|part| memory.has(part)) {
+            true => {
+                Some(self.linear(&"qkv".chars().map(name).collect::<Vec<_>>(), config.has_bias)?)
+            }
+            false => None,
+        };
+        let output = match memory.has('o') {
+            true => Some(self.linear(&[name('o')], config.has_output_bias())?),
+            false => None,
+        };
+        Ok(MemoryLayer { project, output })
     }
 
     /// Several linear parts of one input as one.

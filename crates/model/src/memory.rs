@@ -1,0 +1,387 @@
+//! Memory models: decoders that read a text of any length once, and keep the keys and values of one memory token for
+//! every few tokens of it.
+//!
+//! Qian et al., "MemoRAG: Moving towards Next-Gen RAG Via Memory-Inspired Knowledge Discovery", section 2.2. What the
+//! paper leaves open is as in the published models: a text is read in windows; memory tokens stand between its tokens
+//! and have query, key and value projections of their own; when a window is complete, its memory tokens stay and its
+//! words go. The unfinished last window stays as it is. A slot's position is its number, so keys are kept before they
+//! are turned by positions.
+//!
+//! ```text
+//! text     ─► w w w w m w w w w m │ w w w w m w w w w m │ w w w      r = 4, windows of 8
+//! memory   ─►         m         m           m         m   w w w      what the next token sees
+//! ```
+
+mod cache;
+mod layout;
+mod schedule;
+mod settings;
+mod snapshot;
+
+use std::path::Path;
+
+use burn::prelude::*;
+
+use self::cache::{Growing, LayerMemory};
+use self::layout::Rows;
+use self::settings::BeginsAs;
+use crate::checkpoint::Checkpoint;
+use crate::decoder::Wanted;
+use crate::decoder::attention::HiddenKeys;
+use crate::decoder::config::{DecoderConfig, MemoryParts};
+use crate::decoder::cores::Cores;
+use crate::decoder::layers::{Layers, Linear, Loader, Piece};
+use crate::folder::reader::FolderReader;
+use crate::{DeviceChoice, Error, Precision, device};
+
+pub use layout::{Extent, Uncompressed};
+pub use schedule::{Mix, Ratios, Schedule};
+pub use settings::{MemorySettings, Placement};
+pub use snapshot::{Covered, Format, LayerData, SlotData, Snapshot};
+
+/// Rows that are computed at once where the caller does not say: more windows side by side do not compute faster.
+const ROWS_AT_ONCE: usize = 4096;
+
+/// A memory model on one device.
+pub struct MemoryModel {
+    layers: Layers,
+    /// From states to `[rows, vocabulary]`.
+    head: Linear,
+    settings: MemorySettings,
+    /// Of the configuration and all weights.
+    fingerprint: String,
+}
+
+/// What a model has read, as it remembers it. A copy shares the tensors, and is changed by itself.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    extent: Extent,
+    layers: Vec<LayerMemory>,
+}
+
+impl Memory {
+    /// How far it has read, and what it holds.
+    pub fn extent(&self) -> &Extent {
+        &self.extent
+    }
+}
+
+/// What a pass is to read into one memory.
+pub struct Reading<'a> {
+    /// The memory.
+    pub memory: &'a mut Memory,
+    /// Tokens to read, at least one.
+    pub tokens: &'a [u32],
+    /// Which of them are answered.
+    pub wanted: Wanted,
+}
+
+impl MemoryModel {
+    /// Loads a model folder in Hugging Face layout, to compute on so many `threads` of the processor, or on one per
+    /// core if that is 0.
+    ///
+    /// A checkpoint without parameters of memory tokens is one of the model that they are to be trained for: theirs
+    /// begin as copies.
+    ///
+    /// # Errors
+    /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number format that
+    /// is not there.
+    pub fn load(
+        folder: &Path,
+        choice: DeviceChoice,
+        precision: Precision,
+        threads: usize,
+    ) -> Result<Self, Error> {
+        let (device, dtype) = device::open_for(choice, precision)?;
+        Self::load_on(folder, &device, dtype, &Cores::of(choice, threads)?)
+    }
+
+    fn load_on(
+        folder: &Path,
+        device: &Device,
+        dtype: burn::tensor::DType,
+        cores: &Cores,
+    ) -> Result<Self, Error> {
+        let reader = FolderReader::new(folder);
+        let settings = MemorySettings::read(&reader)?;
+        let mut config = DecoderConfig::read(&reader)?;
+        // The reference reads windows of the text, and nothing of the base model's own.
+        config.windows.fill(None);
+        let checkpoint = Checkpoint::open(&reader)?;
+        let begins_as = match settings.begins_as {
+            BeginsAs::Eos => config.ends.first().copied(),
+            BeginsAs::Bos => config.begin,
+        };
+        let is_base = !checkpoint.has(|name| name.contains("beacon_"));
+        let copied_from = match (is_base, begins_as) {
+            (false, _) => None,
+            (true, Some(id)) if (id as usize) < config.vocabulary => Some(id),
+            (true, found) => {
+                let expected =
+                    "the id of a token that memory tokens begin as (`beacon_embed_init`)";
+                return Err(reader.broken("config.json", expected, format!("{found:?}")));
+            }
+        };
+        let projections = settings.projections.clone();
+        config.memory = Some(MemoryParts { projections, copied_from });
+        let is_ignored = |name: &str| {
+            name.ends_with("rotary_emb.inv_freq") || (config.is_tied && name == "lm_head.weight")
+        };
+        checkpoint.check(&config.parameters(), is_ignored)?;
+        let fingerprint = checkpoint.fingerprint(&(&config, &settings))?;
+        let loader = Loader { checkpoint: &checkpoint, device, dtype, cores };
+        let is_tied = config.is_tied;
+        let layers = Layers::load(config, &loader)?;
+        let head = match is_tied {
+            true => loader.tied(&layers.words),
+            false => loader.linear(&["lm_head".to_owned()], false)?,
+        };
+        Ok(Self { layers, head, settings, fingerprint })
+    }
+
+    /// Its layout.
+    pub fn settings(&self) -> &MemorySettings {
+        &self.settings
+    }
+
+    /// Tells it from every other model: of its configuration and its weights.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Number of token ids.
+    pub fn vocabulary(&self) -> usize {
+        self.layers.config.vocabulary
+    }
+
+    /// Most slots of a memory that the model was trained to look back over.
+    pub fn positions(&self) -> usize {
+        self.layers.config.positions
+    }
+
+    /// Ids that end a text.
+    pub fn ends(&self) -> &[u32] {
+        &self.layers.config.ends
+    }
+
+    /// Bytes that so many slots take on the device.
+    pub fn slot_bytes(&self, slots: usize) -> usize {
+        self.layers.config.cache_bytes(self.layers.dtype.size()) * slots
+    }
+
+    /// An empty memory that compresses by `schedule`.
+    pub fn memory(&self, schedule: Schedule) -> Memory {
+        self.memory_beside(schedule, Uncompressed::default())
+    }
+
+    /// An empty memory of a text of which parts are kept as they are.
+    pub fn memory_beside(&self, schedule: Schedule, uncompressed: Uncompressed) -> Memory {
+        let layers = vec![LayerMemory::default(); self.layers.config.layers];
+        Memory { extent: Extent::new(schedule, uncompressed), layers }
+    }
+
+    /// What a memory holds, off the device.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn save(&self, memory: &Memory) -> Result<Snapshot, Error> {
+        let layers = memory.layers.iter().map(LayerMemory::data).collect::<Result<_, Error>>()?;
+        let fingerprint = self.fingerprint.clone();
+        Ok(Snapshot { fingerprint, extent: memory.extent.clone(), covered: Vec::new(), layers })
+    }
+
+    /// The memory that was saved.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`] for what another model has read.
+    pub fn restore(&self, snapshot: &Snapshot) -> Result<Memory, Error> {
+        if snapshot.fingerprint != self.fingerprint {
+            return Err(snapshot::inconsistent(
+                format!("a memory of the model {}", self.fingerprint),
+                format!("one of the model {}; form it anew", snapshot.fingerprint),
+            ));
+        }
+        let (device, dtype) = (&self.layers.device, self.layers.dtype);
+        let layers = snapshot.layers.iter().map(|layer| LayerMemory::of(layer, device, dtype));
+        Ok(Memory { extent: snapshot.extent.clone(), layers: layers.collect() })
+    }
+
+    /// Makes a memory ready to be read again and again, by questions that are each answered over a copy of it. It takes
+    /// half as much again on the device from now on.
+    pub fn prepare(&self, memory: &mut Memory) {
+        for layer in &mut memory.layers {
+            layer.turn(&self.layers);
+        }
+    }
+
+    /// Reads more into each memory, windows side by side as many as fit into a pass, and answers for the wanted tokens,
+    /// in the order of the readings, with the logits of what may follow, `[vocabulary]` each.
+    ///
+    /// Reading in pieces of any size is reading at once.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTokens`] before anything is read; [`Error::Device`], after which the memories are of no use.
+    pub fn read(&self, readings: &mut [Reading<'_>]) -> Result<Vec<Vec<f32>>, Error> {
+        self.read_side_by_side(readings, ROWS_AT_ONCE)
+    }
+
+    /// [`MemoryModel::read`] with passes of about so many rows; at least one window of each memory is one.
+    ///
+    /// # Errors
+    /// As [`MemoryModel::read`].
+    pub fn read_side_by_side(
+        &self,
+        readings: &mut [Reading<'_>],
+        rows: usize,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        for reading in &*readings {
+            self.check(reading.tokens)?;
+        }
+        let mut rest: Vec<&[u32]> = readings.iter().map(|reading| reading.tokens).collect();
+        let mut answers: Vec<Vec<Vec<f32>>> = readings.iter().map(|_| Vec::new()).collect();
+        while rest.iter().any(|rest| !rest.is_empty()) {
+            let reading = rest.iter().filter(|rest| !rest.is_empty()).count();
+            let each = rows / reading;
+            let mut passes = Vec::new();
+            for (at, (reading, rest)) in readings.iter_mut().zip(&mut rest).enumerate() {
+                if rest.is_empty() {
+                    continue;
+                }
+                let begin = reading.memory.extent.sink + reading.memory.extent.memory;
+                let mut pass = Pass { of: at, begin, rows: Vec::new(), wanted: reading.wanted };
+                pass.take(&mut reading.memory.extent, rest, each, self.memory_id(), &self.settings);
+                if pass.wanted == Wanted::Last && !rest.is_empty() {
+                    pass.wanted = Wanted::Nothing;
+                }
+                passes.push(pass);
+            }
+            let growing = passes.iter().map(|pass| {
+                let layers = readings[pass.of].memory.layers.iter();
+                layers.map(|layer| layer.begin(&self.layers)).collect::<Vec<_>>()
+            });
+            let mut growing: Vec<Vec<Growing>> = growing.collect();
+            let states = self.forward(&passes, &mut growing);
+            for (pass, growing) in passes.iter().zip(growing) {
+                let layers = readings[pass.of].memory.layers.iter_mut();
+                layers.zip(growing).for_each(|(layer, growing)| layer.end(growing));
+            }
+            for (of, logits) in self.logits(states, &passes)? {
+                answers[of].push(logits);
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        let foreign = tokens.iter().find(|id| **id as usize >= self.vocabulary());
+        if tokens.is_empty() || foreign.is_some() {
+            return Err(Error::ForeignTokens {
+                expected: format!("at least one id, each below {}", self.vocabulary()),
+                found: foreign.map_or("none".to_owned(), |id| format!("id {id}")),
+            });
+        }
+        Ok(())
+    }
+
+    /// The id of memory tokens, one past the table of words. Configurations bound the vocabulary.
+    fn memory_id(&self) -> u32 {
+        self.vocabulary() as u32
+    }
+
+    /// The states of all rows, one below the other, `[rows, hidden]`; not normalised.
+    fn forward(&self, passes: &[Pass], growing: &mut [Vec<Growing>]) -> Tensor<2> {
+        let all = passes.iter().enumerate();
+        let all = all.flat_map(|(at, pass)| pass.rows.iter().map(move |rows| (at, rows)));
+        let all: Vec<(usize, &Rows)> = all.collect();
+        let pieces = all.iter().map(|(_, rows)| *rows);
+        let pieces = pieces.map(|rows| Piece { tokens: &rows.ids, positions: &rows.positions });
+        let pieces: Vec<Piece<'_>> = pieces.collect();
+        let hidden = all.iter().map(|(pass, rows)| passes[*pass].hidden(rows));
+        let mut hidden: Vec<HiddenKeys> = hidden.collect();
+        self.layers.forward(&pieces, &mut |place, heads| {
+            let (pass, rows) = all[place.piece];
+            let hidden = &mut hidden[place.piece];
+            let plain_keys = place.plain_keys.swap_dims(0, 1);
+            growing[pass][place.layer].attend(&self.layers, rows, hidden, heads, plain_keys)
+        })
+    }
+
+    /// The logits of wanted words, each with the reading that it is of.
+    fn logits(&self, states: Tensor<2>, passes: &[Pass]) -> Result<Vec<(usize, Vec<f32>)>, Error> {
+        let (wanted, of): (Vec<i64>, Vec<usize>) = self.wanted(passes).into_iter().unzip();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let logits = self.head_of(states, wanted).try_into_vec_as::<f32>();
+        let logits = logits.map_err(|error| Error::Device { reason: error.to_string() })?;
+        let rows = logits.chunks_exact(self.vocabulary()).map(<[f32]>::to_vec);
+        Ok(of.into_iter().zip(rows).collect())
+    }
+
+    /// Logits of these rows, `[rows, vocabulary]`.
+    fn head_of(&self, states: Tensor<2>, rows: Vec<i64>) -> Tensor<2> {
+        let count = rows.len();
+        let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.layers.device);
+        self.head.forward(self.layers.normalised(states.select(0, rows)))
+    }
+
+    /// The rows of wanted words, each with the reading that it is of.
+    fn wanted(&self, passes: &[Pass]) -> Vec<(i64, usize)> {
+        let mut wanted = Vec::new();
+        let mut row = 0;
+        for pass in passes {
+            let ids = pass.rows.iter().flat_map(|rows| &rows.ids);
+            let words = ids.enumerate().filter(|(_, id)| **id != self.memory_id());
+            let words: Vec<i64> = words.map(|(at, _)| row + at as i64).collect();
+            let taken = match pass.wanted {
+                Wanted::Nothing => &[],
+                Wanted::Last => &words[words.len().saturating_sub(1)..],
+                Wanted::All => &words[..],
+            };
+            wanted.extend(taken.iter().map(|row| (*row, pass.of)));
+            row += pass.rows.iter().map(|rows| rows.ids.len() as i64).sum::<i64>();
+        }
+        wanted
+    }
+}
+
+/// Consecutive rows of one memory that are computed at once.
+struct Pass {
+    /// Which of the readings.
+    of: usize,
+    /// Slots of sink and memory before it.
+    begin: usize,
+    rows: Vec<Rows>,
+    wanted: Wanted,
+}
+
+impl Pass {
+    /// Takes windows up to about so many rows, and at least one.
+    fn take(
+        &mut self,
+        extent: &mut Extent,
+        rest: &mut &[u32],
+        most: usize,
+        memory_id: u32,
+        settings: &MemorySettings,
+    ) {
+        let mut count = 0;
+        loop {
+            let rows = extent.read(rest, memory_id, settings);
+            count += rows.ids.len();
+            let is_last = rows.ends_pass() || rest.is_empty() || count + rows.ids.len() > most;
+            self.rows.push(rows);
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn hidden(&self, rows: &Rows) -> HiddenKeys {
+        let grown = rows.front - self.begin;
+        match rows.hidden_beside(grown) {
+            Some(hidden) => HiddenKeys::given(hidden),
+            None => HiddenKeys::default(),
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Which rows a step computes, where they stand and what stays of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::Schedule;
+use super::settings::{MemorySettings, Placement};
+
+/// What a memory holds, without the tensors: how far it has read, and what each of its slots is.
+///
+/// Slots are numbered from 0, and a slot's number is its position: first the sink, then the memory, then the open
+/// window. When a window is complete what stays of it moves down to the memory's end, and so gets new positions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Extent {
+    /// Tokens read.
+    pub tokens: usize,
+    /// Slots of the sink.
+    pub sink: usize,
+    /// Slots of the memory.
+    pub memory: usize,
+    /// The slots of the open window: whether each is a memory token.
+    pub open: Vec<bool>,
+    /// Ratios of the complete windows, in order.
+    pub windows: Vec<usize>,
+    /// Tokens in the open window.
+    fill: usize,
+    /// Its ratio, once it has begun.
+    ratio: Option<usize>,
+    schedule: Schedule,
+    uncompressed: Uncompressed,
+}
+
+/// Parts of a text that are kept as they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uncompressed {
+    /// So many of the first tokens, which become the sink.
+    pub first: usize,
+    /// All from this token on.
+    pub from: Option<usize>,
+}
+
+/// What one forward pass reads of one window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// Ids; `memory_id` is that of memory tokens.
+    pub(super) ids: Vec<u32>,
+    /// The position of each.
+    pub(super) positions: Vec<usize>,
+    /// Slots before the window.
+    pub(super) front: usize,
+    /// Which of the open window's slots, these included, a row does not see, `[rows, open + rows]`; `None` where each
+    /// row sees those up to its own.
+    pub(super) hidden: Option<Vec<bool>>,
+    /// What becomes of the window.
+    pub(super) end: End,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It stays open.
+    Open,
+    /// It stays open, and its first rows, so many, become the sink.
+    OpenAfterSink(usize),
+    /// Its rows join the sink.
+    Sink,
+    /// Of its slots, these rows included, those with these indices join the memory; before, the first rows, so many,
+    /// become the sink.
+    Complete { kept: Vec<usize>, sink: usize },
+}
+
+impl Rows {
+    /// Whether the rows after these have to wait for them, since what they see in front changes.
+    pub(super) fn ends_pass(&self) -> bool {
+        matches!(self.end, End::OpenAfterSink(_) | End::Complete { sink: 1.., .. })
+    }
+
+    /// What is hidden where every row sees so many slots more, `before` those of the window.
+    pub(super) fn hidden_beside(&self, before: usize) -> Option<Vec<bool>> {
+        let hidden = self.hidden.as_ref()?;
+        let before = vec![false; before];
+        let rows = hidden.chunks_exact(hidden.len() / self.ids.len());
+        Some(rows.flat_map(|row| [before.as_slice(), row].concat()).collect())
+    }
+}
+
+impl Extent {
+    /// Nothing.
+    pub(super) fn new(schedule: Schedule, uncompressed: Uncompressed) -> Self {
+        Self {
+            tokens: 0,
+            sink: 0,
+            memory: 0,
+            open: Vec::new(),
+            windows: Vec::new(),
+            fill: 0,
+            ratio: None,
+            schedule,
+            uncompressed,
+        }
+    }
+
+    /// All slots.
+    pub fn slots(&self) -> usize {
+        self.sink + self.memory + self.open.len()
+    }
+
+    /// Takes as many of `tokens`, of which there is at least one, as one window has room for, and returns what is to
+    /// be computed for them. Counts what stays, so that the next rows may be laid out at once.
+    pub(super) fn read(
+        &mut self,
+        tokens: &mut &[u32],
+        memory_id: u32,
+        settings: &MemorySettings,
+    ) -> Rows {
+        let known = self.tokens + tokens.len();
+        let take = |most: usize, tokens: &mut &[u32]| {
+            let (taken, rest) = tokens.split_at(most.min(tokens.len()));
+            *tokens = rest;
+            taken.to_vec()
+        };
+        let front = self.sink + self.memory;
+        if self.tokens < self.uncompressed.first {
+            let ids = take(self.uncompressed.first - self.tokens, tokens);
+            let positions = (front..front + ids.len()).collect();
+            self.tokens += ids.len();
+            self.sink += ids.len();
+            return Rows { ids, positions, front, hidden: None, end: End::Sink };
+        }
+        let until_raw = self.uncompressed.from.map(|from| from.saturating_sub(self.tokens));
+        let open = self.open.len();
+        let mut ids = Vec::new();
+        if until_raw == Some(0) {
+            ids = take(usize::MAX, tokens);
+            self.tokens += ids.len();
+            self.open.extend(ids.iter().map(|_| false));
+            let positions = (front + open..front + open + ids.len()).collect();
+            return Rows { ids, positions, front, hidden: None, end: End::Open };
+        }
+        let ratio = match self.ratio {
+            Some(ratio) => ratio,
+            None => *self.ratio.insert(self.schedule.next(known)),
+        };
+        let room = (settings.window - self.fill).min(until_raw.unwrap_or(usize::MAX));
+        let read = take(room, tokens);
+        self.tokens += read.len();
+        for id in read {
+            ids.push(id);
+            self.fill += 1;
+            if settings.placement == Placement::Interleaved
+                && ratio > 0
+                && self.fill.is_multiple_of(ratio)
+            {
+                ids.push(memory_id);
+            }
+        }
+        let is_complete = self.fill == settings.window;
+        let raw = open + ids.len();
+        if is_complete && ratio > 0 && settings.placement != Placement::Interleaved {
+            ids.extend(std::iter::repeat_n(memory_id, settings.window / ratio));
+        }
+        let mut positions: Vec<usize> = (front + open..front + open + ids.len()).collect();
+        let mut hidden = None;
+        if let Placement::AppendedByStep { sees_earlier } = settings.placement
+            && raw < open + ids.len()
+        {
+            for (at, position) in positions[raw - open..].iter_mut().enumerate() {
+                let last_raw = front + (at + 1) * ratio - 1;
+                *position = last_raw + if sees_earlier { at + 1 } else { 1 };
+            }
+            hidden = Some(by_step(open, raw, open + ids.len(), ratio, sees_earlier));
+        }
+        let sink = if self.memory == 0 && self.uncompressed.first == 0 {
+            settings.sink.min(ids.len())
+        } else {
+            0
+        };
+        if sink > 0 {
+            self.sink = sink;
+        }
+        self.open.extend(ids.iter().map(|id| *id == memory_id));
+        let end = match (is_complete, sink) {
+            (false, 0) => End::Open,
+            (false, sink) => End::OpenAfterSink(sink),
+            (true, sink) => {
+                let stays =
+                    |(at, is_memory): (usize, &bool)| (ratio == 0 || *is_memory).then_some(at);
+                let kept: Vec<usize> = self.open.iter().enumerate().filter_map(stays).collect();
+                self.memory += kept.len();
+                self.windows.push(ratio);
+                self.open.clear();
+                self.fill = 0;
+                self.ratio = None;
+                End::Complete { kept, sink }
+            }
+        };
+        Rows { ids, positions, front, hidden, end }
+    }
+}
+
+/// Which of a window's `slots` its rows from `open` on do not see: slots before `raw` are words, of which each memory
+/// token stands for the next `ratio`.
+fn by_step(open: usize, raw: usize, slots: usize, ratio: usize, sees_earlier: bool) -> Vec<bool> {
+    let is_hidden = |row: usize, slot: usize| match row.checked_sub(raw) {
+        None => slot > row,
+        Some(_) if slot < raw => slot >= (row - raw + 1) * ratio,
+        Some(_) if sees_earlier => slot > row,
+        Some(_) => slot != row,
+    };
+    (open..slots).flat_map(|row| (0..slots).map(move |slot| is_hidden(row, slot))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::schedule::Ratios;
+    use super::super::settings::BeginsAs;
+    use super::*;
+
+    const MEMORY: u32 = 1000;
+
+    fn settings(window: usize, placement: Placement) -> MemorySettings {
+        let ratios = Ratios::one(window, window).unwrap();
+        let projections = vec!['k', 'q', 'v'];
+        MemorySettings { window, placement, sink: 0, ratios, projections, begins_as: BeginsAs::Eos }
+    }
+
+    fn read_all(extent: &mut Extent, mut tokens: &[u32], settings: &MemorySettings) -> Vec<Rows> {
+        let mut all = Vec::new();
+        while !tokens.is_empty() {
+            all.push(extent.read(&mut tokens, MEMORY, settings));
+        }
+        all
+    }
+
+    #[test]
+    fn memory_tokens_follow_every_so_many_and_stay() {
+        let mut extent = Extent::new(Schedule::told(vec![2, 4]), Uncompressed::default());
+        let settings = settings(4, Placement::Interleaved);
+        let rows = read_all(&mut extent, &[1, 2, 3, 4, 5, 6, 7, 8, 9], &settings);
+        assert_eq!(rows[0].ids, [1, 2, MEMORY, 3, 4, MEMORY]);
+        assert_eq!(rows[0].positions, [0, 1, 2, 3, 4, 5]);
+        assert_eq!(rows[0].end, End::Complete { kept: vec![2, 5], sink: 0 });
+        assert_eq!(rows[1].ids, [5, 6, 7, 8, MEMORY]);
+        assert_eq!(rows[1].positions, [2, 3, 4, 5, 6]);
+        assert_eq!(rows[2].positions, [3]);
+        assert_eq!((extent.memory, extent.open.len(), extent.tokens), (3, 1, 9));
+        assert_eq!(extent.windows, [2, 4]);
+    }
+
+    #[test]
+    fn appended_memory_tokens_stand_and_see_by_step() {
+        for (sees_earlier, positions) in [(true, [2, 5]), (false, [2, 4])] {
+            let settings = settings(4, Placement::AppendedByStep { sees_earlier });
+            let mut extent = Extent::new(Schedule::told(vec![2]), Uncompressed::default());
+            let rows = read_all(&mut extent, &[1, 2, 3, 4], &settings);
+            assert_eq!(rows[0].ids, [1, 2, 3, 4, MEMORY, MEMORY]);
+            assert_eq!(rows[0].positions[4..], positions);
+            let hidden = rows[0].hidden.as_ref().unwrap();
+            let seen = |row: usize| -> Vec<usize> {
+                (0..6).filter(|slot| !hidden[row * 6 + slot]).collect()
+            };
+            assert_eq!(seen(1), [0, 1]);
+            assert_eq!(seen(4), [0, 1, 4]);
+            let last: &[usize] = if sees_earlier { &[0, 1, 2, 3, 4, 5] } else { &[0, 1, 2, 3, 5] };
+            assert_eq!(seen(5), last);
+        }
+    }
+
+    #[test]
+    fn parts_of_a_text_stay_uncompressed() {
+        let settings = settings(4, Placement::Interleaved);
+        let uncompressed = Uncompressed { first: 2, from: Some(7) };
+        let mut extent = Extent::new(Schedule::told(vec![4]), uncompressed);
+        let tokens: Vec<u32> = (0..12).collect();
+        let rows = read_all(&mut extent, &tokens, &settings);
+        let lengths: Vec<usize> = rows.iter().map(|rows| rows.ids.len()).collect();
+        assert_eq!(lengths, [2, 5, 1, 5]);
+        assert_eq!((extent.sink, extent.memory, extent.open.len()), (2, 1, 6));
+        assert!(!extent.open.contains(&true));
+    }
+
+    proptest! {
+        #[test]
+        fn reading_in_pieces_ends_where_reading_at_once_does(
+            tokens in 0_usize..120,
+            cuts in prop::collection::vec(1_usize..30, 0..12),
+            ratios in prop::collection::vec(prop::sample::select(vec![0, 1, 2, 4, 8]), 1..6),
+            placement in prop::sample::select(vec![Placement::Interleaved, Placement::Appended]),
+            first in 0_usize..10,
+            from in prop::option::of(0_usize..140),
+        ) {
+            let settings = settings(8, placement);
+            let tokens: Vec<u32> = (0..tokens as u32).collect();
+            let uncompressed = Uncompressed { first, from };
+            let mut at_once = Extent::new(Schedule::told(ratios), uncompressed);
+            let mut in_pieces = at_once.clone();
+            let whole = read_all(&mut at_once, &tokens, &settings);
+            let (mut rest, mut parts) = (tokens.as_slice(), Vec::new());
+            for cut in cuts {
+                let (piece, more) = rest.split_at(cut.min(rest.len()));
+                parts.extend(read_all(&mut in_pieces, piece, &settings));
+                rest = more;
+            }
+            parts.extend(read_all(&mut in_pieces, rest, &settings));
+            prop_assert_eq!(&at_once, &in_pieces);
+            let rows = |all: &[Rows]| -> Vec<(u32, usize)> {
+                let each = |rows: &Rows| {
+                    let places = rows.positions.iter().copied();
+                    rows.ids.iter().copied().zip(places).collect::<Vec<_>>()
+                };
+                all.iter().flat_map(each).collect()
+            };
+            prop_assert_eq!(rows(&whole), rows(&parts));
+            // Nothing is lost: every token is a row once, in order.
+            let read: Vec<u32> = rows(&whole).iter().map(|row| row.0).filter(|id| *id != MEMORY).collect();
+            prop_assert_eq!(read, tokens);
+        }
+    }
+}

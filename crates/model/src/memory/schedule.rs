@@ -1,0 +1,193 @@
+//! By which ratio each window is compressed.
+
+use serde::{Deserialize, Serialize};
+
+/// How one of several ratios is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mix {
+    /// By chance for every window.
+    EachByChance,
+    /// By chance for the first window, then the same.
+    OnceByChance,
+    /// One after the other.
+    InTurn,
+    /// The least by which what is known at the first window, and `more` tokens, fit into `positions`; then the same.
+    Fitting {
+        /// Tokens that are still to come, such as those of a question and its answer.
+        more: usize,
+        /// What the model was trained to read.
+        positions: usize,
+    },
+}
+
+impl Mix {
+    /// By its name in configurations.
+    pub(super) fn named(name: &str, positions: usize) -> Option<Self> {
+        match name {
+            "step-random" => Some(Self::EachByChance),
+            "instance-random" => Some(Self::OnceByChance),
+            "sequence" => Some(Self::InTurn),
+            _ => {
+                let more = name.strip_prefix("adapt-")?.parse().ok()?;
+                Some(Self::Fitting { more, positions })
+            }
+        }
+    }
+}
+
+/// The ratios of a model: raw tokens for each memory token, 0 for no compression.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ratios {
+    /// Never empty; each divides the window or is 0.
+    ratios: Vec<usize>,
+    mix: Mix,
+    window: usize,
+}
+
+impl Ratios {
+    /// Those of `ratios` that divide the window; a single one has to.
+    ///
+    /// # Errors
+    /// What was found instead.
+    pub fn try_new(ratios: &[usize], mix: Mix, window: usize) -> Result<Self, String> {
+        let fits = |ratio: &usize| *ratio == 0 || window.is_multiple_of(*ratio);
+        let fitting: Vec<usize> = ratios.iter().copied().filter(fits).collect();
+        if fitting.is_empty() {
+            return Err(format!("{ratios:?} with a window of {window}"));
+        }
+        Ok(Self { ratios: fitting, mix, window })
+    }
+
+    /// The same ratio for every window.
+    ///
+    /// # Errors
+    /// What was found instead of a ratio that divides the window.
+    pub fn one(ratio: usize, window: usize) -> Result<Self, String> {
+        Self::try_new(&[ratio], Mix::InTurn, window)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> &[usize] {
+        &self.ratios
+    }
+
+    /// A schedule of these; `seed` decides where chance does.
+    pub fn schedule(&self, seed: u64) -> Schedule {
+        let Self { ratios, mix, window } = self.clone();
+        let rule = match ratios.as_slice() {
+            [ratio] => Rule::Always { ratio: *ratio },
+            _ => Rule::Mixed { ratios, mix, window, seed },
+        };
+        Schedule { rule, chosen: 0 }
+    }
+}
+
+/// The ratio of every window of one memory, chosen when the window begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Schedule {
+    rule: Rule,
+    /// Windows that have begun.
+    chosen: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Rule {
+    Always {
+        ratio: usize,
+    },
+    /// As told, the last for all that follow.
+    Told {
+        ratios: Vec<usize>,
+    },
+    Mixed {
+        ratios: Vec<usize>,
+        mix: Mix,
+        window: usize,
+        seed: u64,
+    },
+}
+
+impl Schedule {
+    /// The ratios of the first windows; the last is that of all that follow, and none is 0.
+    pub fn told(ratios: Vec<usize>) -> Self {
+        Self { rule: Rule::Told { ratios }, chosen: 0 }
+    }
+
+    /// The ratio of the next window of a sequence of which `known` tokens are known.
+    pub(super) fn next(&mut self, known: usize) -> usize {
+        let at = self.chosen;
+        self.chosen += 1;
+        match &mut self.rule {
+            Rule::Always { ratio } => *ratio,
+            Rule::Told { ratios } => ratios.get(at).or(ratios.last()).copied().unwrap_or(0),
+            Rule::Mixed { ratios, mix, window, seed } => match mix {
+                Mix::InTurn => ratios[at % ratios.len()],
+                Mix::EachByChance => {
+                    let mut chance = fastrand::Rng::with_seed(seed.wrapping_add(at as u64));
+                    ratios[chance.usize(..ratios.len())]
+                }
+                Mix::OnceByChance => {
+                    let ratio = ratios[fastrand::Rng::with_seed(*seed).usize(..ratios.len())];
+                    self.rule = Rule::Always { ratio };
+                    ratio
+                }
+                Mix::Fitting { more, positions } => {
+                    let ratio = fitting(ratios, known.saturating_add(*more), *positions, *window);
+                    self.rule = Rule::Always { ratio };
+                    ratio
+                }
+            },
+        }
+    }
+}
+
+/// The ratio with the least room that is enough for `tokens`, else the largest.
+fn fitting(ratios: &[usize], tokens: usize, positions: usize, window: usize) -> usize {
+    let room = |ratio: usize| match ratio {
+        0 => positions,
+        _ => positions.saturating_sub(window) * ratio + window,
+    };
+    let enough = ratios.iter().copied().filter(|ratio| room(*ratio) >= tokens);
+    let largest = ratios.iter().copied().max().unwrap_or(0);
+    enough.min_by_key(|ratio| room(*ratio)).unwrap_or(largest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(mix: Mix, known: usize) -> Vec<usize> {
+        let ratios = Ratios::try_new(&[2, 4, 8, 3], mix, 64).unwrap();
+        let mut schedule = ratios.schedule(7);
+        (0..40).map(|_| schedule.next(known)).collect()
+    }
+
+    #[test]
+    fn ratios_are_chosen_by_their_rule() {
+        assert_eq!(chosen(Mix::InTurn, 0)[..5], [2, 4, 8, 2, 4]);
+        let once = chosen(Mix::OnceByChance, 0);
+        assert!(once.iter().all(|ratio| *ratio == once[0] && [2, 4, 8].contains(ratio)));
+        let each = chosen(Mix::EachByChance, 0);
+        for ratio in [2, 4, 8] {
+            assert!(each.contains(&ratio), "{each:?}");
+        }
+        assert!(!each.contains(&3), "3 does not divide 64");
+        assert_eq!(each, chosen(Mix::EachByChance, 0));
+        let fitting = Mix::Fitting { more: 10, positions: 128 };
+        // Room for 192, 320 and 576 tokens.
+        for (known, ratio) in [(0, 2), (182, 2), (183, 4), (310, 4), (311, 8), (9999, 8)] {
+            assert!(chosen(fitting, known).iter().all(|chosen| *chosen == ratio), "{known}");
+        }
+        let mut told = Schedule::told(vec![8, 0]);
+        assert_eq!([told.next(0), told.next(0), told.next(0)], [8, 0, 0]);
+    }
+
+    #[test]
+    fn ratios_that_do_not_divide_the_window_are_refused() {
+        assert!(Ratios::one(3, 64).is_err());
+        assert!(Ratios::try_new(&[], Mix::InTurn, 64).is_err());
+        assert_eq!(Ratios::one(0, 64).unwrap().all(), [0]);
+        assert_eq!(Mix::named("adapt-32", 9), Some(Mix::Fitting { more: 32, positions: 9 }));
+        assert_eq!(Mix::named("adapt-", 9), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! How a memory model lays out its tokens, from the `beacon_*` keys of a `config.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::schedule::{Mix, Ratios};
+use crate::Error;
+use crate::folder::reader::FolderReader;
+
+const CONFIG: &str = "config.json";
+/// Ratios of configurations that name none (the code of "MemoRAG" does so).
+const RATIOS: [usize; 5] = [2, 4, 8, 16, 32];
+const WINDOW: usize = 1024;
+/// Windows beyond it would not fit into memory.
+const LARGEST_WINDOW: usize = 1 << 20;
+
+/// Where memory tokens stand in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// One behind every so many tokens, as in all published models.
+    Interleaved,
+    /// All behind the last token of a window, each seeing everything before it.
+    Appended,
+    /// All behind the last token of a window, each seeing of the window only what it stands for and what is
+    /// before that.
+    AppendedByStep {
+        /// Whether it sees the window's memory tokens before it.
+        sees_earlier: bool,
+    },
+}
+
+/// The layout of a memory model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemorySettings {
+    /// Tokens of a window.
+    pub window: usize,
+    /// Where memory tokens stand.
+    pub placement: Placement,
+    /// How many of the first tokens stay uncompressed; 0 in published models.
+    pub sink: usize,
+    /// Which ratios there are, and how one is chosen for a window.
+    pub ratios: Ratios,
+    /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`.
+    pub projections: Vec<char>,
+    /// The special token whose embedding theirs begins as.
+    pub(super) begins_as: BeginsAs,
+}
+
+/// Special tokens of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum BeginsAs {
+    Eos,
+    Bos,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(rename = "beacon_window")]
+    window: Option<usize>,
+    #[serde(rename = "beacon_stride")]
+    stride: Option<usize>,
+    #[serde(rename = "beacon_attn")]
+    attention: Option<String>,
+    #[serde(rename = "beacon_attend_prev")]
+    attend_previous: Option<bool>,
+    #[serde(rename = "beacon_ratio")]
+    ratio: Option<OneOrSeveral>,
+    #[serde(rename = "beacon_ratio_mix")]
+    mix: Option<String>,
+    #[serde(rename = "beacon_param")]
+    projections: Option<Vec<String>>,
+    #[serde(rename = "beacon_embed_init")]
+    begins_as: Option<BeginsAs>,
+    #[serde(rename = "beacon_sink_size")]
+    sink: Option<usize>,
+    #[serde(rename = "beacon_pos")]
+    placement: Option<String>,
+    max_position_embeddings: usize,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrSeveral {
+    One(usize),
+    Several(Vec<usize>),
+}
+
+impl MemorySettings {
+    /// Reads the settings of a model's folder.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]; [`Error::Broken`] for windows and ratios that do not fit together;
+    /// [`Error::Unsupported`] for layouts that the reference cannot run either.
+    pub(crate) fn read(folder: &FolderReader) -> Result<Self, Error> {
+        let raw: Raw = folder.json(CONFIG, "the configuration of a memory model")?;
+        let unsupported =
+            |expected: &str, found: String| Err(folder.unsupported(CONFIG, expected, found));
+        let window = raw.window.unwrap_or(WINDOW);
+        if !(1..=LARGEST_WINDOW).contains(&window) {
+            let expected = format!("`beacon_window` from 1 to {LARGEST_WINDOW}");
+            return Err(folder.broken(CONFIG, &expected, window));
+        }
+        let stride = raw.stride.unwrap_or(window);
+        if stride != window {
+            return unsupported("`beacon_stride` equal to `beacon_window`", stride.to_string());
+        }
+        let placement = raw.placement.unwrap_or_else(|| "interleave".to_owned());
+        let attention = raw.attention.unwrap_or_else(|| "full-coverage".to_owned());
+        let placement = match (placement.as_str(), attention.as_str()) {
+            ("interleave", "full-coverage") => Placement::Interleaved,
+            ("append", "full-coverage") => Placement::Appended,
+            ("append", "step-expansion") => {
+                Placement::AppendedByStep { sees_earlier: raw.attend_previous.unwrap_or(true) }
+            }
+            (placement, attention) => {
+                let expected = "`beacon_pos` interleave with `beacon_attn` full-coverage, or append with \
+                                full-coverage or step-expansion";
+                return unsupported(expected, format!("{placement} with {attention}"));
+            }
+        };
+        let mut projections = Vec::new();
+        for name in raw.projections.unwrap_or_default() {
+            match name.as_str() {
+                "q" | "k" | "v" | "o" => projections.extend(name.chars()),
+                other => return unsupported("`beacon_param` of q, k, v and o", other.to_owned()),
+            }
+        }
+        projections.sort_unstable();
+        projections.dedup();
+        let mix = raw.mix.as_deref().unwrap_or("step-random");
+        let Some(mix) = Mix::named(mix, raw.max_position_embeddings) else {
+            let expected =
+                "`beacon_ratio_mix` step-random, instance-random, sequence or adapt- with a number";
+            return unsupported(expected, mix.to_owned());
+        };
+        let ratios = match raw.ratio {
+            None => RATIOS.to_vec(),
+            Some(OneOrSeveral::One(ratio)) => vec![ratio],
+            Some(OneOrSeveral::Several(ratios)) => ratios,
+        };
+        let ratios = Ratios::try_new(&ratios, mix, window).map_err(|found| {
+            folder.broken(CONFIG, "`beacon_ratio` that divides the window", found)
+        })?;
+        Ok(Self {
+            window,
+            placement,
+            sink: raw.sink.unwrap_or(0),
+            ratios,
+            projections,
+            begins_as: raw.begins_as.unwrap_or(BeginsAs::Eos),
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! Memory models compute what the reference does, however a text is cut and whatever it is read beside.
+//!
+//! The models are random and tiny. Those in `fixtures/memory` are always read; `CLEW_GOLDEN_DIR` may name a folder of
+//! more in the same layout.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
+
+use std::path::{Path, PathBuf};
+
+use clew_model::decoder::Wanted;
+use clew_model::memory::{
+    Memory, MemoryModel, Reading, Schedule, SlotData, Snapshot, Uncompressed,
+};
+use clew_model::{DeviceChoice, Precision};
+use safetensors::SafeTensors;
+use serde_json::Value;
+
+/// Largest difference of a logit: two correct computations in 32-bit floats differ by a few 1e-5.
+const LOGITS: f32 = 1e-4;
+/// The same of a key or value.
+const SLOTS: f32 = 5e-5;
+
+/// Numbers `[.., width]`, and the width.
+struct Numbers(Vec<f32>, usize);
+
+impl Numbers {
+    fn rows(&self) -> Vec<&[f32]> {
+        self.0.chunks_exact(self.1).collect()
+    }
+}
+
+/// Tensors of a file by name.
+struct Tensors(Vec<u8>);
+
+impl Tensors {
+    fn read(path: &Path) -> Self {
+        Self(std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
+    }
+
+    fn ids(&self, name: &str) -> Vec<u32> {
+        let tensors = SafeTensors::deserialize(&self.0).unwrap();
+        let data = tensors.tensor(name).unwrap().data().to_vec();
+        data.as_chunks::<4>().0.iter().map(|id| u32::from_le_bytes(*id)).collect()
+    }
+
+    fn numbers(&self, name: &str) -> Option<Numbers> {
+        let tensors = SafeTensors::deserialize(&self.0).unwrap();
+        let tensor = tensors.tensor(name).ok()?;
+        let values = tensor.data().as_chunks::<4>().0.iter();
+        let values = values.map(|value| f32::from_le_bytes(*value)).collect();
+        Some(Numbers(values, *tensor.shape().last().unwrap_or(&1)))
+    }
+}
+
+/// A model with the layout of one case, and the case.
+struct Case {
+    name: String,
+    model: MemoryModel,
+    tensors: Tensors,
+    manifest: Value,
+}
+
+/// The folders of models with their manifests.
+fn folders() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/memory");
+    let golden =
+        std::env::var_os("CLEW_GOLDEN_DIR").map(|folder| Path::new(&folder).join("memorag"));
+    let of = |root: PathBuf| {
+        let entries = std::fs::read_dir(&root).into_iter().flatten();
+        let folders = entries.map(|entry| entry.unwrap().path());
+        folders.filter(|path| path.join("manifest.json").exists()).collect::<Vec<_>>()
+    };
+    let mut folders = of(own);
+    folders.extend(golden.into_iter().flat_map(of));
+    folders
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// The model of `folder` with some settings changed.
+fn model(folder: &Path, settings: &Value) -> MemoryModel {
+    let mut config = json(&folder.join("config.json"));
+    for (name, value) in settings.as_object().into_iter().flatten() {
+        config[name] = value.clone();
+    }
+    let changed = tempfile::tempdir().unwrap();
+    std::fs::write(changed.path().join("config.json"), config.to_string()).unwrap();
+    std::fs::copy(folder.join("model.safetensors"), changed.path().join("model.safetensors"))
+        .unwrap();
+    MemoryModel::load(changed.path(), DeviceChoice::Cpu, Precision::Float32, 2)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+}
+
+fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for folder in folders() {
+        for manifest in json(&folder.join("manifest.json"))["cases"].as_array().unwrap() {
+            if manifest.get("reference_fails").is_some() {
+                continue;
+            }
+            let name = manifest["name"].as_str().unwrap();
+            let tensors = Tensors::read(&folder.join(format!("cases/{name}.safetensors")));
+            cases.push(Case {
+                name: format!("{}/{name}", folder.file_name().unwrap().to_string_lossy()),
+                model: model(&folder, &manifest["beacon"]),
+                tensors,
+                manifest: manifest.clone(),
+            });
+        }
+    }
+    cases
+}
+
+impl Case {
+    fn number(&self, at: &[&str]) -> Option<usize> {
+        at.iter()
+            .try_fold(&self.manifest, |value, name| value.get(name))?
+            .as_u64()
+            .map(|n| n as usize)
+    }
+
+    /// An empty memory: with the ratios that the reference drew where it drew some.
+    fn memory(&self) -> Memory {
+        let mix = self.manifest["beacon"]["beacon_ratio_mix"].as_str().unwrap();
+        let is_by_chance = self.model.settings().ratios.all().len() > 1 && mix.ends_with("random");
+        let schedule = match is_by_chance {
+            true => Schedule::told(self.drawn()),
+            false => self.model.settings().ratios.schedule(0),
+        };
+        let uncompressed = Uncompressed {
+            first: self.number(&["skip", "skip_first"]).unwrap_or(0),
+            from: self.number(&["skip", "skip_last"]),
+        };
+        self.model.memory_beside(schedule, uncompressed)
+    }
+
+    /// The ratios of the windows as they show in how many memory tokens there are.
+    fn drawn(&self) -> Vec<usize> {
+        let window = self.model.settings().window;
+        let steps = |name: &str| self.manifest[name].as_array().cloned().unwrap_or_default();
+        let (mut drawn, mut words, mut memory) = (Vec::new(), 0, 0);
+        for step in steps("context_windows").iter().chain(&steps("prompt_windows")) {
+            words += step["n_raw"].as_u64().unwrap() as usize;
+            memory += step["n_beacon"].as_u64().unwrap() as usize;
+            if words == window {
+                drawn.push(words.checked_div(memory).unwrap_or(0));
+                (words, memory) = (0, 0);
+            }
+        }
+        // What was open is complete in the end, by then with as many more slots as it has memory tokens.
+        let in_the_end = self.number(&["memory_after_greedy", "beacon"]).unwrap();
+        let more = in_the_end - drawn.iter().map(|ratio| window / ratio).sum::<usize>();
+        drawn.push(window.checked_div(more).unwrap_or(0));
+        let open = self.manifest["memory_after_greedy"]["raw_is_beacon"].as_array().unwrap();
+        let first = open.iter().position(|flag| flag.as_u64() == Some(1));
+        drawn.push(first.unwrap_or(window));
+        drawn
+    }
+
+    fn read(&self, memory: &mut Memory, tokens: &[u32], wanted: Wanted) -> Vec<Vec<f32>> {
+        self.model.read(&mut [Reading { memory, tokens, wanted }]).unwrap()
+    }
+
+    fn context(&self) -> Vec<u32> {
+        self.tensors.ids("context_ids")
+    }
+
+    /// Refuses a memory whose keys and values are not those of the reference.
+    fn check_slots(&self, memory: &Memory, prefix: &str) {
+        let extent = memory.extent();
+        let snapshot = self.model.save(memory).unwrap();
+        let (sink, all) = (extent.sink, extent.sink + extent.memory);
+        for (part, range, is_front) in [
+            ("sink", 0..sink, true),
+            ("beacon", sink..all, true),
+            ("raw", 0..extent.open.len(), false),
+        ] {
+            for (what, is_key) in [("k", true), ("v", false)] {
+                let name = format!("{prefix}.{part}_{what}");
+                let Some(expected) = self.tensors.numbers(&name) else {
+                    assert!(range.is_empty(), "{}: {name} is not there", self.name);
+                    continue;
+                };
+                let layers = snapshot.layers.iter().flat_map(|layer| {
+                    let data = if is_front { &layer.front } else { &layer.open };
+                    slots(data.as_ref().unwrap(), is_key, range.clone())
+                });
+                let found: Vec<f32> = layers.collect();
+                let off = difference(&found, &expected.0);
+                assert!(off <= SLOTS, "{}: {name} is off by {off}", self.name);
+            }
+        }
+    }
+}
+
+fn slots(data: &SlotData, is_key: bool, range: std::ops::Range<usize>) -> Vec<f32> {
+    let data = if is_key { &data.keys } else { &data.values };
+    let shape = data.shape().to_vec();
+    let (all, width) = (shape[1], shape[2]);
+    let values = data.clone().try_into_vec::<f32>().unwrap();
+    let heads = values.chunks_exact(all * width);
+    heads.flat_map(|head| head[range.start * width..range.end * width].to_vec()).collect()
+}
+
+fn difference(a: &[f32], b: &[f32]) -> f32 {
+    assert_eq!(a.len(), b.len(), "as many numbers");
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+fn likeliest(logits: &[f32]) -> u32 {
+    let best = logits.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).unwrap();
+    u32::try_from(best.0).unwrap()
+}
+
+#[test]
+fn memorag_contexts_prompts_and_greedy_continuations_are_the_references() {
+    for case in cases() {
+        let mut memory = case.memory();
+        let context = case.context();
+        if !context.is_empty() {
+            let last = case.read(&mut memory, &context, Wanted::Last);
+            if let Some(expected) = case.tensors.numbers("context_logits_last") {
+                let off = difference(&last[0], &expected.0);
+                assert!(off <= LOGITS, "{}: the context's last logits are off by {off}", case.name);
+            }
+        }
+        case.check_slots(&memory, "memory");
+        let prompt = case.read(&mut memory, &case.tensors.ids("prompt_ids"), Wanted::All);
+        let expected = case.tensors.numbers("prompt_logits").unwrap();
+        let off = difference(&prompt.concat(), &expected.0);
+        assert!(off <= LOGITS, "{}: logits of the prompt are off by {off}", case.name);
+        let greedy = case.tensors.ids("greedy_ids");
+        let expected = case.tensors.numbers("greedy_logits").unwrap();
+        let mut logits = prompt.last().unwrap().clone();
+        for (at, (id, expected)) in greedy.iter().zip(expected.rows()).enumerate() {
+            let off = difference(&logits, expected);
+            assert!(off <= LOGITS, "{}: logits of token {at} are off by {off}", case.name);
+            assert_eq!(likeliest(&logits), *id, "{}: token {at}", case.name);
+            // Nothing follows the last, so the reference does not read it.
+            if at + 1 < greedy.len() {
+                logits = case.read(&mut memory, &[*id], Wanted::Last).remove(0);
+            }
+        }
+        if case.tensors.numbers("memory_final.beacon_k").is_some() {
+            case.check_slots(&memory, "memory_final");
+        }
+    }
+}
+
+#[test]
+fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was() {
+    for case in cases() {
+        let mut memory = case.memory();
+        let context = case.context();
+        if context.is_empty() {
+            continue;
+        }
+        case.read(&mut memory, &context, Wanted::Nothing);
+        let (bytes, off) = case.model.save(&memory).unwrap().to_bytes(Default::default()).unwrap();
+        assert_eq!(off, 0.0);
+        let restored = Snapshot::from_bytes(&bytes).unwrap();
+        let restored = case.model.restore(&restored).unwrap();
+        case.model.prepare(&mut memory);
+        let prompt = case.tensors.ids("prompt_ids");
+        let answer =
+            |memory: &Memory| case.read(&mut memory.clone(), &prompt, Wanted::All).concat();
+        let kept = answer(&memory);
+        // The same numbers in another order of sums.
+        assert!(difference(&kept, &answer(&restored)) <= LOGITS, "{}", case.name);
+        assert_eq!(kept, answer(&memory), "{}", case.name);
+    }
+}
