@@ -66,11 +66,13 @@ fn folders() -> Vec<PathBuf> {
     let golden =
         std::env::var_os("CLEW_GOLDEN_DIR").map(|folder| Path::new(&folder).join("memorag"));
     let of = |root: PathBuf| {
-        let entries = std::fs::read_dir(&root).into_iter().flatten();
+        let entries = std::fs::read_dir(&root);
+        let entries = entries.unwrap_or_else(|error| panic!("{}: {error}", root.display()));
         let folders = entries.map(|entry| entry.unwrap().path());
         folders.filter(|path| path.join("manifest.json").exists()).collect::<Vec<_>>()
     };
     let mut folders = of(own);
+    assert_eq!(folders.len(), 2, "the models of the repository");
     folders.extend(golden.into_iter().flat_map(of));
     folders
 }
@@ -126,7 +128,7 @@ impl Case {
         let mix = self.manifest["beacon"]["beacon_ratio_mix"].as_str().unwrap();
         let is_by_chance = self.model.settings().ratios.all().len() > 1 && mix.ends_with("random");
         let schedule = match is_by_chance {
-            true => Schedule::told(self.drawn()),
+            true => Schedule::told(self.told().unwrap_or_else(|| self.drawn())),
             false => self.model.settings().ratios.schedule(0),
         };
         let uncompressed = Uncompressed {
@@ -134,6 +136,12 @@ impl Case {
             from: self.number(&["skip", "skip_last"]),
         };
         self.model.memory_beside(schedule, uncompressed)
+    }
+
+    /// The ratios of the windows, where the manifest tells them.
+    fn told(&self) -> Option<Vec<usize>> {
+        let ratios = self.manifest["ratios"].as_array()?.iter();
+        Some(ratios.map(|ratio| ratio.as_u64().unwrap() as usize).collect())
     }
 
     /// The ratios of the windows as they show in how many memory tokens there are.
