@@ -223,7 +223,8 @@ impl Checkpoint {
     }
 }
 
-fn are_finite(bytes: &[u8], format: Dtype) -> bool {
+/// Whether all numbers are, of 32-bit floats, 16-bit floats or bfloat16.
+pub(crate) fn are_finite(bytes: &[u8], format: Dtype) -> bool {
     let pairs = || bytes.as_chunks::<2>().0.iter();
     match format {
         Dtype::F16 => pairs().all(|pair| f16::from_le_bytes(*pair).is_finite()),

@@ -193,7 +193,7 @@ impl MemoryModel {
     /// The memory that was saved.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] for what another model has read.
+    /// [`Error::Inconsistent`] for what another model has read, and for what none can have read.
     pub fn restore(&self, snapshot: &Snapshot) -> Result<Memory, Error> {
         if snapshot.fingerprint != self.fingerprint {
             return Err(snapshot::inconsistent(
@@ -201,6 +201,7 @@ impl MemoryModel {
                 format!("one of the model {}; form it anew", snapshot.fingerprint),
             ));
         }
+        snapshot.check(&self.layers.config, &self.settings)?;
         let (device, dtype) = (&self.layers.device, self.layers.dtype);
         let layers = snapshot.layers.iter().map(|layer| LayerMemory::of(layer, device, dtype));
         Ok(Memory { extent: snapshot.extent.clone(), layers: layers.collect() })
@@ -220,7 +221,8 @@ impl MemoryModel {
     /// Reading in pieces of any size is reading at once.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`] before anything is read; [`Error::Device`], after which the memories are of no use.
+    /// [`Error::ForeignTokens`], and [`Error::OptionUnavailable`] for ratios that do not divide the window, before
+    /// anything is read; [`Error::Device`], after which the memories are of no use.
     pub fn read(&self, readings: &mut [Reading<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         self.read_side_by_side(readings, ROWS_AT_ONCE)
     }
@@ -235,13 +237,12 @@ impl MemoryModel {
         rows: usize,
     ) -> Result<Vec<Vec<f32>>, Error> {
         for reading in &*readings {
-            self.check(reading.tokens)?;
+            self.check(reading)?;
         }
         let mut rest: Vec<&[u32]> = readings.iter().map(|reading| reading.tokens).collect();
         let mut answers: Vec<Vec<Vec<f32>>> = readings.iter().map(|_| Vec::new()).collect();
         while rest.iter().any(|rest| !rest.is_empty()) {
-            let reading = rest.iter().filter(|rest| !rest.is_empty()).count();
-            let each = rows / reading;
+            let each = rows / rest.iter().filter(|rest| !rest.is_empty()).count();
             let mut passes = Vec::new();
             for (at, (reading, rest)) in readings.iter_mut().zip(&mut rest).enumerate() {
                 if rest.is_empty() {
@@ -272,7 +273,14 @@ impl MemoryModel {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+    fn check(&self, Reading { memory, tokens, .. }: &Reading<'_>) -> Result<(), Error> {
+        if !memory.extent.fits(self.settings.window) {
+            return Err(Error::OptionUnavailable {
+                option: "ratios",
+                expected: format!("ratios that divide the window of {}", self.settings.window),
+                found: "others".to_owned(),
+            });
+        }
         let foreign = tokens.iter().find(|id| **id as usize >= self.vocabulary());
         if tokens.is_empty() || foreign.is_some() {
             return Err(Error::ForeignTokens {

@@ -12,7 +12,7 @@ const CONFIG: &str = "config.json";
 /// Bounds far above any real decoder: sizes beyond them are a broken file, and products of two stay far
 /// from overflow.
 const LARGEST_SIZE: usize = 1 << 24;
-const MOST_LAYERS: usize = 1 << 10;
+pub(crate) const MOST_LAYERS: usize = 1 << 10;
 
 /// Which published architecture a decoder is. They differ in biases and in who has a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::schedule::Schedule;
+use super::schedule::{Schedule, is_ratio};
 use super::settings::{MemorySettings, Placement};
 
 /// What a memory holds, without the tensors: how far it has read, and what each of its slots is.
@@ -103,6 +103,41 @@ impl Extent {
         self.sink + self.memory + self.open.len()
     }
 
+    /// Whether its schedule is one of windows of so many tokens.
+    pub(super) fn fits(&self, window: usize) -> bool {
+        self.schedule.fits(window)
+    }
+
+    /// Whether reading by `settings` could have led here. What comes from a file may say anything.
+    pub(super) fn is_plausible(&self, settings: &MemorySettings) -> bool {
+        let Self { tokens, windows, fill, ratio, schedule, uncompressed, .. } = self;
+        let window = settings.window;
+        let first = uncompressed.first.min(*tokens);
+        let raw = uncompressed.from.map_or(0, |from| tokens - from.max(first).min(*tokens));
+        let ratios = || windows.iter().chain(ratio);
+        if !schedule.fits(window)
+            || schedule.chosen() != ratios().count()
+            || !ratios().all(|ratio| is_ratio(*ratio, window))
+            || *fill >= window
+            || ratio.is_some() != (*fill > 0)
+        {
+            return false;
+        }
+        // Nothing overflows: there is an entry for each window.
+        let is_read = windows.len() * window + fill == tokens - first - raw;
+        let slots = |ratio: &usize| window.checked_div(*ratio).unwrap_or(window);
+        let is_remembered = windows.iter().map(slots).sum::<usize>() == self.memory;
+        let sinks = if uncompressed.first > 0 { first..=first } else { 0..=settings.sink };
+        let ratio =
+            ratio.filter(|ratio| settings.placement == Placement::Interleaved && *ratio > 0);
+        let of_word = |word: usize| {
+            let is_followed = ratio.is_some_and(|ratio| word.is_multiple_of(ratio));
+            std::iter::once(false).chain(is_followed.then_some(true))
+        };
+        let open = (1..=*fill).flat_map(of_word).chain(std::iter::repeat_n(false, raw));
+        is_read && is_remembered && sinks.contains(&self.sink) && open.eq(self.open.iter().copied())
+    }
+
     /// Takes as many of `tokens`, of which there is at least one, as one window has room for, and returns what is to
     /// be computed for them. Counts what stays, so that the next rows may be laid out at once.
     pub(super) fn read(
@@ -119,7 +154,7 @@ impl Extent {
         };
         let front = self.sink + self.memory;
         if self.tokens < self.uncompressed.first {
-            let ids = take(self.uncompressed.first - self.tokens, tokens);
+            let ids = take(settings.window.min(self.uncompressed.first - self.tokens), tokens);
             let positions = (front..front + ids.len()).collect();
             self.tokens += ids.len();
             self.sink += ids.len();
@@ -129,7 +164,7 @@ impl Extent {
         let open = self.open.len();
         let mut ids = Vec::new();
         if until_raw == Some(0) {
-            ids = take(usize::MAX, tokens);
+            ids = take(settings.window, tokens);
             self.tokens += ids.len();
             self.open.extend(ids.iter().map(|_| false));
             let positions = (front + open..front + open + ids.len()).collect();
@@ -274,7 +309,7 @@ mod tests {
         let tokens: Vec<u32> = (0..12).collect();
         let rows = read_all(&mut extent, &tokens, &settings);
         let lengths: Vec<usize> = rows.iter().map(|rows| rows.ids.len()).collect();
-        assert_eq!(lengths, [2, 5, 1, 5]);
+        assert_eq!(lengths, [2, 5, 1, 4, 1]);
         assert_eq!((extent.sink, extent.memory, extent.open.len()), (2, 1, 6));
         assert!(!extent.open.contains(&true));
     }
@@ -303,6 +338,22 @@ mod tests {
             }
             parts.extend(read_all(&mut in_pieces, rest, &settings));
             prop_assert_eq!(&at_once, &in_pieces);
+            prop_assert!(at_once.is_plausible(&settings));
+            // And nothing beside it is.
+            for change in [
+                |extent: &mut Extent| extent.tokens += 1,
+                |extent: &mut Extent| extent.memory += 1,
+                |extent: &mut Extent| extent.fill += 1,
+                |extent: &mut Extent| extent.open.push(false),
+                |extent: &mut Extent| extent.windows.push(3),
+                |extent: &mut Extent| extent.sink += 1,
+                |extent: &mut Extent| extent.ratio = extent.ratio.xor(Some(1)),
+                |extent: &mut Extent| _ = extent.schedule.next(0),
+            ] {
+                let mut changed = at_once.clone();
+                change(&mut changed);
+                prop_assert!(!changed.is_plausible(&settings), "{:?}", changed);
+            }
             let rows = |all: &[Rows]| -> Vec<(u32, usize)> {
                 let each = |rows: &Rows| {
                     let places = rows.positions.iter().copied();

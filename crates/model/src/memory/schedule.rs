@@ -50,8 +50,8 @@ impl Ratios {
     /// # Errors
     /// What was found instead.
     pub fn try_new(ratios: &[usize], mix: Mix, window: usize) -> Result<Self, String> {
-        let fits = |ratio: &usize| *ratio == 0 || window.is_multiple_of(*ratio);
-        let fitting: Vec<usize> = ratios.iter().copied().filter(fits).collect();
+        let fitting = ratios.iter().copied().filter(|ratio| is_ratio(*ratio, window));
+        let fitting: Vec<usize> = fitting.collect();
         if fitting.is_empty() {
             return Err(format!("{ratios:?} with a window of {window}"));
         }
@@ -108,9 +108,27 @@ enum Rule {
 }
 
 impl Schedule {
-    /// The ratios of the first windows; the last is that of all that follow, and none is 0.
+    /// The ratios of the first windows, each 0 or a divisor of the window, of which the last is that of all that
+    /// follow; without any, nothing is compressed.
     pub fn told(ratios: Vec<usize>) -> Self {
         Self { rule: Rule::Told { ratios }, chosen: 0 }
+    }
+
+    /// Whether it has only ratios that windows of `window` tokens can have.
+    pub(super) fn fits(&self, window: usize) -> bool {
+        let all_fit = |ratios: &[usize]| ratios.iter().all(|ratio| is_ratio(*ratio, window));
+        match &self.rule {
+            Rule::Always { ratio } => all_fit(&[*ratio]),
+            Rule::Told { ratios } => all_fit(ratios),
+            Rule::Mixed { ratios, window: of, .. } => {
+                !ratios.is_empty() && all_fit(ratios) && *of == window
+            }
+        }
+    }
+
+    /// Windows that have begun.
+    pub(super) fn chosen(&self) -> usize {
+        self.chosen
     }
 
     /// The ratio of the next window of a sequence of which `known` tokens are known.
@@ -141,11 +159,16 @@ impl Schedule {
     }
 }
 
+/// Whether windows of `window` tokens can be compressed by it.
+pub(super) fn is_ratio(ratio: usize, window: usize) -> bool {
+    ratio == 0 || window.is_multiple_of(ratio)
+}
+
 /// The ratio with the least room that is enough for `tokens`, else the largest.
 fn fitting(ratios: &[usize], tokens: usize, positions: usize, window: usize) -> usize {
     let room = |ratio: usize| match ratio {
         0 => positions,
-        _ => positions.saturating_sub(window) * ratio + window,
+        _ => positions.saturating_sub(window).saturating_mul(ratio).saturating_add(window),
     };
     let enough = ratios.iter().copied().filter(|ratio| room(*ratio) >= tokens);
     let largest = ratios.iter().copied().max().unwrap_or(0);
@@ -180,6 +203,7 @@ mod tests {
         }
         let mut told = Schedule::told(vec![8, 0]);
         assert_eq!([told.next(0), told.next(0), told.next(0)], [8, 0, 0]);
+        assert_eq!(Schedule::told(Vec::new()).next(0), 0);
     }
 
     #[test]
@@ -187,6 +211,9 @@ mod tests {
         assert!(Ratios::one(3, 64).is_err());
         assert!(Ratios::try_new(&[], Mix::InTurn, 64).is_err());
         assert_eq!(Ratios::one(0, 64).unwrap().all(), [0]);
+        assert!(Schedule::told(vec![0, 64]).fits(64) && !Schedule::told(vec![2, 3]).fits(64));
+        let schedule = Ratios::try_new(&[2, 4], Mix::InTurn, 64).unwrap().schedule(0);
+        assert!(schedule.fits(64) && !schedule.fits(32), "it is of windows of 64");
         assert_eq!(Mix::named("adapt-32", 9), Some(Mix::Fitting { more: 32, positions: 9 }));
         assert_eq!(Mix::named("adapt-", 9), None);
     }

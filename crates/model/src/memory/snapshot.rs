@@ -1,6 +1,7 @@
 //! A memory as bytes: a safetensors file of keys, before they are turned by positions, and values.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use burn::tensor::{DType, TensorData};
 use clew_core::{DocumentId, Version};
@@ -9,12 +10,22 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use super::layout::Extent;
+use super::settings::MemorySettings;
 use crate::Error;
+use crate::checkpoint::are_finite;
+use crate::decoder::config::{DecoderConfig, MOST_LAYERS};
 
 /// Raised whenever an older program could not read what this one writes.
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 /// Where the header lies in the file's metadata.
 const HEADER: &str = "clew.memory";
+/// What is before the checksum in the file, and nowhere else: in a text within the header each quotation mark would
+/// have more than one backslash before it.
+const CHECKSUM: &[u8] = br#"\"checksum\":\""#;
+/// In place of the checksum while it is computed.
+const NO_CHECKSUM: [u8; 64] = [b'0'; 64];
+/// How errors call it.
+const FILE: &str = "memory snapshot";
 /// What 8-bit numbers count to.
 const STEPS: f32 = 127.0;
 
@@ -73,13 +84,13 @@ pub struct SlotData {
 
 #[derive(Serialize, Deserialize)]
 struct Header {
-    version: u32,
+    version: u64,
     format: Format,
     fingerprint: String,
     extent: Extent,
     covered: Vec<Covered>,
     layers: usize,
-    /// Of all tensors' bytes, in the order of their names.
+    /// Of the whole file, with zeros in its place.
     checksum: String,
 }
 
@@ -91,16 +102,18 @@ struct Written {
 }
 
 pub(super) fn inconsistent(expected: String, found: String) -> Error {
-    Error::Inconsistent {
-        file: "memory snapshot".to_owned(),
-        other: "the model".to_owned(),
-        expected,
-        found,
-    }
+    Error::Inconsistent { file: FILE.to_owned(), other: "the model".to_owned(), expected, found }
 }
 
 fn broken(expected: &str, found: impl ToString) -> Error {
-    crate::weights::broken("memory snapshot", expected, found.to_string())
+    crate::weights::broken(FILE, expected, found.to_string())
+}
+
+impl SlotData {
+    /// Of keys and values.
+    fn shapes(&self) -> [Vec<usize>; 2] {
+        [&self.keys, &self.values].map(|data| data.shape().to_vec())
+    }
 }
 
 impl Snapshot {
@@ -121,7 +134,7 @@ impl Snapshot {
             extent: self.extent.clone(),
             covered: self.covered.clone(),
             layers: self.layers.len(),
-            checksum: checksum(tensors.iter().map(|(name, tensor)| (&**name, &*tensor.bytes))),
+            checksum: String::from_utf8_lossy(&NO_CHECKSUM).into_owned(),
         };
         let header = serde_json::to_string(&header).map_err(|e| broken("a header", e))?;
         let metadata = HashMap::from([(HEADER.to_owned(), header)]);
@@ -131,69 +144,103 @@ impl Snapshot {
         });
         let views = views.collect::<Result<Vec<_>, _>>().map_err(|e| broken("whole tensors", e))?;
         let bytes = safetensors::serialize(views, Some(metadata));
-        Ok((bytes.map_err(|e| broken("whole tensors", e))?, off))
+        let mut bytes = bytes.map_err(|e| broken("whole tensors", e))?;
+        let place = checksum_place(&bytes)?;
+        let checksum = checksum(&bytes, &place);
+        bytes[place].copy_from_slice(checksum.as_bytes());
+        Ok((bytes, off))
     }
 
     /// Reads what [`Snapshot::to_bytes`] made.
     ///
     /// # Errors
     /// [`Error::Broken`] for bytes that are cut short, changed or something else; [`Error::Unsupported`] for a
-    /// snapshot of a later program.
+    /// snapshot of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let whole = "a whole file";
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| broken(whole, e))?;
         let header = metadata.metadata().as_ref().and_then(|metadata| metadata.get(HEADER));
         let header = header.ok_or_else(|| broken("a snapshot's header", "none"))?;
-        let header: Header =
-            serde_json::from_str(header).map_err(|e| broken("a snapshot's header", e))?;
-        if header.version != VERSION {
-            return Err(Error::Unsupported {
-                file: "memory snapshot".to_owned(),
-                expected: format!("version {VERSION}"),
-                found: format!("version {}", header.version),
-            });
-        }
-        let tensors = SafeTensors::deserialize(bytes).map_err(|e| broken(whole, e))?;
-        let mut names = tensors.names();
-        names.sort_unstable();
-        let mut all = BTreeMap::new();
-        for name in names {
-            let view = tensors.tensor(name).map_err(|e| broken(whole, e))?;
-            all.insert(name.to_owned(), view);
-        }
-        let found = checksum(all.iter().map(|(name, view)| (&**name, view.data())));
+        let header: Header = parse_header(header)?;
+        let found = checksum(bytes, &checksum_place(bytes)?);
         if found != header.checksum {
             return Err(broken(&format!("the checksum {}", header.checksum), found));
         }
-        let layer = |at: usize| -> Result<LayerData, Error> {
-            let part = |part: &str| -> Result<Option<SlotData>, Error> {
-                let one = |what: &str| read(&all, &format!("layers.{at}.{part}.{what}"));
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| broken(whole, e))?;
+        let mut tensors: BTreeMap<String, TensorView<'_>> = tensors.tensors().into_iter().collect();
+        let Header { fingerprint, extent, covered, layers, .. } = header;
+        if !(1..=MOST_LAYERS).contains(&layers) {
+            return Err(broken(&format!("1 to {MOST_LAYERS} layers"), layers));
+        }
+        let layers = (0..layers).map(|layer| {
+            let mut part = |part: &str| -> Result<Option<SlotData>, Error> {
+                let mut one =
+                    |what: &str| read(&mut tensors, &format!("layers.{layer}.{part}.{what}"));
                 match (one("keys")?, one("values")?) {
                     (Some(keys), Some(values)) => Ok(Some(SlotData { keys, values })),
                     (None, None) => Ok(None),
-                    _ => Err(broken("keys with values", format!("one of them in layer {at}"))),
+                    _ => Err(broken("keys with values", format!("one of them in layer {layer}"))),
                 }
             };
             Ok(LayerData { front: part("front")?, open: part("open")? })
-        };
-        let Header { fingerprint, extent, covered, layers, .. } = header;
-        let layers = (0..layers).map(layer).collect::<Result<Vec<_>, Error>>()?;
+        });
+        let layers = layers.collect::<Result<Vec<_>, Error>>()?;
+        if let Some(name) = tensors.keys().next() {
+            return Err(broken("keys and values of the layers alone", format!("`{name}`")));
+        }
         let snapshot = Self { fingerprint, extent, covered, layers };
-        snapshot.check()?;
+        let mut all =
+            snapshot.layers.iter().flat_map(|layer| layer.front.iter().chain(&layer.open));
+        // All are like the first; whether that is like the model is known where the model is.
+        let [heads, width] = all.next().map_or([0; 2], |data| {
+            let shape = data.keys.shape();
+            [shape[0], shape[2]]
+        });
+        snapshot
+            .check_layers(heads, width)
+            .map_err(|(expected, found)| broken(&expected, found))?;
         Ok(snapshot)
     }
 
-    /// Refuses slots that are not those of the extent.
-    fn check(&self) -> Result<(), Error> {
-        let (front, open) = (self.extent.sink + self.extent.memory, self.extent.open.len());
+    /// Refuses what a model of this shape, which reads by `settings`, cannot have read: a file may say anything.
+    ///
+    /// # Errors
+    /// [`Error::Inconsistent`].
+    pub(super) fn check(
+        &self,
+        config: &DecoderConfig,
+        settings: &MemorySettings,
+    ) -> Result<(), Error> {
+        if !self.extent.is_plausible(settings) {
+            let expected = "an extent that reading can lead to".to_owned();
+            return Err(inconsistent(
+                expected,
+                format!("another of {} tokens", self.extent.tokens),
+            ));
+        }
+        if self.layers.len() != config.layers {
+            let found = self.layers.len().to_string();
+            return Err(inconsistent(format!("{} layers", config.layers), found));
+        }
+        self.check_layers(config.kv_heads, config.head_width)
+            .map_err(|(expected, found)| inconsistent(expected, found))
+    }
+
+    /// Refuses layers without the slots of the extent, by so many heads of such a width.
+    ///
+    /// # Errors
+    /// What was expected, and what was found.
+    fn check_layers(&self, heads: usize, width: usize) -> Result<(), (String, String)> {
+        let Extent { sink, memory, open, .. } = &self.extent;
         for layer in &self.layers {
-            for (data, slots) in [(&layer.front, front), (&layer.open, open)] {
-                let found: Vec<usize> = match data {
-                    None => vec![0],
-                    Some(data) => [&data.keys, &data.values].map(|data| data.shape()[1]).into(),
-                };
-                if found.iter().any(|found| *found != slots) {
-                    return Err(broken(&format!("{slots} slots"), format!("{found:?}")));
+            let front = sink.saturating_add(*memory);
+            for (data, slots) in [(&layer.front, front), (&layer.open, open.len())] {
+                let shape = vec![heads, slots, width];
+                let expected = if slots == 0 { vec![] } else { vec![shape.clone(), shape] };
+                let found: Vec<_> = data.iter().flat_map(SlotData::shapes).collect();
+                if found != expected {
+                    let expected = format!("keys and values of {expected:?}");
+                    return Err((expected, format!("{found:?}")));
                 }
             }
         }
@@ -213,12 +260,32 @@ impl Snapshot {
     }
 }
 
-/// In the order of names, which is that of both who writes and who reads.
-fn checksum<'a>(tensors: impl Iterator<Item = (&'a str, &'a [u8])>) -> String {
-    let mut hash = blake3::Hasher::new();
-    for (name, bytes) in tensors {
-        hash.update(format!("{name} {}\n", bytes.len()).as_bytes()).update(bytes);
+fn parse_header(header: &str) -> Result<Header, Error> {
+    let not_one = |error: serde_json::Error| broken("a snapshot's header", error);
+    let header: serde_json::Value = serde_json::from_str(header).map_err(not_one)?;
+    // First of all: what else a later program writes may be anything.
+    match header.get("version").and_then(serde_json::Value::as_u64) {
+        Some(version) if version != VERSION => Err(Error::Unsupported {
+            file: FILE.to_owned(),
+            expected: format!("version {VERSION}"),
+            found: format!("version {version}"),
+        }),
+        _ => serde_json::from_value(header).map_err(not_one),
     }
+}
+
+/// Where in a file its checksum is.
+fn checksum_place(bytes: &[u8]) -> Result<Range<usize>, Error> {
+    let place = bytes.windows(CHECKSUM.len()).position(|window| window == CHECKSUM);
+    let place = place.map(|at| at + CHECKSUM.len()..at + CHECKSUM.len() + NO_CHECKSUM.len());
+    place
+        .filter(|place| place.end <= bytes.len())
+        .ok_or_else(|| broken("a checksum in the header", "none"))
+}
+
+fn checksum(bytes: &[u8], place: &Range<usize>) -> String {
+    let mut hash = blake3::Hasher::new();
+    hash.update(&bytes[..place.start]).update(&NO_CHECKSUM).update(&bytes[place.end..]);
     hash.finalize().to_hex().to_string()
 }
 
@@ -246,7 +313,13 @@ fn write(
             let bytes = halves().flat_map(|half| half.to_le_bytes()).collect();
             put(name.to_owned(), Dtype::BF16, shape, bytes);
             let off = halves().zip(&values).map(|(half, value)| (half.to_f32() - value).abs());
-            Ok(off.fold(0.0, f32::max))
+            let off = off.fold(0.0, f32::max);
+            match off.is_finite() {
+                true => Ok(off),
+                false => {
+                    Err(broken("numbers that 16 bits can hold", format!("others in `{name}`")))
+                }
+            }
         }
         (Format::Exact, _) => {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -260,36 +333,51 @@ fn write(
                 let scale = row.iter().fold(0.0, |most: f32, value| most.max(value.abs())) / STEPS;
                 for value in row {
                     let step = if scale > 0.0 { (value / scale).round() } else { 0.0 };
+                    // A scale that is hardly more than 0 is rounded itself.
+                    let step = step.clamp(-STEPS, STEPS);
                     off = off.max((step * scale - value).abs());
                     steps.push(step as i8 as u8);
                 }
                 scales.extend(scale.to_le_bytes());
             }
-            put(format!("{name}.scales"), Dtype::F32, shape[..2].to_vec(), scales);
+            let rows = shape[..shape.len().saturating_sub(1)].to_vec();
+            put(format!("{name}.scales"), Dtype::F32, rows, scales);
             put(name.to_owned(), Dtype::I8, shape, steps);
             Ok(off)
         }
     }
 }
 
-/// `None` where there is no such tensor.
+/// Takes a tensor out of those of a file; `None` where there is no such tensor.
 fn read(
-    tensors: &BTreeMap<String, TensorView<'_>>,
+    tensors: &mut BTreeMap<String, TensorView<'_>>,
     name: &str,
 ) -> Result<Option<TensorData>, Error> {
-    let Some(view) = tensors.get(name) else { return Ok(None) };
+    let Some(view) = tensors.remove(name) else { return Ok(None) };
     let shape = view.shape().to_vec();
     let &[_, _, width] = shape.as_slice() else {
         return Err(broken("heads, slots and width", format!("{shape:?} in `{name}`")));
     };
+    if shape.contains(&0) {
+        return Err(broken("slots", format!("none in `{name}`")));
+    }
     let bytes = view.data().to_vec();
+    let infinite = || broken("finite numbers", format!("one in `{name}` that is not"));
+    if matches!(view.dtype(), Dtype::F32 | Dtype::BF16) && !are_finite(&bytes, view.dtype()) {
+        return Err(infinite());
+    }
     let data = match view.dtype() {
         Dtype::F32 => TensorData::from_bytes_vec(bytes, shape, DType::F32),
         Dtype::BF16 => TensorData::from_bytes_vec(bytes, shape, DType::BF16),
         Dtype::I8 => {
-            let scales = tensors.get(&format!("{name}.scales"));
-            let scales = scales.map_or(&[][..], TensorView::data).as_chunks::<4>().0;
-            if scales.len() * width != bytes.len() || width == 0 {
+            let scales = tensors.remove(&format!("{name}.scales"));
+            let scales = scales.filter(|scales| scales.dtype() == Dtype::F32);
+            let scales = scales.as_ref().map_or(&[][..], TensorView::data);
+            if !are_finite(scales, Dtype::F32) {
+                return Err(infinite());
+            }
+            let scales = scales.as_chunks::<4>().0;
+            if scales.len() * width != bytes.len() {
                 let found = format!("{} for {} numbers in `{name}`", scales.len(), bytes.len());
                 return Err(broken("a scale for each head of each slot", found));
             }
