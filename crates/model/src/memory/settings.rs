@@ -76,6 +76,16 @@ struct Raw {
     #[serde(rename = "beacon_pos")]
     placement: Option<String>,
     max_position_embeddings: usize,
+    rope_scaling: Option<RawScaling>,
+    rope_parameters: Option<RawScaling>,
+}
+
+/// How positions are scaled; the decoder's own configuration reads the rest of it.
+#[derive(Deserialize)]
+struct RawScaling {
+    rope_type: Option<String>,
+    r#type: Option<String>,
+    factor: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -127,8 +137,20 @@ impl MemorySettings {
         }
         projections.sort_unstable();
         projections.dedup();
+        let scaling = raw.rope_parameters.or(raw.rope_scaling);
+        let kind = scaling
+            .as_ref()
+            .and_then(|scaling| scaling.rope_type.as_ref().or(scaling.r#type.as_ref()));
+        if let Some(kind) = kind.filter(|kind| *kind == "yarn") {
+            // The reference computes another one than all others do, of which there is no published model.
+            let expected = "positions of a memory model that are scaled otherwise or not at all";
+            return unsupported(expected, format!("`{kind}`"));
+        }
+        let factor = scaling.and_then(|scaling| scaling.factor).unwrap_or(1.0);
+        // What is no number of positions is refused with the rest of the scaling.
+        let positions = (raw.max_position_embeddings as f64 * factor) as usize;
         let mix = raw.mix.as_deref().unwrap_or("step-random");
-        let Some(mix) = Mix::named(mix, raw.max_position_embeddings) else {
+        let Some(mix) = Mix::named(mix, positions) else {
             let expected =
                 "`beacon_ratio_mix` step-random, instance-random, sequence or adapt- with a number";
             return unsupported(expected, mix.to_owned());
