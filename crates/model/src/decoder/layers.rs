@@ -22,7 +22,7 @@ pub(crate) struct Layers {
     layers: Vec<Layer>,
     norm: Norm,
     /// The embedding of the memory token, `[1, hidden]`, of a model that has one.
-    pub(crate) memory_word: Option<Tensor<2>>,
+    memory_word: Option<Tensor<2>>,
     /// Cosines and sines of positions from 0 on, as far as somebody asked, `[positions, head_width]` each.
     turns: Mutex<Option<(Tensor<2>, Tensor<2>)>>,
 }
@@ -167,8 +167,8 @@ impl Layers {
         let kinds = Kinds::of(&ids, self.config.vocabulary, &self.device);
         let angles = self.angles(pieces, ids.len());
         let mut states = self.embedded(ids, kinds.as_ref());
-        for (index, layer) in self.layers.iter().enumerate() {
-            states = self.layer(index, layer, states, kinds.as_ref(), &angles, pieces, attend);
+        for index in 0..self.layers.len() {
+            states = self.layer(index, states, kinds.as_ref(), &angles, pieces, attend);
         }
         states
     }
@@ -227,7 +227,6 @@ impl Layers {
     fn layer(
         &self,
         index: usize,
-        layer: &Layer,
         states: Tensor<2>,
         kinds: Option<&Kinds>,
         (cosines, sines): &(Tensor<3>, Tensor<3>),
@@ -235,6 +234,7 @@ impl Layers {
         attend: &mut dyn FnMut(Place, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
         let DecoderConfig { heads, kv_heads, head_width, intermediate, .. } = self.config;
+        let layer = &self.layers[index];
         let [rows, _] = states.dims();
         let normal = layer.attention_norm.forward(states.clone());
         let projected = layer.project.of_kinds(layer.memory.project.as_ref(), normal, kinds);
@@ -299,9 +299,7 @@ impl Linear {
             Some(bias) => product + bias.clone().unsqueeze(),
         }
     }
-}
 
-impl Linear {
     /// [`Linear::forward`], of memory tokens by `memory`, if they have one of their own.
     fn of_kinds(
         &self,

@@ -73,6 +73,26 @@ impl Rows {
         matches!(self.end, End::OpenAfterSink(_) | End::Complete { sink: 1.., .. })
     }
 
+    /// Moves memory tokens, the rows from `first` on, each behind the `ratio` words that it stands for, and hides from
+    /// each what is behind those, beside itself. `open` slots of the window were there before.
+    fn stand_by_step(&mut self, first: usize, open: usize, ratio: usize, sees_earlier: bool) {
+        for (at, position) in self.positions[first..].iter_mut().enumerate() {
+            let last_word = self.front + (at + 1) * ratio - 1;
+            *position = last_word + if sees_earlier { at + 1 } else { 1 };
+        }
+        let words = open + first;
+        let slots = open + self.ids.len();
+        let is_hidden = |row: usize, slot: usize| match row.checked_sub(words) {
+            None => slot > row,
+            Some(at) if slot < words => slot >= (at + 1) * ratio,
+            Some(_) if sees_earlier => slot > row,
+            Some(_) => slot != row,
+        };
+        let rows = open..slots;
+        let hidden = rows.flat_map(|row| (0..slots).map(move |slot| is_hidden(row, slot)));
+        self.hidden = Some(hidden.collect());
+    }
+
     /// What is hidden where every row sees so many slots more, `before` those of the window.
     pub(super) fn hidden_beside(&self, before: usize) -> Option<Vec<bool>> {
         let hidden = self.hidden.as_ref()?;
@@ -147,100 +167,82 @@ impl Extent {
         settings: &MemorySettings,
     ) -> Rows {
         let known = self.tokens + tokens.len();
-        let take = |most: usize, tokens: &mut &[u32]| {
-            let (taken, rest) = tokens.split_at(most.min(tokens.len()));
-            *tokens = rest;
-            taken.to_vec()
-        };
-        let front = self.sink + self.memory;
-        if self.tokens < self.uncompressed.first {
-            let ids = take(settings.window.min(self.uncompressed.first - self.tokens), tokens);
-            let positions = (front..front + ids.len()).collect();
-            self.tokens += ids.len();
-            self.sink += ids.len();
-            return Rows { ids, positions, front, hidden: None, end: End::Sink };
+        let until_first = self.uncompressed.first.saturating_sub(self.tokens);
+        if until_first > 0 {
+            let ids = self.take(tokens, until_first.min(settings.window));
+            let rows = self.rows(ids, End::Sink);
+            self.sink += rows.ids.len();
+            return rows;
         }
-        let until_raw = self.uncompressed.from.map(|from| from.saturating_sub(self.tokens));
-        let open = self.open.len();
+        let from = self.uncompressed.from.unwrap_or(usize::MAX);
+        let until_raw = from.saturating_sub(self.tokens);
+        if until_raw == 0 {
+            let ids = self.take(tokens, settings.window);
+            let rows = self.rows(ids, End::Open);
+            self.open.resize(self.open.len() + rows.ids.len(), false);
+            return rows;
+        }
+        let ratio = *self.ratio.get_or_insert_with(|| self.schedule.next(known));
+        let is_interleaved = settings.placement == Placement::Interleaved;
         let mut ids = Vec::new();
-        if until_raw == Some(0) {
-            ids = take(settings.window, tokens);
-            self.tokens += ids.len();
-            self.open.extend(ids.iter().map(|_| false));
-            let positions = (front + open..front + open + ids.len()).collect();
-            return Rows { ids, positions, front, hidden: None, end: End::Open };
-        }
-        let ratio = match self.ratio {
-            Some(ratio) => ratio,
-            None => *self.ratio.insert(self.schedule.next(known)),
-        };
-        let room = (settings.window - self.fill).min(until_raw.unwrap_or(usize::MAX));
-        let read = take(room, tokens);
-        self.tokens += read.len();
-        for id in read {
+        for id in self.take(tokens, until_raw.min(settings.window - self.fill)) {
             ids.push(id);
             self.fill += 1;
-            if settings.placement == Placement::Interleaved
-                && ratio > 0
-                && self.fill.is_multiple_of(ratio)
-            {
+            if is_interleaved && ratio > 0 && self.fill.is_multiple_of(ratio) {
                 ids.push(memory_id);
             }
         }
         let is_complete = self.fill == settings.window;
-        let raw = open + ids.len();
-        if is_complete && ratio > 0 && settings.placement != Placement::Interleaved {
+        let before_appended = ids.len();
+        if is_complete && !is_interleaved && ratio > 0 {
             ids.extend(std::iter::repeat_n(memory_id, settings.window / ratio));
         }
-        let mut positions: Vec<usize> = (front + open..front + open + ids.len()).collect();
-        let mut hidden = None;
+        let mut rows = self.rows(ids, End::Open);
         if let Placement::AppendedByStep { sees_earlier } = settings.placement
-            && raw < open + ids.len()
+            && before_appended < rows.ids.len()
         {
-            for (at, position) in positions[raw - open..].iter_mut().enumerate() {
-                let last_raw = front + (at + 1) * ratio - 1;
-                *position = last_raw + if sees_earlier { at + 1 } else { 1 };
-            }
-            hidden = Some(by_step(open, raw, open + ids.len(), ratio, sees_earlier));
+            rows.stand_by_step(before_appended, self.open.len(), ratio, sees_earlier);
         }
-        let sink = if self.memory == 0 && self.uncompressed.first == 0 {
-            settings.sink.min(ids.len())
-        } else {
-            0
-        };
+        // As long as there is no memory, the first rows of whatever is read are the sink.
+        let takes_sink = self.memory == 0 && self.uncompressed.first == 0;
+        let sink = if takes_sink { settings.sink.min(rows.ids.len()) } else { 0 };
         if sink > 0 {
             self.sink = sink;
         }
-        self.open.extend(ids.iter().map(|id| *id == memory_id));
-        let end = match (is_complete, sink) {
+        self.open.extend(rows.ids.iter().map(|id| *id == memory_id));
+        rows.end = match (is_complete, sink) {
             (false, 0) => End::Open,
             (false, sink) => End::OpenAfterSink(sink),
-            (true, sink) => {
-                let stays =
-                    |(at, is_memory): (usize, &bool)| (ratio == 0 || *is_memory).then_some(at);
-                let kept: Vec<usize> = self.open.iter().enumerate().filter_map(stays).collect();
-                self.memory += kept.len();
-                self.windows.push(ratio);
-                self.open.clear();
-                self.fill = 0;
-                self.ratio = None;
-                End::Complete { kept, sink }
-            }
+            (true, sink) => End::Complete { kept: self.complete(ratio), sink },
         };
-        Rows { ids, positions, front, hidden, end }
+        rows
     }
-}
 
-/// Which of a window's `slots` its rows from `open` on do not see: slots before `raw` are words, of which each memory
-/// token stands for the next `ratio`.
-fn by_step(open: usize, raw: usize, slots: usize, ratio: usize, sees_earlier: bool) -> Vec<bool> {
-    let is_hidden = |row: usize, slot: usize| match row.checked_sub(raw) {
-        None => slot > row,
-        Some(_) if slot < raw => slot >= (row - raw + 1) * ratio,
-        Some(_) if sees_earlier => slot > row,
-        Some(_) => slot != row,
-    };
-    (open..slots).flat_map(|row| (0..slots).map(move |slot| is_hidden(row, slot))).collect()
+    /// The first of `tokens`, `most` at most, as read.
+    fn take(&mut self, tokens: &mut &[u32], most: usize) -> Vec<u32> {
+        let (taken, rest) = tokens.split_at(most.min(tokens.len()));
+        *tokens = rest;
+        self.tokens += taken.len();
+        taken.to_vec()
+    }
+
+    /// Rows behind all slots, each of which sees those up to its own.
+    fn rows(&self, ids: Vec<u32>, end: End) -> Rows {
+        let begin = self.slots();
+        let positions = (begin..begin + ids.len()).collect();
+        Rows { ids, positions, front: self.sink + self.memory, hidden: None, end }
+    }
+
+    /// Ends the open window, and returns which of its slots join the memory.
+    fn complete(&mut self, ratio: usize) -> Vec<usize> {
+        let slots = self.open.drain(..).enumerate();
+        let kept = slots.filter_map(|(at, is_memory)| (ratio == 0 || is_memory).then_some(at));
+        let kept: Vec<usize> = kept.collect();
+        self.memory += kept.len();
+        self.windows.push(ratio);
+        (self.fill, self.ratio) = (0, None);
+        kept
+    }
 }
 
 #[cfg(test)]

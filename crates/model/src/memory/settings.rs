@@ -95,12 +95,41 @@ enum OneOrSeveral {
     Several(Vec<usize>),
 }
 
+impl Raw {
+    /// Where memory tokens stand, or what is asked for instead.
+    fn placement(&self) -> Result<Placement, String> {
+        let placement = self.placement.as_deref().unwrap_or("interleave");
+        let attention = self.attention.as_deref().unwrap_or("full-coverage");
+        match (placement, attention) {
+            ("interleave", "full-coverage") => Ok(Placement::Interleaved),
+            ("append", "full-coverage") => Ok(Placement::Appended),
+            ("append", "step-expansion") => {
+                let sees_earlier = self.attend_previous.unwrap_or(true);
+                Ok(Placement::AppendedByStep { sees_earlier })
+            }
+            (placement, attention) => Err(format!("{placement} with {attention}")),
+        }
+    }
+
+    /// How many positions the model can tell apart; `None` where YaRN scales them, of which the reference computes a
+    /// kind of its own.
+    fn positions(&self) -> Option<usize> {
+        let Some(scaling) = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref()) else {
+            return Some(self.max_position_embeddings);
+        };
+        let kind = scaling.rope_type.as_deref().or(scaling.r#type.as_deref());
+        // A factor that is no number of times is refused with the rest of the decoder's configuration.
+        let positions = self.max_position_embeddings as f64 * scaling.factor.unwrap_or(1.0);
+        (kind != Some("yarn")).then_some(positions as usize)
+    }
+}
+
 impl MemorySettings {
     /// Reads the settings of a model's folder.
     ///
     /// # Errors
     /// [`Error::Unreadable`]; [`Error::Broken`] for windows and ratios that do not fit together;
-    /// [`Error::Unsupported`] for layouts that the reference cannot run either.
+    /// [`Error::Unsupported`] for layouts that the reference cannot run either, and for YaRN.
     pub(crate) fn read(folder: &FolderReader) -> Result<Self, Error> {
         let raw: Raw = folder.json(CONFIG, "the configuration of a memory model")?;
         let unsupported =
@@ -114,19 +143,19 @@ impl MemorySettings {
         if stride != window {
             return unsupported("`beacon_stride` equal to `beacon_window`", stride.to_string());
         }
-        let placement = raw.placement.unwrap_or_else(|| "interleave".to_owned());
-        let attention = raw.attention.unwrap_or_else(|| "full-coverage".to_owned());
-        let placement = match (placement.as_str(), attention.as_str()) {
-            ("interleave", "full-coverage") => Placement::Interleaved,
-            ("append", "full-coverage") => Placement::Appended,
-            ("append", "step-expansion") => {
-                Placement::AppendedByStep { sees_earlier: raw.attend_previous.unwrap_or(true) }
-            }
-            (placement, attention) => {
+        let placement = match raw.placement() {
+            Ok(placement) => placement,
+            Err(found) => {
                 let expected = "`beacon_pos` interleave with `beacon_attn` full-coverage, or append with \
                                 full-coverage or step-expansion";
-                return unsupported(expected, format!("{placement} with {attention}"));
+                return unsupported(expected, found);
             }
+        };
+        let Some(positions) = raw.positions() else {
+            return unsupported(
+                "position scaling of memory models other than yarn",
+                "`yarn`".to_owned(),
+            );
         };
         let mut projections = Vec::new();
         for name in raw.projections.unwrap_or_default() {
@@ -137,18 +166,6 @@ impl MemorySettings {
         }
         projections.sort_unstable();
         projections.dedup();
-        let scaling = raw.rope_parameters.or(raw.rope_scaling);
-        let kind = scaling
-            .as_ref()
-            .and_then(|scaling| scaling.rope_type.as_ref().or(scaling.r#type.as_ref()));
-        if let Some(kind) = kind.filter(|kind| *kind == "yarn") {
-            // The reference computes another one than all others do, of which there is no published model.
-            let expected = "positions of a memory model that are scaled otherwise or not at all";
-            return unsupported(expected, format!("`{kind}`"));
-        }
-        let factor = scaling.and_then(|scaling| scaling.factor).unwrap_or(1.0);
-        // What is no number of positions is refused with the rest of the scaling.
-        let positions = (raw.max_position_embeddings as f64 * factor) as usize;
         let mix = raw.mix.as_deref().unwrap_or("step-random");
         let Some(mix) = Mix::named(mix, positions) else {
             let expected =
