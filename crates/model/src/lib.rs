@@ -7,6 +7,7 @@
 //!            *.safetensors                       └─► Reranker
 //!                                                      score:  question, passages ─► scores
 //! folder ──► decoder::Decoder                          step:   token ids ─► logits
+//! folder ──► memory::MemoryModel                       read:   token ids ─► memory, logits
 //! ```
 //!
 //! | family      | read by                          | runs on      | texts of a batch          |
