@@ -165,7 +165,8 @@ impl ChatTemplate {
         written.map_err(|error| Error::Template { reason: error.to_string() })
     }
 
-    fn as_text(&self, text: &str) -> String {
+    /// A text without special tokens: those that stand in it become text.
+    pub(crate) fn as_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for special in &self.special {
             if text.contains(special.as_str()) {

@@ -48,9 +48,17 @@ pub struct LanguageModel {
 }
 
 /// What is read of `generation_config.json`.
-#[derive(serde::Deserialize)]
-struct RawGeneration {
+#[derive(Default, serde::Deserialize)]
+pub(crate) struct RawGeneration {
     eos_token_id: Option<crate::decoder::Ends>,
+    pub(crate) repetition_penalty: Option<f32>,
+}
+
+impl RawGeneration {
+    /// Ids that end a reply.
+    pub(crate) fn ends(&mut self) -> Vec<u32> {
+        self.eos_token_id.take().map(crate::decoder::Ends::into_ids).unwrap_or_default()
+    }
 }
 
 impl LanguageModel {
@@ -79,8 +87,7 @@ impl LanguageModel {
         let generation: Option<RawGeneration> =
             folder.json_if_present(GENERATION, "how replies are generated")?;
         let mut ends = decoder.ends().to_vec();
-        let more = generation.and_then(|generation| generation.eos_token_id);
-        ends.extend(more.into_iter().flat_map(crate::decoder::Ends::into_ids));
+        ends.extend(generation.unwrap_or_default().ends());
         ends.extend(tokenizer.id(template.end()));
         ends.sort_unstable();
         ends.dedup();

@@ -13,7 +13,10 @@
 //! ```
 
 mod cache;
+mod cost;
 mod layout;
+mod prompts;
+mod reader;
 mod schedule;
 mod settings;
 mod snapshot;
@@ -34,7 +37,10 @@ use crate::decoder::layers::{Layers, Linear, Loader, Piece};
 use crate::folder::reader::FolderReader;
 use crate::{DeviceChoice, Error, Precision, device};
 
+pub use cost::{MemoryCost, MemoryShape};
 pub use layout::{Extent, Uncompressed};
+pub use prompts::{Draft, drafted_lines};
+pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader};
 pub use schedule::{Mix, Ratios, Schedule};
 pub use settings::{MemorySettings, Placement};
 pub use snapshot::{Covered, Format, LayerData, SlotData, Snapshot};
@@ -147,6 +153,13 @@ impl MemoryModel {
     /// Tells it from every other model: of its configuration and its weights.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// Lets something more decide about the fingerprint: what else has an influence on memories.
+    pub(crate) fn also_tell_by(&mut self, what: &[u8]) {
+        let mut hash = blake3::Hasher::new();
+        hash.update(self.fingerprint.as_bytes()).update(what);
+        self.fingerprint = hash.finalize().to_hex()[..32].to_owned();
     }
 
     /// Number of token ids.

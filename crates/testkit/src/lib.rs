@@ -20,4 +20,4 @@ pub use s3_server::S3Server;
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,
 };
-pub use tiny_decoder::write_tiny_decoder;
+pub use tiny_decoder::{write_tiny_decoder, write_tiny_memory_model};

@@ -16,6 +16,11 @@ const KV_HEADS: usize = 2;
 const POSITIONS: usize = 1024;
 /// Special tokens, after one token for each byte.
 const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+/// Tokens of a memory model that are words, after the special ones.
+const WORDS: [&str; 12] = [
+    " honey", " thread", " garden", " keeper", " summer", " window", " letter", " silver",
+    " winter", " market", " candle", "\n",
+];
 const TEMPLATE: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] \
     + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}\
     {% endif %}";
@@ -27,7 +32,31 @@ const TEMPLATE: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '
 /// What the file system says.
 pub fn write_tiny_decoder(folder: &Path, seed: u64) -> io::Result<()> {
     let vocabulary = 256 + SPECIAL.len();
-    let config = json!({
+    write(folder, &config(vocabulary), &tokenizer(&[]), &tensors(vocabulary, seed))
+}
+
+/// Writes the same model as a memory model with windows of 64 tokens, whose memory tokens begin as copies. It has
+/// tokens for some words as well and says nothing else, so that there are lines of words.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_tiny_memory_model(folder: &Path, seed: u64) -> io::Result<()> {
+    let vocabulary = 256 + SPECIAL.len() + WORDS.len();
+    let mut config = config(vocabulary);
+    config["beacon_window"] = json!(64);
+    config["beacon_ratio"] = json!([2, 4, 8]);
+    config["beacon_param"] = json!(["q", "k", "v"]);
+    let mut tensors = tensors(vocabulary, seed);
+    for head in tensors.iter_mut().filter(|tensor| tensor.name == "lm_head.weight") {
+        let others = (256 + SPECIAL.len()) * HIDDEN;
+        // Too small to be chosen before a word.
+        head.values[..others].iter_mut().for_each(|value| *value *= 0.01);
+    }
+    write(folder, &config, &tokenizer(&WORDS), &tensors)
+}
+
+fn config(vocabulary: usize) -> Value {
+    json!({
         "model_type": "qwen2",
         "vocab_size": vocabulary,
         "hidden_size": HIDDEN,
@@ -41,14 +70,21 @@ pub fn write_tiny_decoder(folder: &Path, seed: u64) -> io::Result<()> {
         "tie_word_embeddings": false,
         "hidden_act": "silu",
         "eos_token_id": 258,
-    });
-    write_json(&folder.join("config.json"), &config)?;
-    write_json(&folder.join("tokenizer.json"), &tokenizer())?;
+    })
+}
+
+fn write(
+    folder: &Path,
+    config: &Value,
+    tokenizer: &Value,
+    tensors: &[TinyTensor],
+) -> io::Result<()> {
+    write_json(&folder.join("config.json"), config)?;
+    write_json(&folder.join("tokenizer.json"), tokenizer)?;
     let settings = json!({ "eos_token": SPECIAL[2], "chat_template": TEMPLATE });
     write_json(&folder.join("tokenizer_config.json"), &settings)?;
     fs::create_dir_all(folder)?;
-    let tensors = tensors(vocabulary, seed);
-    write_tensors(&folder.join("model.safetensors"), &tensors, WeightFormat::Float32)
+    write_tensors(&folder.join("model.safetensors"), tensors, WeightFormat::Float32)
 }
 
 fn tensors(vocabulary: usize, seed: u64) -> Vec<TinyTensor> {
@@ -86,8 +122,8 @@ fn tensors(vocabulary: usize, seed: u64) -> Vec<TinyTensor> {
     tensors
 }
 
-/// Byte pairs without any pair: every byte is a token, written as GPT-2's vocabulary writes it.
-fn tokenizer() -> Value {
+/// Byte pairs without any pair: every byte is a token, written as GPT-2's vocabulary writes it. `words` are tokens, too.
+fn tokenizer(words: &[&str]) -> Value {
     let mut vocabulary = serde_json::Map::new();
     let mut unprintable = 0_u32;
     for byte in 0..=255_u32 {
@@ -101,15 +137,17 @@ fn tokenizer() -> Value {
         let written = char::from_u32(code).map(String::from).unwrap_or_default();
         vocabulary.insert(written, json!(byte));
     }
-    let special = SPECIAL.iter().zip(256..).map(|(content, id)| {
+    let added = SPECIAL.iter().map(|content| (content, true));
+    let added = added.chain(words.iter().map(|content| (content, false)));
+    let added = added.zip(256..).map(|((content, is_special), id)| {
         json!({
-            "id": id, "content": content, "special": true, "single_word": false,
+            "id": id, "content": content, "special": is_special, "single_word": false,
             "lstrip": false, "rstrip": false, "normalized": false,
         })
     });
     json!({
         "version": "1.0",
-        "added_tokens": special.collect::<Vec<Value>>(),
+        "added_tokens": added.collect::<Vec<Value>>(),
         "pre_tokenizer": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
         "decoder": { "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true },
         "model": { "type": "BPE", "vocab": vocabulary, "merges": [] },

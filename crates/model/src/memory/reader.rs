@@ -1,0 +1,275 @@
+//! A memory model with its tokenizer: reads documents, and drafts clues out of what it has read.
+
+use clew_core::{ChatMessage, ChatRole, Sampling};
+use clew_tokenizer::{SpecialTokens, TextTokenizer};
+
+use super::prompts::{self, Draft};
+use super::{Memory, MemoryModel, Ratios, Reading};
+use crate::chat::ChatTemplate;
+use crate::decoder::Wanted;
+use crate::folder::folder_name;
+use crate::folder::reader::FolderReader;
+use crate::language_model::RawGeneration;
+use crate::sampler::Sampler;
+use crate::{Error, LanguageModelOptions};
+
+const TOKENIZER: &str = "tokenizer.json";
+/// Tokens that are read before somebody is asked whether to go on: those of about one pass, so that whoever waits
+/// waits no longer than for one.
+const TOKENS_AT_ONCE: usize = 4096;
+/// Stands for the text where the template is asked what goes around it.
+const TEXT: &str = "\u{E000}";
+
+/// A memory model that reads texts.
+///
+/// What it reads is a conversation in which a user hands it the documents. The words before them are read first; those
+/// after them only when something is asked, so that more documents can follow at any time.
+pub struct MemoryReader {
+    name: String,
+    model: MemoryModel,
+    tokenizer: TextTokenizer,
+    template: ChatTemplate,
+    ends: Vec<u32>,
+    before: Vec<u32>,
+    after: Vec<u32>,
+    repetition_penalty: f32,
+}
+
+/// What is to be drafted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DraftRequest {
+    /// What.
+    pub draft: Draft,
+    /// For which question.
+    pub question: String,
+}
+
+/// What was drafted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Drafted {
+    /// The text.
+    pub text: String,
+    /// Tokens of what was asked.
+    pub prompt_tokens: usize,
+    /// Tokens of the text.
+    pub completion_tokens: usize,
+}
+
+/// Whether reading is to go on.
+pub type GoOn<'a> = dyn FnMut(usize) -> bool + 'a;
+
+impl MemoryReader {
+    /// Loads a model folder in Hugging Face layout.
+    ///
+    /// # Errors
+    /// Those of [`MemoryModel::load`]; [`Error::Template`] for a chat template that does not write what it is given.
+    pub fn load(options: &LanguageModelOptions) -> Result<Self, Error> {
+        let LanguageModelOptions { device, precision, threads, .. } = *options;
+        let mut model = MemoryModel::load(&options.folder, device, precision, threads)?;
+        let folder = FolderReader::new(&options.folder);
+        let reader = FolderReader::new(options.tokenizer.as_ref().unwrap_or(&options.folder));
+        let json = reader.read(TOKENIZER, "the model's tokenizer")?;
+        let tokenizer = TextTokenizer::try_new(TOKENIZER, &json)?;
+        if tokenizer.largest_id() as usize >= model.vocabulary() {
+            return Err(Error::Inconsistent {
+                file: TOKENIZER.to_owned(),
+                other: "config.json".to_owned(),
+                expected: format!("token ids below `vocab_size`, {}", model.vocabulary()),
+                found: format!("id {}", tokenizer.largest_id()),
+            });
+        }
+        let template = ChatTemplate::read(&reader, &json)?;
+        let generation: Option<RawGeneration> =
+            folder.json_if_present("generation_config.json", "how replies are generated")?;
+        let mut generation = generation.unwrap_or_default();
+        let mut ends = model.ends().to_vec();
+        ends.extend(generation.ends());
+        ends.extend(tokenizer.id(template.end()));
+        let said = |role, text: String| ChatMessage { role, text };
+        let around = template.write(&[
+            said(ChatRole::User, format!("{}{TEXT}{}", prompts::BEFORE, prompts::AFTER)),
+            said(ChatRole::Assistant, prompts::READ.to_owned()),
+        ])?;
+        let Some((before, after)) = around.split_once(TEXT) else {
+            let reason = "the template leaves out what a user says".to_owned();
+            return Err(Error::Template { reason });
+        };
+        let (before, after) = (tokenizer.encode(before), tokenizer.encode(after));
+        model.also_tell_by(&json);
+        model.also_tell_by(format!("{before:?}{after:?}").as_bytes());
+        Ok(Self {
+            name: options.name.clone().unwrap_or_else(|| folder_name(&options.folder)),
+            model,
+            tokenizer,
+            template,
+            ends,
+            before,
+            after,
+            repetition_penalty: generation.repetition_penalty.unwrap_or(1.0),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The model.
+    pub fn model(&self) -> &MemoryModel {
+        &self.model
+    }
+
+    /// How many tokens a text has.
+    pub fn count_tokens(&self, text: &str) -> usize {
+        self.tokenizer.encode(text).len()
+    }
+
+    /// A memory of nothing, compressed by `ratio`.
+    ///
+    /// # Errors
+    /// [`Error::OptionUnavailable`] for a ratio that does not divide the model's window; [`Error::Device`].
+    pub fn begin(&self, ratio: usize) -> Result<Memory, Error> {
+        let window = self.model.settings().window;
+        let ratios = Ratios::one(ratio, window).map_err(|_| Error::OptionUnavailable {
+            option: "memory.ratio",
+            expected: format!("0 or a divisor of the memory model's window, {window}"),
+            found: ratio.to_string(),
+        })?;
+        let mut memory = self.model.memory(ratios.schedule(0));
+        self.feed(&mut memory, &self.before, &mut |_| true)?;
+        Ok(memory)
+    }
+
+    /// Reads a document, and tells how many tokens it has. `go_on` is told how many more were read, and whether to go
+    /// on; if not, `None`, and the memory holds a part.
+    ///
+    /// # Errors
+    /// [`Error::Device`], after which the memory is of no use.
+    pub fn read(
+        &self,
+        memory: &mut Memory,
+        title: &str,
+        text: &str,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Option<usize>, Error> {
+        let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
+        // A text from somebody may not speak for the model.
+        let text = self.template.as_text(&format!("{title}{text}\n\n"));
+        let tokens = self.tokenizer.encode(&text);
+        let is_whole = self.feed(memory, &tokens, go_on)?;
+        Ok(is_whole.then_some(tokens.len()))
+    }
+
+    /// Makes a memory ready to be asked: [`MemoryReader::draft`] reads from it, and nothing can be read into it.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn ready(&self, mut memory: Memory) -> Result<Memory, Error> {
+        self.feed(&mut memory, &self.after, &mut |_| true)?;
+        self.model.prepare(&mut memory);
+        Ok(memory)
+    }
+
+    /// What the model says to each request with a memory in front of it, side by side; each is what it would be
+    /// alone. `go_on` is asked between tokens; if not, what has been said is told.
+    ///
+    /// # Errors
+    /// [`Error::Template`] for a question that cannot be written; [`Error::Device`].
+    pub fn draft(
+        &self,
+        memory: &Memory,
+        requests: &[DraftRequest],
+        max_tokens: usize,
+        go_on: &mut GoOn<'_>,
+    ) -> Result<Vec<Drafted>, Error> {
+        let mut drafts = Vec::with_capacity(requests.len());
+        for DraftRequest { draft, question } in requests {
+            let text = draft.prompt(question);
+            let prompt = self.template.write(&[ChatMessage { role: ChatRole::User, text }])?;
+            drafts.push(Drafting::new(self.tokenizer.encode(&prompt), memory.clone(), self));
+        }
+        let mut is_first = true;
+        loop {
+            let mut open: Vec<&mut Drafting> =
+                drafts.iter_mut().filter(|draft| !draft.is_over(self, max_tokens)).collect();
+            if open.is_empty() || !(is_first || go_on(open.len())) {
+                break;
+            }
+            is_first = false;
+            let mut readings: Vec<Reading<'_>> =
+                open.iter_mut().map(|draft| draft.next()).collect();
+            let logits = self.model.read(&mut readings)?;
+            for (draft, mut logits) in open.into_iter().zip(logits) {
+                draft.say(&mut logits)?;
+            }
+        }
+        Ok(drafts.into_iter().map(|draft| draft.end(self)).collect())
+    }
+
+    fn feed(
+        &self,
+        memory: &mut Memory,
+        tokens: &[u32],
+        go_on: &mut GoOn<'_>,
+    ) -> Result<bool, Error> {
+        for tokens in tokens.chunks(TOKENS_AT_ONCE) {
+            let wanted = Wanted::Nothing;
+            self.model.read(&mut [Reading { memory, tokens, wanted }])?;
+            if !go_on(tokens.len()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A draft that is being said.
+struct Drafting {
+    memory: Memory,
+    /// Prompt and draft.
+    tokens: Vec<u32>,
+    prompt: usize,
+    /// Tokens that were read.
+    read: usize,
+    sampler: Sampler,
+}
+
+impl Drafting {
+    fn new(prompt: Vec<u32>, memory: Memory, reader: &MemoryReader) -> Self {
+        let sampling =
+            Sampling { repetition_penalty: reader.repetition_penalty, ..Sampling::default() };
+        let (tokens, length) = (prompt, 0);
+        let prompt = tokens.len();
+        Self { memory, tokens, prompt, read: length, sampler: Sampler::new(sampling) }
+    }
+
+    fn is_over(&self, reader: &MemoryReader, max_tokens: usize) -> bool {
+        let said = &self.tokens[self.prompt..];
+        said.len() >= max_tokens || said.last().is_some_and(|token| reader.ends.contains(token))
+    }
+
+    fn next(&mut self) -> Reading<'_> {
+        let unread = self.read;
+        self.read = self.tokens.len();
+        Reading { memory: &mut self.memory, tokens: &self.tokens[unread..], wanted: Wanted::Last }
+    }
+
+    fn say(&mut self, logits: &mut [f32]) -> Result<(), Error> {
+        let token = self.sampler.choose(logits, &self.tokens);
+        self.tokens.push(token.ok_or_else(|| Error::Device {
+            reason: "the memory model gave no usable likelihood of any token".to_owned(),
+        })?);
+        Ok(())
+    }
+
+    fn end(mut self, reader: &MemoryReader) -> Drafted {
+        let completion_tokens = self.tokens.len() - self.prompt;
+        if self.tokens.last().is_some_and(|token| reader.ends.contains(token)) {
+            self.tokens.pop();
+        }
+        let text = reader
+            .tokenizer
+            .decode(&self.tokens[self.prompt.min(self.tokens.len())..], SpecialTokens::LeftOut);
+        Drafted { text, prompt_tokens: self.prompt, completion_tokens }
+    }
+}
