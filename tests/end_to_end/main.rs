@@ -12,6 +12,7 @@ mod chat;
 mod client;
 mod cluster;
 mod command_line;
+mod compressed;
 mod evaluation;
 mod forget;
 #[path = "../shared/harness.rs"]

@@ -53,6 +53,7 @@ pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> Corpu
         chunking: Some(Chunking::Sections { max_tokens: CHUNK_TOKENS }),
         structure: Some(StructureSettings::default()),
         retention_days: None,
+        memory: None,
     };
     client.create_corpus(new.clone()).await.unwrap();
     new.name

@@ -421,6 +421,19 @@ impl Client {
         read.into_inner().nodes.into_iter().map(convert_memory::tree_node_from_wire).collect()
     }
 
+    /// The compressed memories of a corpus.
+    ///
+    /// # Errors
+    /// Those of `MemoryService.ListMemories`.
+    pub async fn memories(
+        &self,
+        corpus: &CorpusName,
+    ) -> Result<memory::ListMemoriesResponse, Error> {
+        let request = memory::ListMemoriesRequest { corpus: corpus.to_string() };
+        let listed = self.memories.clone().list_memories(self.request(request)).await;
+        Ok(listed.map_err(failed)?.into_inner())
+    }
+
     /// The part of the corpus' graph around what `query` names.
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod id;
 mod judging;
 mod limits;
 mod listening;
+mod memorising;
 mod memory_graph;
 mod navigation;
 pub mod placement;
@@ -48,6 +49,11 @@ pub use id::{CorpusName, DocumentId, ShardIndex};
 pub use judging::{GradingRule, JudgeTask, Judging, Verdict};
 pub use limits::Limits;
 pub use listening::Listener;
+pub use memorising::{
+    ClueQuery, DraftedClues, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    MemoryModelIdentity, MemoryPart, MemoryRecord, MemorySettings, MemoryText, NoMemoryModel,
+    SNAPSHOT_BYTES,
+};
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,
 };

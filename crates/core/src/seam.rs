@@ -8,11 +8,12 @@ use async_trait::async_trait;
 
 use crate::answer::Cost;
 use crate::{
-    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, Corpus, CorpusName,
-    CorpusSettings, Counts, Document, DocumentId, DocumentStatus, EncoderIdentity, Error, Evidence,
-    Extraction, ExtractionTask, Forgotten, Generated, GenerationRequest, GeneratorIdentity,
-    GraphQuery, Heard, ListQuery, MemoryPoint, Query, SegmentId, ShardIndex, Span, StoredDocument,
-    Subgraph, Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
+    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
+    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
+    EncoderIdentity, Error, Evidence, Extraction, ExtractionTask, Forgotten, Generated,
+    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
+    Query, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp,
+    TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -173,6 +174,18 @@ pub trait Shard: Send + Sync {
         ids: &[SegmentId],
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error>;
+
+    /// The compressed memories that it keeps.
+    ///
+    /// # Errors
+    /// Those of the shard.
+    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error>;
+
+    /// What its compressed memories draft; of a shard without, nothing.
+    ///
+    /// # Errors
+    /// As [`Self::tree`]; those of [`crate::MemoryEncoder::draft`].
+    async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error>;
 
     /// Does what maintenance the tables want, now.
     ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CorpusName, Error, Limits, StructureSettings, Timestamp, Violations};
+use crate::{CorpusName, Error, Limits, MemorySettings, StructureSettings, Timestamp, Violations};
 
 /// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,6 +81,9 @@ pub struct CorpusSettings {
     /// time, from when they were accepted; then they are forgotten. `None`: for ever.
     #[serde(default)]
     pub retention_days: Option<u32>,
+    /// How compressed memories of it are formed; `None`: it has none.
+    #[serde(default)]
+    pub memory: Option<MemorySettings>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -118,6 +121,9 @@ impl CorpusSettings {
         }
         if let Some(structure) = &self.structure {
             structure.check(&mut violations);
+        }
+        if let Some(memory) = &self.memory {
+            memory.check(&mut violations);
         }
         if self.retention_days == Some(0) {
             violations.push("corpus.retention_days", "expected at least 1");
@@ -191,6 +197,7 @@ mod tests {
             },
             structure: Some(StructureSettings::default()),
             retention_days: None,
+            memory: None,
             created_at: Timestamp::from_micros(0),
         }
     }
@@ -222,7 +229,8 @@ mod tests {
         bad.chunking = Chunking::Tokens { max_tokens: 300, overlap_tokens: 200 };
         bad.structure = Some(StructureSettings { max_children: 1, ..Default::default() });
         bad.retention_days = Some(0);
+        bad.memory = Some(MemorySettings { ratio: 0, segment_tokens: 0 });
         let error = bad.check(&Limits::default()).unwrap_err();
-        assert_eq!(error.violations().len(), 5);
+        assert_eq!(error.violations().len(), 7);
     }
 }

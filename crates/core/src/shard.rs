@@ -84,6 +84,8 @@ pub struct Forgotten {
     pub nodes: u64,
     /// Recorded failures.
     pub failures: u64,
+    /// Compressed memories that held it. What else they held is read into others.
+    pub memories: u64,
     /// Bytes of the versions' texts.
     pub bytes: u64,
 }

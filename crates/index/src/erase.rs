@@ -31,6 +31,8 @@ impl Shard {
         let known: Vec<DocumentId> =
             ids.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
         let mut deleted = 0;
+        // First, since what was interrupted is done anew and a memory cannot tell its documents apart.
+        self.forget_memories(ids).await?;
         if !known.is_empty() {
             self.erasure.set().await?;
             deleted = self.sources.delete_any(vec![filter::documents(&known)]).await?;
@@ -60,6 +62,7 @@ impl Shard {
             chunks: facts.chunks.iter().map(|chunks| chunks.chunks).sum(),
             nodes: facts.nodes.iter().map(|nodes| nodes.rows).sum(),
             failures: u64::from(facts.failure.is_some()),
+            memories: self.memories_of(id),
             bytes: facts.sources.iter().map(|source| source.bytes).sum(),
         }
     }

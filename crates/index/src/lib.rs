@@ -47,6 +47,7 @@ mod fence;
 mod filter;
 mod location;
 mod maintain;
+mod memories;
 mod nodes;
 mod objects;
 mod place;

@@ -15,7 +15,10 @@ use lance_io::object_store::{
     ObjectStoreProvider, ObjectStoreRegistry,
 };
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
+use object_store::{
+    GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
+    UpdateVersion,
+};
 
 use crate::copies::Copies;
 use crate::error::{Error, Result};
@@ -112,6 +115,23 @@ impl Objects {
         };
         match read.await {
             Ok(object) => Ok(Some(object)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(Error::of_object(doing, error)),
+        }
+    }
+
+    /// The bytes of an object, or those before `end`; `None` if it is not there.
+    pub(crate) async fn get_until(
+        &self,
+        name: &str,
+        end: Option<u64>,
+        doing: &'static str,
+    ) -> Result<Option<Bytes>> {
+        let range = end.map(|end| GetRange::Bounded(0..end));
+        let options = GetOptions { range, ..GetOptions::default() };
+        let read = async { self.store.get_opts(&self.path(name), options).await?.bytes().await };
+        match read.await {
+            Ok(bytes) => Ok(Some(bytes)),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(Error::of_object(doing, error)),
         }

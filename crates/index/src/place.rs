@@ -4,10 +4,11 @@
 //! files.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use object_store::ObjectStore;
 
 use crate::durable;
@@ -138,8 +139,47 @@ impl Place {
                 let path = folder.join(name);
                 on_files(doing, move || durable::write_file(&path, b"")).await
             }
-            Kind::Objects(objects) => objects.put(name, bytes::Bytes::new(), doing).await,
+            Kind::Objects(objects) => objects.put(name, Bytes::new(), doing).await,
         }
+    }
+
+    /// Writes a file that survives a power cut, whole; what may have been there is replaced.
+    pub(crate) async fn put_file(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        doing: &'static str,
+    ) -> Result<()> {
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let path = folder.join(name);
+                on_files(doing, move || durable::write_file(&path, &bytes)).await
+            }
+            Kind::Objects(objects) => objects.put(name, bytes, doing).await,
+        }
+    }
+
+    /// A file, or what of it lies before `end`; `None` if there is none.
+    pub(crate) async fn get_file(
+        &self,
+        name: &str,
+        end: Option<u64>,
+        doing: &'static str,
+    ) -> Result<Option<Bytes>> {
+        let path = match &self.0 {
+            Kind::Folder(folder) => folder.join(name),
+            Kind::Objects(objects) => return objects.get_until(name, end, doing).await,
+        };
+        on_files(doing, move || {
+            let file = match fs::File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            let mut bytes = Vec::new();
+            file.take(end.unwrap_or(u64::MAX)).read_to_end(&mut bytes)?;
+            Ok(Some(bytes.into()))
+        })
+        .await
     }
 
     /// Removes a file; it may be gone already.

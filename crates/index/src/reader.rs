@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use clew_core::{
     CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus, ListQuery,
-    StoredDocument, Timestamp, Version,
+    MemoryRecord, StoredDocument, Timestamp, Version,
 };
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
@@ -14,6 +15,7 @@ use crate::check;
 use crate::error::{Operation, Result};
 use crate::fence::Fence;
 use crate::filter;
+use crate::memories::MemoryReader;
 use crate::rows::Rows;
 use crate::schema::{TableKind, column};
 use crate::search;
@@ -26,11 +28,29 @@ use crate::table::{run, scan};
 pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     fence: Arc<Fence>,
+    memories: MemoryReader,
 }
 
 impl ShardReader {
-    pub(crate) fn new(snapshots: watch::Receiver<Arc<Snapshot>>, fence: Arc<Fence>) -> Self {
-        Self { snapshots, fence }
+    pub(crate) fn new(
+        snapshots: watch::Receiver<Arc<Snapshot>>,
+        fence: Arc<Fence>,
+        memories: MemoryReader,
+    ) -> Self {
+        Self { snapshots, fence, memories }
+    }
+
+    /// The compressed memories, in the order in which they were begun.
+    pub fn memories(&self) -> Arc<Vec<MemoryRecord>> {
+        self.memories.records()
+    }
+
+    /// The snapshot of a compressed memory; `None` if it is gone.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn memory(&self, key: &str) -> Result<Option<Bytes>> {
+        self.memories.snapshot(key).await
     }
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {

@@ -9,6 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::erase::ErasureMark;
 use crate::error::{Error, Result};
 use crate::facts::Reading;
+use crate::memories::MemoryFiles;
 use crate::place::Place;
 use crate::reader::ShardReader;
 use crate::record::Wanted;
@@ -119,6 +120,7 @@ pub struct Shard {
     pub(crate) catalogue: Catalogue,
     pub(crate) publisher: Publisher,
     pub(crate) erasure: ErasureMark,
+    pub(crate) memories: MemoryFiles,
     /// Whether a write began of which it is not known whether and how far it happened.
     is_in_doubt: bool,
 }
@@ -156,6 +158,7 @@ impl Shard {
         let nodes = open(TableKind::Nodes).await?;
         let failures = open(TableKind::Failures).await?;
         let erasure = ErasureMark::read(place, number).await?;
+        let memories = MemoryFiles::open(place).await?;
         let (pinned_sources, pinned_chunks) = (sources.pinned().await?, chunks.pinned().await?);
         let pinned_nodes = nodes.pinned().await?;
         let catalogue = Catalogue::new(settings.wanted());
@@ -179,6 +182,7 @@ impl Shard {
             catalogue,
             publisher,
             erasure,
+            memories,
             is_in_doubt: true,
         };
         shard.reload().await?;
@@ -187,7 +191,8 @@ impl Shard {
 
     /// A reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
-        ShardReader::new(self.publisher.subscribe(), self.sources.fence().clone())
+        let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
+        ShardReader::new(snapshots, fence, self.memories.reader())
     }
 
     /// What the shard was opened with.

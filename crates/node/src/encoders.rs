@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use clew_cluster::{Members, Role};
 use clew_core::Error;
-use clew_remote_encoder::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
+use clew_remote_encoder::{
+    RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteMemoryEncoder,
+};
+use clew_runtime::peer::PeerOptions;
 use clew_runtime::tree::TreeNode;
 use tokio::sync::watch;
 
@@ -47,6 +50,18 @@ impl Node {
         self.keep(draw(Arc::clone(&encoder), drawn));
         self.parts().add(move || picture.borrow().clone());
         Ok(encoder)
+    }
+
+    /// The memory models of the cluster's encoders, as one. Which model it is, and whether there is any, they are
+    /// asked when somebody wants to know.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    pub async fn memory_encoder(&self) -> Result<Arc<RemoteMemoryEncoder>, Error> {
+        let PeerOptions { service, credits, .. } =
+            RemoteMemoryEncoder::peer_options(self.config().peers.clone());
+        let encoders = self.pool(Some(Role::Encoder), "memory encoders", &service, credits).await?;
+        Ok(Arc::new(RemoteMemoryEncoder::new(encoders)))
     }
 }
 

@@ -158,6 +158,8 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "CONTENT_REFUSED",
         "BUDGET_SPENT",
         "KEY_MISSING",
+        "NO_COMPRESSED_MEMORY",
+        "NO_MEMORY_MODEL",
         "NO_MODEL",
         "NO_STRUCTURE",
         "DIMENSION_MISMATCH",

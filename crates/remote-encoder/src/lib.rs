@@ -11,13 +11,17 @@
 //! courier, which keeps one long stream to it with a bounded window of batches. Only members that run
 //! the same model take part. Texts are cut for the model here: its tokenizer comes with its
 //! description.
+//!
+//! [`RemoteMemoryEncoder`] is the seam `MemoryEncoder` over the memory models of the same services.
 
 mod batch;
 mod board;
 mod config;
 mod courier;
+mod memory;
 mod model;
 mod remote_encoder;
 
 pub use config::RemoteEncoderConfig;
+pub use memory::RemoteMemoryEncoder;
 pub use remote_encoder::{RemoteEncoder, RemoteEncoderOptions};

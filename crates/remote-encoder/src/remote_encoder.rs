@@ -24,7 +24,7 @@ use crate::courier::{Courier, Seen};
 use crate::model::{Description, Model, check_same};
 
 /// The gRPC service whose health tells whether a member takes work.
-const SERVICE: &str = "clew.encoder.v1.EncoderService";
+pub(crate) const SERVICE: &str = "clew.encoder.v1.EncoderService";
 /// How often one batch may be lost with its member: after that it is suspected of being the cause.
 const MAX_LOSSES: u32 = 3;
 /// How often a batch that a person waits for may be refused by full members.

@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clew_chat::{KeyDesign, Smoothing, TimeUse};
 use clew_cluster::Role;
 use clew_core::{
-    AttributeName, Chunking, CorpusName, DocumentId, Filter, SearchMode, StructureSettings,
-    TimeRange, Timestamp,
+    AttributeName, Chunking, CorpusName, DocumentId, Filter, MemorySettings, SearchMode,
+    StructureSettings, TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
@@ -84,6 +84,8 @@ pub enum Command {
     Trace(Trace),
     /// Show the tree of summaries of a corpus.
     Tree(Tree),
+    /// Show the compressed memories of a corpus, or what they would cost.
+    Memory(Memory),
     /// Ask the graph of a corpus: entities, relations, paths, ranks.
     Graph(Graph),
     /// Show what a graph builder reads out of texts: summary, entities, relations.
@@ -119,6 +121,7 @@ impl Command {
             Self::Chat(arguments) => arguments.json,
             Self::Trace(_) => false,
             Self::Tree(arguments) => arguments.print.json,
+            Self::Memory(arguments) => arguments.json,
             Self::Graph(arguments) => arguments.json,
             Self::Outline(arguments) => arguments.print.json,
             Self::Generate(arguments) => arguments.print.json,
@@ -180,6 +183,8 @@ pub enum CorpusAction {
         /// after they were accepted [default: never].
         #[arg(long, value_name = "DAYS")]
         retain_days: Option<u32>,
+        #[command(flatten)]
+        memory: CompressedMemory,
     },
     /// List the corpora.
     List,
@@ -188,6 +193,26 @@ pub enum CorpusAction {
         /// Its name.
         name: CorpusName,
     },
+}
+
+/// How compressed memories are formed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CompressedMemory {
+    /// Form compressed memories with the encoders' memory model, which keeps one token for so many, 1 to 128
+    /// [default: none are formed].
+    #[arg(long, value_name = "R")]
+    pub memory_ratio: Option<u32>,
+    /// About how many tokens one memory covers, 256 to 4,000,000; more documents make another.
+    #[arg(long, value_name = "TOKENS", default_value_t = 100_000, requires = "memory_ratio")]
+    pub memory_segment_tokens: u32,
+}
+
+impl CompressedMemory {
+    /// The settings; `None`: no memories.
+    pub fn settings(self) -> Option<MemorySettings> {
+        let segment_tokens = self.memory_segment_tokens;
+        self.memory_ratio.map(|ratio| MemorySettings { ratio, segment_tokens })
+    }
 }
 
 /// How documents are cut.
@@ -659,6 +684,58 @@ pub struct Tree {
     /// Most nodes shown.
     #[arg(long, default_value_t = 200)]
     pub most: usize,
+}
+
+/// Arguments of `memory`.
+#[derive(Debug, Args)]
+pub struct Memory {
+    /// Print one JSON document on standard output; everything else goes to standard error.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub action: MemoryAction,
+}
+
+/// What to ask of compressed memories.
+#[derive(Debug, Subcommand)]
+pub enum MemoryAction {
+    /// List the memories of a corpus, and how many of its documents they cover.
+    List {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// Wait so many seconds at most until all documents are covered.
+        #[arg(long, value_name = "SECONDS")]
+        wait_secs: Option<u64>,
+    },
+    /// What memories of a corpus take: bytes, the least time, and whether they fit into a device.
+    Estimate(Estimate),
+}
+
+/// Arguments of `memory estimate`.
+#[derive(Debug, Args)]
+pub struct Estimate {
+    /// Folder of the memory model; its `config.json` is enough.
+    #[arg(long = "memory-model", value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Tokens of the texts.
+    #[arg(long, required_unless_present = "corpus", conflicts_with = "corpus")]
+    pub tokens: Option<u64>,
+    /// Instead of --tokens: the texts of this corpus, of about four bytes a token.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// Tokens for each one that is kept; 0 for no compression.
+    #[arg(long, default_value_t = 4)]
+    pub ratio: u64,
+    /// Tokens of one memory at most [default: one memory of all].
+    #[arg(long)]
+    pub segment_tokens: Option<u64>,
+    /// What the device computes, in 10^12 operations a second; by default an H200 in bfloat16, as measured.
+    #[arg(long, default_value_t = 790.0)]
+    pub teraflops: f64,
+    /// Memory of the device in GiB.
+    #[arg(long, default_value_t = 139.0)]
+    pub device_gib: f64,
 }
 
 /// Arguments of `graph`.

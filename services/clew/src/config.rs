@@ -8,7 +8,7 @@ use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
-use clew_memory_encoder::EncoderConfig;
+use clew_memory_encoder::{EncoderConfig, MemoryModelConfig};
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
@@ -31,6 +31,8 @@ pub struct NodeConfig {
     pub shutdown_secs: u64,
     /// Embedding.
     pub encoder: EncoderConfig,
+    /// Forming compressed memories, and drafting from them.
+    pub memory_model: MemoryModelConfig,
     /// Shards.
     pub retriever: RetrieverConfig,
     /// What clients may ask.
@@ -58,6 +60,7 @@ impl Default for NodeConfig {
             listen: "127.0.0.1:7421".to_owned(),
             shutdown_secs: 30,
             encoder: EncoderConfig::default(),
+            memory_model: MemoryModelConfig::default(),
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
             generator: GeneratorConfig::default(),
@@ -108,6 +111,7 @@ impl NodeConfig {
             return Err(Error::invalid("shutdown_secs", problem));
         }
         self.encoder.validate()?;
+        self.memory_model.validate()?;
         self.retriever.validate()?;
         self.gateway.validate()?;
         self.generator.validate()?;

@@ -50,6 +50,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
         Command::Strategies(_) => command::strategies::run(output),
         Command::Trace(arguments) => command::trace::run(&arguments),
+        Command::Memory(arguments) => command::memory::run(&shared, arguments, output).await,
         Command::Tree(arguments) => command::tree::run(&shared, arguments, output).await,
         Command::Graph(arguments) => command::graph::run(&shared, arguments, output).await,
         Command::Outline(arguments) => command::outline::run(&shared, arguments, output).await,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::Backends;
 use clew_generator::Judgement;
-use clew_memory_encoder::EncoderPool;
+use clew_memory_encoder::{EncoderPool, MemoryPool};
 use clew_retriever::Retriever;
 
 use crate::config::NodeConfig;
@@ -22,6 +22,8 @@ pub struct RunningNode {
     retriever: Arc<Retriever>,
     /// The encoder, for its counters.
     pub encoder: Arc<EncoderPool>,
+    /// The memory model, if there is one.
+    pub memory: Option<Arc<MemoryPool>>,
     shutdown: Duration,
 }
 
@@ -33,6 +35,8 @@ impl RunningNode {
     /// of the model and the storage.
     pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
         let encoder = start_encoder(config).await?;
+        let memory = MemoryPool::load(&config.memory_model).await?;
+        let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seam: Arc<dyn Encoder> = Arc::clone(&encoder) as Arc<dyn Encoder>;
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
@@ -40,9 +44,12 @@ impl RunningNode {
             clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
         let retriever = Retriever::start(
             &config.storage.location(&config.data_dir.to_string_lossy())?,
-            Arc::clone(&seam),
-            Arc::clone(&graph_builder),
-            Arc::clone(&clock),
+            clew_retriever::Seams {
+                encoder: Arc::clone(&seam),
+                graph_builder: Arc::clone(&graph_builder),
+                memory_encoder: Arc::clone(&memory_encoder),
+                clock: Arc::clone(&clock),
+            },
             config.retriever.clone(),
         )
         .await?;
@@ -53,13 +60,14 @@ impl RunningNode {
             reasoner: judgement.reasoner,
             guide: judgement.guide,
             graph_builder,
+            memory_encoder,
             clock,
             limits: Limits::default(),
             moderation: config.gateway.moderation(),
             config: config.gateway.clone(),
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);
-        Ok(Self { backends: Arc::new(backends), retriever, encoder, shutdown })
+        Ok(Self { backends: Arc::new(backends), retriever, encoder, memory, shutdown })
     }
 
     /// Finishes what was accepted and ends the actors.
@@ -68,6 +76,9 @@ impl RunningNode {
     /// [`ErrorKind::DeadlineExceeded`] if it was cut short; nothing accepted is lost.
     pub async fn stop(self) -> Result<(), Error> {
         let stopped = self.retriever.stop(self.shutdown).await;
+        if let Some(memory) = &self.memory {
+            memory.stop().await;
+        }
         self.encoder.stop().await;
         stopped
     }

@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, Generator, GraphBuilder, Guide, Reasoner, SystemClock};
+use clew_core::{
+    Clock, Encoder, Error, Generator, GraphBuilder, Guide, MemoryEncoder, Reasoner, SystemClock,
+};
 use clew_gateway::Seams;
 use clew_generator::{Judgement, RemoteGenerator, RemoteGuide, RemoteReasoner};
 use clew_graph_builder::{Reader, RemoteGraphBuilder};
+use clew_memory_encoder::MemoryPool;
 use clew_node::{Node, Server, Stop};
 
 use crate::config::NodeConfig;
@@ -49,8 +52,9 @@ async fn start(
     let local = match roles.contains(&Role::Encoder) {
         true => {
             let pool = start_encoder(config).await?;
+            let memory = MemoryPool::load(&config.memory_model).await?;
             let (of_pool, encoder) = (Arc::clone(&pool), &config.encoder);
-            let stop = clew_memory_encoder::start(&node, &mut server, of_pool, encoder);
+            let stop = clew_memory_encoder::start(&node, &mut server, of_pool, memory, encoder);
             Some((pool, stop))
         }
         false => None,
@@ -89,26 +93,24 @@ async fn start(
             Some(builder) => builder,
             None => Arc::new(RemoteGraphBuilder::of(&node).await?),
         };
+        let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
         if roles.contains(&Role::Retriever) {
             let location = config.storage.location(&config.data_dir.to_string_lossy())?;
-            let (encoder, clock) = (Arc::clone(&encoder), Arc::clone(&clock));
-            let (builder, retriever) = (Arc::clone(&graph_builder), config.retriever.clone());
-            let stop = clew_retriever::start(
-                &node,
-                &mut server,
-                location,
-                encoder,
-                builder,
-                clock,
-                retriever,
-            );
+            let seams = clew_retriever::Seams {
+                encoder: Arc::clone(&encoder),
+                graph_builder: Arc::clone(&graph_builder),
+                memory_encoder: Arc::clone(&memory_encoder),
+                clock: Arc::clone(&clock),
+            };
+            let retriever = config.retriever.clone();
+            let stop = clew_retriever::start(&node, &mut server, location, seams, retriever);
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {
             let reasoner: Arc<dyn Reasoner> = Arc::new(RemoteReasoner::of(&node).await?);
             let guide: Arc<dyn Guide> =
                 Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder)).await?);
-            let seams = Seams { encoder, reasoner, guide, graph_builder, clock };
+            let seams = Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Guide, Limits, Reasoner};
+use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
 
 use crate::{GatewayConfig, Moderation};
 
@@ -18,6 +18,8 @@ pub struct Backends {
     pub guide: Arc<dyn Guide>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Forms compressed memories, and drafts from them.
+    pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Bounds of requests.

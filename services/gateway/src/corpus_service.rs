@@ -45,7 +45,7 @@ impl Corpora {
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking, structure, retention_days } =
+        let NewCorpus { name, shards, chunking, structure, retention_days, memory } =
             request.into_inner().try_into()?;
         let encoder = self.backends.encoder.identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
@@ -57,6 +57,7 @@ impl Corpora {
             encoder,
             structure,
             retention_days,
+            memory,
             created_at,
         };
         settings.check(&self.backends.limits)?;

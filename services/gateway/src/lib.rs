@@ -13,6 +13,7 @@ mod backends;
 mod cached_questions;
 mod chat_service;
 mod cluster_service;
+mod compressed;
 mod config;
 mod corpus_service;
 mod ingest_service;

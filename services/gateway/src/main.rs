@@ -29,8 +29,9 @@ fn main() -> ExitCode {
             let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
             let guide = Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder) as _).await?);
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
+            let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
-            let seams = Seams { encoder, reasoner, guide, graph_builder, clock };
+            let seams = Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway).await?;
             Ok((server, Vec::new()))
         })

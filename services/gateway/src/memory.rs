@@ -60,7 +60,7 @@ impl CorpusMemory {
     }
 
     /// Asks every shard; those that fail are left out, unless all do.
-    async fn ask_all<T, F: Future<Output = Result<T, Error>>>(
+    pub(crate) async fn ask_all<T, F: Future<Output = Result<T, Error>>>(
         &self,
         ask: impl Fn(Arc<dyn Shard>) -> F,
     ) -> Result<Vec<T>, Error> {

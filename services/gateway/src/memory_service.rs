@@ -1,9 +1,13 @@
 //! `MemoryService`: what was derived of a corpus, for people and other programs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use clew_core::{Error, GraphMemory, Tree};
+use clew_core::{
+    Corpus, DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory, ListQuery,
+    MemoryRecord, Tree, Version,
+};
 use clew_graph::PathLimits;
 use clew_proto::convert::corpus_name;
 use clew_proto::convert::memory as convert;
@@ -21,6 +25,9 @@ const PATH_HOPS: (u32, u32) = (4, 8);
 const PATHS: (u32, u32) = (10, 100);
 /// Items of a ranking, and the most there may be.
 const RANKED: (u32, u32) = (10, 1000);
+
+/// Documents that are listed at once.
+const PAGE: usize = 1000;
 
 /// The handler.
 pub(crate) struct Memories {
@@ -100,6 +107,71 @@ impl Memories {
         let ranking = tokio::task::spawn_blocking(rank).await.map_err(panicked)?;
         Ok(convert::ranking_to_wire(&seeds, ranking.entities, ranking.segments, k))
     }
+
+    async fn list_memories(
+        &self,
+        request: Request<wire::ListMemoriesRequest>,
+    ) -> Result<wire::ListMemoriesResponse, Error> {
+        let deadline = self.backends.config.deadline(&request);
+        let memory = self.memory(&request.into_inner().corpus, deadline).await?;
+        let settings = memory.corpus.settings();
+        if settings.memory.is_none() {
+            return Err(Error::new(
+                ErrorKind::WrongState,
+                "NO_COMPRESSED_MEMORY",
+                format!(
+                    "corpus `{}` was made without compressed memories; make one with \
+                     `--memory-ratio`",
+                    settings.name
+                ),
+            ));
+        }
+        let mut records: Vec<MemoryRecord> = Vec::new();
+        for shard in memory.corpus.shards() {
+            records.extend(shard.memories(deadline).await?);
+        }
+        let (documents, covered_documents) = covered(&memory.corpus, &records, deadline).await?;
+        let model = self.backends.memory_encoder.memory_model(deadline).await?;
+        Ok(wire::ListMemoriesResponse {
+            documents,
+            covered_documents,
+            memories: records.into_iter().map(convert::record_to_wire).collect(),
+            model: model.map(convert::model_to_wire),
+        })
+    }
+}
+
+/// How many documents can be found, and how many of them memories cover to their ends.
+async fn covered(
+    corpus: &Corpus,
+    records: &[MemoryRecord],
+    deadline: Instant,
+) -> Result<(u64, u64), Error> {
+    let mut ends: HashMap<&DocumentId, (Version, usize)> = HashMap::new();
+    for part in records.iter().flat_map(|record| &record.parts) {
+        let known = ends.entry(&part.document_id).or_insert((part.version, 0));
+        known.1 = known.1.max(part.span.end);
+    }
+    let (mut documents, mut covered) = (0, 0);
+    for shard in corpus.shards() {
+        let mut query = ListQuery { after: None, limit: PAGE, state: Some(DocumentState::Indexed) };
+        loop {
+            let page = shard.list(&query, deadline).await?;
+            let is_covered = |status: &&DocumentStatus| {
+                let end = ends.get(&status.document_id);
+                end.is_some_and(|(version, end)| {
+                    *version == status.version && *end as u64 >= status.bytes
+                })
+            };
+            documents += page.len() as u64;
+            covered += page.iter().filter(is_covered).count() as u64;
+            match page.last() {
+                Some(last) if page.len() == PAGE => query.after = Some(last.document_id.clone()),
+                _ => break,
+            }
+        }
+    }
+    Ok((documents, covered))
 }
 
 /// A number of a request; 0 means the default.
@@ -136,6 +208,13 @@ impl MemoryService for Memories {
         request: Request<wire::FindPathsRequest>,
     ) -> Result<Response<wire::FindPathsResponse>, Status> {
         self.find_paths(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn list_memories(
+        &self,
+        request: Request<wire::ListMemoriesRequest>,
+    ) -> Result<Response<wire::ListMemoriesResponse>, Status> {
+        self.list_memories(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn rank_graph(

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use clew_core::{Answer, Error, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
-use clew_strategy::{Progress, Question, Seams, Strategy, TreeMemory};
+use clew_strategy::{Progress, Question, Seams, Strategy};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 
 use crate::Backends;
+use crate::compressed::CompressedMemory;
 use crate::memory::CorpusMemory;
 
 /// What a coordinator reports.
@@ -78,7 +79,7 @@ async fn run(arguments: Arguments) {
         graph: &memory,
         navigator: backends.guide.as_ref(),
         planner: backends.guide.as_ref(),
-        memory: &TreeMemory { tree: &memory, planner: backends.guide.as_ref() },
+        memory: &CompressedMemory { memory: &memory, planner: backends.guide.as_ref() },
         encoder: backends.encoder.as_ref(),
         graph_builder: backends.graph_builder.as_ref(),
     };

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, Guide, Limits, Reasoner};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
@@ -30,6 +30,8 @@ pub struct Seams {
     pub guide: Arc<dyn Guide>,
     /// Reads summaries, entities and relations out of texts.
     pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Forms compressed memories, and drafts from them.
+    pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -44,7 +46,7 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoder, reasoner, guide, graph_builder, clock } = seams;
+    let Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock } = seams;
     config.validate()?;
     let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
     let limits = Limits::default();
@@ -61,6 +63,7 @@ pub async fn start(
         reasoner,
         guide,
         graph_builder,
+        memory_encoder,
         clock,
         limits,
         moderation: config.moderation(),

@@ -10,10 +10,14 @@
 //! batches from the queue. A thread that panics ends its actor; the supervisor makes both anew after
 //! a back-off, and the callers whose batch was lost are told to retry.
 //!
+//! Where a memory model is configured, a [`MemoryPool`] beside it forms compressed memories of texts, and drafts
+//! clues from them.
+//!
 //! [`EncoderPool`] is what runs in the process of its callers; [`service`] offers it to other nodes,
 //! which reach it through `clew-remote-encoder`.
 
 mod config;
+mod memory;
 mod pool;
 mod queue;
 mod role;
@@ -21,5 +25,6 @@ pub mod service;
 mod worker;
 
 pub use config::EncoderConfig;
+pub use memory::{MemoryModelConfig, MemoryPool, memory_encoder};
 pub use pool::EncoderPool;
 pub use role::start;

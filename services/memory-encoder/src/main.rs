@@ -1,4 +1,4 @@
-//! `clew-memory-encoder`: embeds texts for a cluster, on this machine's devices.
+//! `clew-memory-encoder`: embeds texts and forms memories for a cluster, on this machine's devices.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::Error;
-use clew_memory_encoder::{EncoderConfig, EncoderPool};
+use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryPool};
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
@@ -17,16 +17,20 @@ struct Config {
     #[serde(flatten)]
     node: NodeConfig,
     encoder: EncoderConfig,
+    memory_model: MemoryModelConfig,
 }
 
 fn main() -> ExitCode {
     clew_node::service_main(async |config: Config| {
         config.encoder.validate()?;
+        config.memory_model.validate()?;
         let folder = model_folder(&config.encoder)?;
         // Before it joins, so that nobody asks an encoder that cannot embed yet.
         let pool = Arc::new(EncoderPool::load(folder, &config.encoder).await?);
+        let memory = MemoryPool::load(&config.memory_model).await?;
         clew_node::run(config.node, [Role::Encoder].into(), async move |node, mut server| {
-            let stop = clew_memory_encoder::start(&node, &mut server, pool, &config.encoder);
+            let encoder = &config.encoder;
+            let stop = clew_memory_encoder::start(&node, &mut server, pool, memory, encoder);
             Ok((server, vec![stop]))
         })
         .await

@@ -6,22 +6,30 @@ use clew_core::Error;
 use clew_node::{Node, Server, Stop};
 
 use crate::service::EncoderEndpoint;
-use crate::{EncoderConfig, EncoderPool};
+use crate::{EncoderConfig, EncoderPool, MemoryPool};
 
-/// Offers `pool` to the other nodes: adds its service.
+/// Offers `pool`, and the memory model if there is one, to the other nodes: adds their service.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,
     pool: Arc<EncoderPool>,
+    memory: Option<Arc<MemoryPool>>,
     config: &EncoderConfig,
 ) -> Stop {
-    let endpoint = EncoderEndpoint::of_pool(Arc::clone(&pool), config.stream_batches);
+    let endpoint = EncoderEndpoint::of_pool(Arc::clone(&pool), config.stream_batches)
+        .with_memory(memory.clone());
     server.add(endpoint.service());
     let shown = Arc::clone(&pool);
     node.parts().add(move || shown.node());
+    if let Some(shown) = memory.clone() {
+        node.parts().add(move || shown.node());
+    }
     Box::new(move |_deadline| {
         Box::pin(async move {
             endpoint.leave();
+            if let Some(memory) = memory {
+                memory.stop().await;
+            }
             pool.stop().await;
             Ok::<(), Error>(())
         })

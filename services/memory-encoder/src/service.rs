@@ -1,16 +1,19 @@
 //! `EncoderService`: offers an encoder to other nodes.
 
+mod memories;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clew_core::{Embedding, Encoder, Error, ErrorKind};
+use clew_core::{Embedding, Encoder, Error, ErrorKind, NoMemoryModel};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::convert::corpus::encoder_to_wire;
 use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_server::{EncoderService, EncoderServiceServer};
+use clew_proto::to_status;
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -20,7 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 
-use crate::EncoderPool;
+use crate::{EncoderPool, MemoryPool};
 
 /// Largest message taken.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -38,6 +41,7 @@ const STREAMS_PER_CONNECTION: u32 = 64;
 #[derive(Clone)]
 pub struct EncoderEndpoint {
     encoder: Arc<dyn Encoder>,
+    memory: Option<Arc<MemoryPool>>,
     tokenizer_json: Bytes,
     device: String,
     stream_batches: usize,
@@ -61,7 +65,20 @@ impl EncoderEndpoint {
         stream_batches: usize,
     ) -> Self {
         let leaving = Arc::new(watch::Sender::new(false));
-        Self { encoder, tokenizer_json, device, stream_batches: stream_batches.max(1), leaving }
+        let stream_batches = stream_batches.max(1);
+        Self { encoder, memory: None, tokenizer_json, device, stream_batches, leaving }
+    }
+
+    /// Offers the memory model `memory` as well, if there is one.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Option<Arc<MemoryPool>>) -> Self {
+        self.memory = memory;
+        self
+    }
+
+    fn memory(&self) -> Result<&Arc<MemoryPool>, Status> {
+        // That there is none is an answer, and nothing for the operator.
+        self.memory.as_ref().ok_or_else(|| to_status(&NoMemoryModel::refusal()))
     }
 
     /// What a server is given, besides its other services. Its health is set by the caller.
@@ -149,6 +166,7 @@ type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 impl EncoderService for EncoderEndpoint {
     type DescribeStream = Responses<wire::DescribeResponse>;
     type EmbedStream = Responses<wire::EmbedResponse>;
+    type FormMemoryStream = Responses<wire::FormMemoryResponse>;
 
     async fn describe(
         &self,
@@ -182,5 +200,27 @@ impl EncoderService for EncoderEndpoint {
             async move { Ok(endpoint.embed_batch(request?).await) }
         });
         Ok(Response::new(answers.buffer_unordered(self.stream_batches).boxed()))
+    }
+
+    async fn describe_memory(
+        &self,
+        _request: Request<wire::DescribeMemoryRequest>,
+    ) -> Result<Response<wire::DescribeMemoryResponse>, Status> {
+        Ok(Response::new(convert::memory_model_to_wire(self.memory()?.identity())))
+    }
+
+    async fn form_memory(
+        &self,
+        request: Request<Streaming<wire::FormMemoryRequest>>,
+    ) -> Result<Response<Self::FormMemoryStream>, Status> {
+        Ok(Response::new(memories::form(Arc::clone(self.memory()?), request)))
+    }
+
+    async fn generate_clues(
+        &self,
+        request: Request<Streaming<wire::GenerateCluesRequest>>,
+    ) -> Result<Response<wire::GenerateCluesResponse>, Status> {
+        let drafted = memories::draft(self.memory()?, request).await;
+        drafted.map(Response::new).map_err(|error| memories::refused(&error))
     }
 }

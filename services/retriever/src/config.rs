@@ -50,6 +50,8 @@ pub struct RetrieverConfig {
     pub check_interval_secs: u64,
     /// Seconds between looks for documents that are older than their corpus retains, 1 to 86,400.
     pub retention_interval_secs: u64,
+    /// Milliseconds between looks for documents that compressed memories do not cover yet, 10 to 86,400,000.
+    pub memory_interval_ms: u64,
 }
 
 impl Default for RetrieverConfig {
@@ -63,6 +65,7 @@ impl Default for RetrieverConfig {
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
             retention_interval_secs: 600,
+            memory_interval_ms: 1_000,
         }
     }
 }
@@ -90,6 +93,7 @@ impl RetrieverConfig {
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
         within("retention_interval_secs", self.retention_interval_secs, 1, 86_400);
+        within("memory_interval_ms", self.memory_interval_ms, 10, 86_400_000);
         violations.into_result()
     }
 
@@ -99,6 +103,10 @@ impl RetrieverConfig {
 
     pub(crate) fn retention_interval(&self) -> Duration {
         Duration::from_secs(self.retention_interval_secs)
+    }
+
+    pub(crate) fn memory_interval(&self) -> Duration {
+        Duration::from_millis(self.memory_interval_ms)
     }
 
     pub(crate) fn maintenance_interval(&self) -> Duration {

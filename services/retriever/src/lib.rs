@@ -20,6 +20,7 @@ mod indexer;
 mod keeper;
 mod lock;
 mod maintainer;
+mod memoriser;
 mod retention;
 mod retriever;
 mod role;
@@ -32,4 +33,4 @@ mod writer;
 
 pub use config::{RetrieverConfig, StorageConfig};
 pub use retriever::Retriever;
-pub use role::start;
+pub use role::{Seams, start};

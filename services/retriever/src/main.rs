@@ -8,7 +8,7 @@ use clew_core::SystemClock;
 use clew_graph_builder::RemoteGraphBuilder;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
-use clew_retriever::{RetrieverConfig, StorageConfig};
+use clew_retriever::{RetrieverConfig, Seams, StorageConfig};
 use serde::{Deserialize, Serialize};
 
 /// What can be configured.
@@ -42,17 +42,11 @@ fn main() -> ExitCode {
             let encoder = node.encoders(config.remote_encoder).await?;
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let location = config.storage.location(&config.data_dir)?;
+            let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
-            let stop = clew_retriever::start(
-                &node,
-                &mut server,
-                location,
-                encoder,
-                graph_builder,
-                clock,
-                config.retriever,
-            )
-            .await?;
+            let seams = Seams { encoder, graph_builder, memory_encoder, clock };
+            let config = config.retriever;
+            let stop = clew_retriever::start(&node, &mut server, location, seams, config).await?;
             Ok((server, vec![stop]))
         })
     })

@@ -5,15 +5,14 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{
-    Clock, Corpora, Corpus, CorpusName, CorpusSettings, Encoder, Error, GraphBuilder, ShardIndex,
-};
+use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, ShardIndex};
 use clew_index::{Location, Registry};
 use tokio::sync::Mutex;
 
 use crate::RetrieverConfig;
 use crate::claim::Claim;
 use crate::lock::DirectoryLock;
+use crate::role::Seams;
 use crate::shard::{ShardHandle, ShardLine};
 
 /// A corpus whose shards run here.
@@ -32,9 +31,7 @@ impl Running {
 /// Owns a data directory and runs the shards of its corpora.
 pub struct Retriever {
     registry: Registry,
-    encoder: Arc<dyn Encoder>,
-    graph_builder: Arc<dyn GraphBuilder>,
-    clock: Arc<dyn Clock>,
+    seams: Seams,
     config: RetrieverConfig,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
@@ -54,9 +51,7 @@ impl Retriever {
     /// calls say why.
     pub async fn start(
         location: &Location,
-        encoder: Arc<dyn Encoder>,
-        graph_builder: Arc<dyn GraphBuilder>,
-        clock: Arc<dyn Clock>,
+        seams: Seams,
         config: RetrieverConfig,
     ) -> Result<Self, Error> {
         config.validate()?;
@@ -64,9 +59,7 @@ impl Retriever {
         let registry = Registry::open(location).await?;
         let retriever = Self {
             registry,
-            encoder,
-            graph_builder,
-            clock,
+            seams,
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
@@ -119,9 +112,7 @@ impl Retriever {
                 place: self.registry.shard_place(&settings, index),
                 shard: index,
                 settings: Arc::clone(&settings),
-                encoder: Arc::clone(&self.encoder),
-                graph_builder: Arc::clone(&self.graph_builder),
-                clock: Arc::clone(&self.clock),
+                seams: self.seams.clone(),
                 config: self.config.clone(),
                 claim: self.claim(),
                 tally: Arc::default(),

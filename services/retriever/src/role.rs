@@ -2,12 +2,25 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoder, Error, GraphBuilder};
+use clew_core::{Clock, Encoder, Error, GraphBuilder, MemoryEncoder};
 use clew_index::Location;
 use clew_node::{Node, Server, Stop};
 
 use crate::RetrieverConfig;
 use crate::shared::{SharedRetriever, Sharing};
+
+/// What shards work with, in this process or elsewhere.
+#[derive(Clone)]
+pub struct Seams {
+    /// Embeds documents.
+    pub encoder: Arc<dyn Encoder>,
+    /// Makes trees and graphs.
+    pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Forms compressed memories.
+    pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+}
 
 /// Starts the retriever of a cluster over the storage that all retrievers share: adds its services and
 /// begins to take the shards that belong to this node.
@@ -18,16 +31,12 @@ pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
     location: Location,
-    encoder: Arc<dyn Encoder>,
-    graph_builder: Arc<dyn GraphBuilder>,
-    clock: Arc<dyn Clock>,
+    seams: Seams,
     config: RetrieverConfig,
 ) -> Result<Stop, Error> {
     let sharing = Sharing {
         location,
-        encoder,
-        graph_builder,
-        clock,
+        seams,
         me: node.me().clone(),
         members: node.members(),
         leases: node.leases().clone(),

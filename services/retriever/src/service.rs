@@ -189,6 +189,27 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::checked_to_wire(&checked))
     }
 
+    async fn list_memories(
+        &self,
+        request: Request<wire::ListMemoriesRequest>,
+    ) -> Result<wire::ListMemoriesResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let shard = convert::shard_from_wire(request.into_inner().shard)?;
+        let memories = self.shards.shard(&shard)?.memories(deadline).await?;
+        let memories = memories.into_iter().map(memory::record_to_wire).collect();
+        Ok(wire::ListMemoriesResponse { memories })
+    }
+
+    async fn draft_clues(
+        &self,
+        request: Request<wire::DraftCluesRequest>,
+    ) -> Result<wire::DraftCluesResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let (shard, asked) = convert::clue_query_from_wire(request.into_inner())?;
+        let drafted = self.shards.shard(&shard)?.clues(&asked, deadline).await?;
+        Ok(convert::drafted_to_wire(drafted))
+    }
+
     async fn maintain(
         &self,
         request: Request<wire::MaintainRequest>,
@@ -296,6 +317,20 @@ impl<S: Shards> ShardService for ShardRpc<S> {
     ) -> Result<Response<Self::ReadSegmentsStream>, Status> {
         let found = self.read_segments(request).await.map_err(|error| to_status(&error))?;
         Ok(Response::new(answers(found)))
+    }
+
+    async fn list_memories(
+        &self,
+        request: Request<wire::ListMemoriesRequest>,
+    ) -> Result<Response<wire::ListMemoriesResponse>, Status> {
+        self.list_memories(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn draft_clues(
+        &self,
+        request: Request<wire::DraftCluesRequest>,
+    ) -> Result<Response<wire::DraftCluesResponse>, Status> {
+        self.draft_clues(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn maintain(

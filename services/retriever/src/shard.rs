@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId, Clock,
-    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, Encoder,
-    EncoderIdentity, Error, Evidence, Forgotten, GraphBuilder, GraphQuery, ListQuery, SegmentId,
-    ShardIndex, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId, ClueQuery,
+    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
+    EncoderIdentity, Error, Evidence, Forgotten, GraphQuery, ListQuery, MemoryEncoder,
+    MemoryRecord, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Place, Shard, ShardReader, ShardSettings};
 use clew_runtime::admission::{Gate, Permit};
@@ -25,7 +25,9 @@ use crate::graph::ShardGraph;
 use crate::indexer::{self, Indexer};
 use crate::keeper::Keeper;
 use crate::maintainer;
+use crate::memoriser::{self, Memoriser};
 use crate::retention;
+use crate::role::Seams;
 use crate::writer::{self, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
@@ -33,9 +35,7 @@ pub(crate) struct ShardLine {
     pub place: Place,
     pub shard: ShardIndex,
     pub settings: Arc<CorpusSettings>,
-    pub encoder: Arc<dyn Encoder>,
-    pub graph_builder: Arc<dyn GraphBuilder>,
-    pub clock: Arc<dyn Clock>,
+    pub seams: Seams,
     pub config: RetrieverConfig,
     pub claim: Claim,
     pub tally: Arc<Tally>,
@@ -49,6 +49,7 @@ pub(crate) struct Running {
     maintainer: ActorRef<()>,
     reader: ShardReader,
     graph: ShardGraph,
+    memory_encoder: Arc<dyn MemoryEncoder>,
 }
 
 /// Opening reads the light columns of all rows: seconds for millions.
@@ -64,7 +65,8 @@ impl Line for ShardLine {
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<Running, Error> {
-        same_encoder(&self.settings.encoder, self.encoder.identity())?;
+        let Seams { encoder, graph_builder, memory_encoder, clock } = self.seams.clone();
+        same_encoder(&self.settings.encoder, encoder.identity())?;
         let deadline = Instant::now() + OPEN_PATIENCE;
         let shard = within(deadline, "opening the shard", async {
             let settings = ShardSettings::of(&self.settings);
@@ -81,7 +83,7 @@ impl Line for ShardLine {
         let spawned = |error| Error::internal("an actor did not start").with_source(error);
         let arguments = writer::Arguments {
             shard,
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock),
             commit_bytes: self.config.commit_bytes,
             claim: self.claim.clone(),
         };
@@ -91,10 +93,10 @@ impl Line for ShardLine {
         let arguments = indexer::Arguments {
             settings: Arc::clone(&self.settings),
             reader: reader.clone(),
-            encoder: Arc::clone(&self.encoder),
-            graph_builder: Arc::clone(&self.graph_builder),
+            encoder,
+            graph_builder,
             writer: writer.clone(),
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,
             derive_batches: self.config.derive_batches,
         };
@@ -122,13 +124,25 @@ impl Line for ShardLine {
                 writer: writer.clone(),
                 reader: reader.clone(),
                 graph: graph.clone(),
-                clock: Arc::clone(&self.clock),
+                clock,
                 interval: self.config.retention_interval(),
             };
             let task = Box::pin(retention::keep_forgetting(arguments));
+            Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+        }
+        if let Some(settings) = self.settings.memory {
+            let memoriser = Memoriser {
+                name: self.name(),
+                settings,
+                reader: reader.clone(),
+                encoder: Arc::clone(&memory_encoder),
+                writer: writer.clone(),
+                interval: self.config.memory_interval(),
+            };
+            let task = Box::pin(memoriser::keep_memorising(memoriser));
             Actor::spawn_linked(None, Keeper, task, supervisor).await.map_err(spawned)?;
         }
-        Ok(Running { writer, indexer, maintainer, reader, graph })
+        Ok(Running { writer, indexer, maintainer, reader, graph, memory_encoder })
     }
 }
 
@@ -392,6 +406,25 @@ impl clew_core::Shard for ShardHandle {
                 (id, evidence)
             };
             Ok(found.into_iter().map(segment).collect())
+        })
+        .await
+    }
+
+    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
+        let reader = self.reader(deadline).await?;
+        within(deadline, "listing memories", self.claim.confirm(&reader)).await?;
+        Ok(reader.memories().to_vec())
+    }
+
+    async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
+        let _permit = self.searching.try_enter(1)?;
+        let Running { reader, memory_encoder, .. } = self.running(deadline).await?;
+        within(deadline, "drafting clues", async {
+            let encoder = memory_encoder.as_ref();
+            let drafted = Box::pin(memoriser::draft(&reader, encoder, query, deadline)).await?;
+            // What was forgotten meanwhile is told no more.
+            self.claim.confirm(&reader).await?;
+            Ok(drafted)
         })
         .await
     }

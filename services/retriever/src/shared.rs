@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 
 use clew_cluster::decide::{Action, Holding, Situation, decide};
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
-use clew_core::{
-    Clock, CorpusName, CorpusSettings, Encoder, Error, GraphBuilder, Limits, ShardIndex,
-};
+use clew_core::{CorpusName, CorpusSettings, Error, Limits, ShardIndex};
 use clew_index::{Location, Registry};
 use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
@@ -27,6 +25,7 @@ use tokio::task::JoinSet;
 use crate::RetrieverConfig;
 use crate::catalogue::CatalogueRpc;
 use crate::claim::{Claim, not_owner};
+use crate::role::Seams;
 use crate::service::{ShardRpc, Shards};
 use crate::shard::{ShardHandle, ShardLine};
 
@@ -52,11 +51,8 @@ const STORAGE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct Sharing {
     /// The storage that all retrievers share.
     pub location: Location,
-    /// Embeds documents.
-    pub encoder: Arc<dyn Encoder>,
-    pub graph_builder: Arc<dyn GraphBuilder>,
-    /// Tells the time.
-    pub clock: Arc<dyn Clock>,
+    /// What shards work with.
+    pub seams: Seams,
     /// This node.
     pub me: NodeId,
     /// Everyone.
@@ -336,9 +332,7 @@ impl Inner {
             place: self.registry.shard_place(&settings, key.shard),
             shard: key.shard,
             settings: Arc::clone(&settings),
-            encoder: Arc::clone(&self.sharing.encoder),
-            graph_builder: Arc::clone(&self.sharing.graph_builder),
-            clock: Arc::clone(&self.sharing.clock),
+            seams: self.sharing.seams.clone(),
             config: self.sharing.config.clone(),
             claim: claim.clone(),
             tally: Arc::default(),

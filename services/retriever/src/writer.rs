@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten};
+use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten, MemoryRecord};
 use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Shard, UpperRow};
 use clew_runtime::admission::Permit;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -34,6 +34,15 @@ pub(crate) enum Message {
     },
     /// Commit nodes above documents.
     CommitUpper { rows: Vec<UpperRow>, reply: RpcReplyPort<Result<(), Error>> },
+    /// Commit a compressed memory in place of others; answers whether all that it covers is still there.
+    CommitMemory {
+        record: Box<MemoryRecord>,
+        snapshot: Vec<u8>,
+        replaced: Vec<String>,
+        reply: RpcReplyPort<Result<bool, Error>>,
+    },
+    /// Remove compressed memories of what is there no more; answers how many.
+    SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
     /// Forget documents, down to the bytes on disk.
@@ -49,6 +58,7 @@ impl Message {
             Self::Accept { .. } | Self::CommitAccepted => "accepting documents",
             Self::CommitDerived { .. } => "storing chunks",
             Self::CommitNodes { .. } | Self::CommitUpper { .. } => "storing nodes",
+            Self::CommitMemory { .. } | Self::SweepMemories { .. } => "storing memories",
             Self::RecordFailures { .. } => "recording failures",
             Self::Forget { .. } => "forgetting",
             Self::Maintain { .. } => "maintenance",
@@ -138,6 +148,14 @@ impl Actor for Writer {
             Message::CommitUpper { rows, reply } => {
                 let committed = state.shard.commit_upper(rows).await;
                 state.answer(reply, committed);
+            }
+            Message::CommitMemory { record, snapshot, replaced, reply } => {
+                let committed = state.shard.commit_memory(*record, &snapshot, &replaced).await;
+                state.answer(reply, committed);
+            }
+            Message::SweepMemories { reply } => {
+                let swept = state.shard.sweep_memories().await;
+                state.answer(reply, swept);
             }
             Message::RecordFailures { failures, reply } => {
                 let recorded = state.shard.record_failures(failures).await;

@@ -90,6 +90,11 @@ impl Cluster {
             .await
     }
 
+    /// What all nodes keep.
+    pub fn data_dir(&self) -> std::path::PathBuf {
+        self.home.data_dir()
+    }
+
     /// Writes a file into the cluster's folder; its path.
     pub fn write(&self, name: &str, content: &str) -> String {
         self.home.write(name, content).to_string_lossy().into_owned()

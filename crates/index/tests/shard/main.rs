@@ -9,6 +9,7 @@ mod erasure;
 mod faults;
 mod fixture;
 mod maintenance;
+mod memories;
 mod nodes;
 mod ownership;
 mod s3;

@@ -2,7 +2,7 @@
 
 use clew_core::{
     Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
-    StructureSettings, Violations,
+    MemorySettings, StructureSettings, Violations,
 };
 
 use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
@@ -57,6 +57,8 @@ pub struct NewCorpus {
     pub structure: Option<StructureSettings>,
     /// For how many days documents are kept; `None`: for ever.
     pub retention_days: Option<u32>,
+    /// How compressed memories are formed; `None`: it is to have none.
+    pub memory: Option<MemorySettings>,
 }
 
 impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
@@ -76,6 +78,7 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
                 structure: (!request.without_structure)
                     .then(|| structure_from_wire(request.structure.unwrap_or_default())),
                 retention_days: retention_from_wire(request.retention_days),
+                memory: request.memory.map(memory_from_wire),
             }),
             None => Err(Error::internal("a field was neither taken nor refused")),
         }
@@ -91,8 +94,24 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
             without_structure: corpus.structure.is_none(),
             structure: corpus.structure.map(structure_to_wire),
             retention_days: corpus.retention_days.unwrap_or_default(),
+            memory: corpus.memory.map(memory_to_wire),
         }
     }
+}
+
+/// What is left out is as by default.
+fn memory_from_wire(memory: wire::CompressedMemory) -> MemorySettings {
+    let default = MemorySettings::default();
+    let or = |value: u32, default: u32| if value == 0 { default } else { value };
+    MemorySettings {
+        ratio: or(memory.ratio, default.ratio),
+        segment_tokens: or(memory.segment_tokens, default.segment_tokens),
+    }
+}
+
+fn memory_to_wire(memory: MemorySettings) -> wire::CompressedMemory {
+    let MemorySettings { ratio, segment_tokens } = memory;
+    wire::CompressedMemory { ratio, segment_tokens }
 }
 
 fn retention_from_wire(days: u32) -> Option<u32> {
@@ -171,6 +190,7 @@ pub fn corpus_to_wire(
         counts,
         structure: settings.structure.map(structure_to_wire),
         retention_days: settings.retention_days.unwrap_or_default(),
+        memory: settings.memory.map(memory_to_wire),
     }
 }
 
@@ -193,7 +213,17 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
     let encoder = EncoderIdentity { model, revision, dimension, max_tokens };
     let structure = corpus.structure.map(structure_from_wire);
     let (shards, retention_days) = (corpus.shards, retention_from_wire(corpus.retention_days));
-    Ok(CorpusSettings { name, shards, chunking, encoder, structure, retention_days, created_at })
+    let memory = corpus.memory.map(memory_from_wire);
+    Ok(CorpusSettings {
+        name,
+        shards,
+        chunking,
+        encoder,
+        structure,
+        retention_days,
+        memory,
+        created_at,
+    })
 }
 
 #[cfg(test)]
@@ -212,7 +242,9 @@ mod tests {
                 chunking.map(|_| StructureSettings { max_children: 3, ..Default::default() });
             let name = "notes".parse().unwrap();
             let retention_days = chunking.map(|chunking| chunking.max_tokens());
-            let corpus = NewCorpus { name, shards: 3, chunking, structure, retention_days };
+            let memory =
+                retention_days.map(|tokens| MemorySettings { ratio: 8, segment_tokens: tokens });
+            let corpus = NewCorpus { name, shards: 3, chunking, structure, retention_days, memory };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());
             assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
         }

@@ -1,11 +1,16 @@
 //! `clew.encoder.v1`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use clew_core::{Embedding, EncoderIdentity, Error, Priority, TextKind, Violations};
+use clew_core::{
+    Clues, DraftedClues, Embedding, EncoderIdentity, Error, FormTask, FormedMemory, Limits,
+    MemoryModelIdentity, MemoryText, Priority, Task, TextKind, Violations,
+};
 use tonic::Code;
 
+use super::query::{cost_from_wire, cost_to_wire, task_from_wire, task_to_wire};
 use crate::corpus::v1::EncoderIdentity as WireIdentity;
 use crate::encoder::v1 as wire;
 use crate::status::{code_of, kind_of, known_reason};
@@ -39,6 +44,202 @@ pub struct Batch {
 pub fn max_texts(dimension: u32) -> usize {
     let bytes = dimension as usize * size_of::<f32>() + EMBEDDING_OVERHEAD_BYTES;
     (EMBEDDINGS_BYTES / bytes).max(1)
+}
+
+/// After how long there may be memory for a snapshot again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Most bytes of a snapshot or text in one message.
+pub const PART_BYTES: usize = 1 << 20;
+
+/// Which model forms memories, for the wire.
+pub fn memory_model_to_wire(identity: MemoryModelIdentity) -> wire::DescribeMemoryResponse {
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes } = identity;
+    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes }
+}
+
+/// Which model forms memories, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it is not told apart from others.
+pub fn memory_model_from_wire(
+    response: wire::DescribeMemoryResponse,
+) -> Result<MemoryModelIdentity, Error> {
+    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes } = response;
+    if fingerprint.is_empty() || window == 0 {
+        return Err(Error::invalid(
+            "fingerprint",
+            "expected a memory model with a window, got none",
+        ));
+    }
+    Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes })
+}
+
+/// The messages that form a memory.
+pub fn form_to_wire(task: FormTask) -> Vec<wire::FormMemoryRequest> {
+    use wire::form_memory_request::Payload;
+    let snapshot = task.begun.map(|begun| Bytes::from_owner(Owned(begun))).unwrap_or_default();
+    let begin = wire::BeginMemory { ratio: task.ratio, snapshot_bytes: snapshot.len() as u64 };
+    let mut payloads = vec![Payload::Begin(begin)];
+    payloads.extend(parts(snapshot).map(Payload::SnapshotPart));
+    for MemoryText { title, text } in task.texts {
+        let mut texts = parts(Bytes::from(text));
+        let text = texts.next().unwrap_or_default();
+        payloads.push(Payload::Text(wire::MemoryText { title, text }));
+        payloads.extend(texts.map(Payload::TextPart));
+    }
+    payloads.into_iter().map(|payload| wire::FormMemoryRequest { payload: Some(payload) }).collect()
+}
+
+/// Bytes that are sent in parts without being copied.
+struct Owned(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A snapshot, or a text, in parts of what a message holds.
+pub fn parts(mut bytes: Bytes) -> impl Iterator<Item = Bytes> {
+    std::iter::from_fn(move || {
+        (!bytes.is_empty()).then(|| bytes.split_to(bytes.len().min(PART_BYTES)))
+    })
+}
+
+/// [`parts`] of a snapshot that is kept elsewhere, too.
+pub fn snapshot_parts(snapshot: Arc<Vec<u8>>) -> impl Iterator<Item = Bytes> {
+    parts(Bytes::from_owner(Owned(snapshot)))
+}
+
+/// A formed memory for the wire: what it is, then its snapshot.
+pub fn formed_to_wire(
+    formed: FormedMemory,
+) -> impl Iterator<Item = wire::FormMemoryResponse> + Send + 'static {
+    use wire::form_memory_response::Payload;
+    let FormedMemory { model, snapshot, tokens, slots } = formed;
+    let snapshot_bytes = snapshot.len() as u64;
+    let formed = wire::FormedMemory { model, tokens, slots, snapshot_bytes };
+    let parts = parts(Bytes::from(snapshot)).map(Payload::SnapshotPart);
+    let payloads = std::iter::once(Payload::Formed(formed)).chain(parts);
+    payloads.map(|payload| wire::FormMemoryResponse { payload: Some(payload) })
+}
+
+/// Bytes that come in parts after their number was announced.
+#[derive(Debug)]
+pub struct Incoming {
+    announced: u64,
+    bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// None yet of so many; who calls bounds their number.
+    pub fn announced(bytes: u64) -> Self {
+        Self { announced: bytes, bytes: Vec::new() }
+    }
+
+    /// Takes a part.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] for more than was announced; [`clew_core::ErrorKind::Exhausted`] where
+    /// there is no memory for them.
+    pub fn add(&mut self, part: &[u8]) -> Result<(), Error> {
+        let sum = self.bytes.len() as u64 + part.len() as u64;
+        if sum > self.announced {
+            return Err(self.unlike(sum));
+        }
+        if self.bytes.is_empty() {
+            // What is only announced costs nothing; what has begun to come rarely stops.
+            let all = usize::try_from(self.announced).unwrap_or(usize::MAX);
+            let reserved = self.bytes.try_reserve_exact(all);
+            let full = |error| {
+                Error::exhausted("the memory for snapshots", RETRY_AFTER).with_source(error)
+            };
+            reserved.map_err(full)?;
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(())
+    }
+
+    /// Whether all have come.
+    pub fn is_whole(&self) -> bool {
+        self.bytes.len() as u64 == self.announced
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] for fewer than were announced.
+    pub fn whole(self) -> Result<Vec<u8>, Error> {
+        match self.is_whole() {
+            true => Ok(self.bytes),
+            false => Err(self.unlike(self.bytes.len() as u64)),
+        }
+    }
+
+    fn unlike(&self, got: u64) -> Error {
+        let problem =
+            format!("expected the {} bytes that were announced, got {got}", self.announced);
+        Error::invalid("snapshot_bytes", problem)
+    }
+}
+
+/// What is asked of a memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedMemory {
+    /// Its name, see [`clew_core::MemoryRecord::key`].
+    pub key: String,
+    /// What is to become of the drafts.
+    pub task: Task,
+    /// The question.
+    pub question: String,
+    /// Bytes of the snapshot that follows; 0: none does.
+    pub snapshot_bytes: u64,
+}
+
+/// Digits of a memory's name.
+const KEY_DIGITS: usize = 32;
+
+/// What is asked of a memory, for the wire.
+pub fn ask_to_wire(asked: AskedMemory) -> wire::AskMemory {
+    let AskedMemory { key, task, question, snapshot_bytes } = asked;
+    wire::AskMemory { key, task: task_to_wire(task).into(), question, snapshot_bytes }
+}
+
+/// What is asked of a memory, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
+pub fn ask_from_wire(asked: wire::AskMemory, limits: &Limits) -> Result<AskedMemory, Error> {
+    let wire::AskMemory { key, task, question, snapshot_bytes } = asked;
+    let mut violations = Violations::default();
+    if key.len() != KEY_DIGITS || !key.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        violations.push("key", format!("expected {KEY_DIGITS} hexadecimal digits"));
+    }
+    let task = task_from_wire(task, &mut violations);
+    if question.len() > limits.query_bytes {
+        let (most, got) = (limits.query_bytes, question.len());
+        violations.push("question", format!("expected at most {most} bytes, got {got}"));
+    }
+    violations.into_result()?;
+    Ok(AskedMemory { key, task, question, snapshot_bytes })
+}
+
+/// What a memory drafted, for the wire; `None`: it is missing.
+pub fn drafted_to_wire(drafted: Option<DraftedClues>) -> wire::GenerateCluesResponse {
+    let Some(DraftedClues { clues, memories: _, cost }) = drafted else {
+        return wire::GenerateCluesResponse { is_missing: true, ..Default::default() };
+    };
+    let Clues { queries, clues, key_points } = clues;
+    let cost = Some(cost_to_wire(cost));
+    wire::GenerateCluesResponse { is_missing: false, queries, clues, key_points, cost }
+}
+
+/// What a memory drafted, from the wire; `None`: it is missing.
+pub fn drafted_from_wire(response: wire::GenerateCluesResponse) -> Option<DraftedClues> {
+    let wire::GenerateCluesResponse { is_missing, queries, clues, key_points, cost } = response;
+    let clues = Clues { queries, clues, key_points };
+    let cost = cost.map(cost_from_wire).unwrap_or_default();
+    (!is_missing).then_some(DraftedClues { clues, memories: 1, cost })
 }
 
 /// An encoder's identity from the wire.
@@ -224,6 +425,39 @@ mod tests {
             let unfit = result_from_wire(sent.clone(), texts, dimension).unwrap_err();
             assert_eq!(unfit.kind(), ErrorKind::Internal);
         }
+    }
+
+    #[test]
+    fn questions_and_drafts_of_memories_survive_the_wire() {
+        let asked = AskedMemory {
+            key: "0123456789abcdef0123456789abcdef".to_owned(),
+            task: Task::Summarise,
+            question: "bees".to_owned(),
+            snapshot_bytes: 7,
+        };
+        let limits = Limits::default();
+        assert_eq!(ask_from_wire(ask_to_wire(asked.clone()), &limits).unwrap(), asked);
+        let question = "x".repeat(limits.query_bytes + 1);
+        let bad = AskedMemory { key: "k".to_owned(), question, ..asked };
+        let error = ask_from_wire(ask_to_wire(bad), &limits).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["key", "question"]);
+        let clues = Clues { queries: vec!["q".to_owned()], ..Clues::default() };
+        let drafted = DraftedClues { clues, memories: 1, ..DraftedClues::default() };
+        let both = [Some(drafted), None];
+        assert_eq!(both.clone().map(|it| drafted_from_wire(drafted_to_wire(it))), both);
+    }
+
+    #[test]
+    fn what_comes_in_parts_is_what_was_announced() {
+        let mut incoming = Incoming::announced(3);
+        incoming.add(b"ab").unwrap();
+        assert!(!incoming.is_whole());
+        assert_eq!(incoming.add(b"cd").unwrap_err().kind(), ErrorKind::InvalidInput);
+        incoming.add(b"c").unwrap();
+        assert_eq!(incoming.whole().unwrap(), b"abc");
+        let cut = Incoming::announced(1).whole().unwrap_err();
+        assert_eq!(cut.violations()[0].field, "snapshot_bytes");
     }
 
     #[test]

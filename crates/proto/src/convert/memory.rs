@@ -1,8 +1,9 @@
 //! `clew.memory.v1` and domain values.
 
 use clew_core::{
-    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Limits, NodeId, RelationEdge,
-    SegmentId, ShardIndex, Subgraph, TreeNode, UpperKey, Version, Violations,
+    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Limits, MemoryModelIdentity,
+    MemoryPart, MemoryRecord, NodeId, RelationEdge, SegmentId, ShardIndex, Span, Subgraph,
+    TreeNode, UpperKey, Version, Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
@@ -19,6 +20,45 @@ const DEFAULT_MOST: usize = 100;
 const MOST: u32 = 10_000;
 /// Most edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
+
+/// What is told of a compressed memory, for the wire.
+pub fn record_to_wire(record: MemoryRecord) -> wire::CompressedMemory {
+    let MemoryRecord { key, model, ratio, parts, tokens, slots, bytes } = record;
+    let part = |part: MemoryPart| wire::MemoryPart {
+        document_id: part.document_id.to_string(),
+        version: part.version.0,
+        start: part.span.start as u64,
+        end: part.span.end as u64,
+    };
+    let parts = parts.into_iter().map(part).collect();
+    wire::CompressedMemory { key, model, ratio, parts, tokens, slots, bytes }
+}
+
+/// What is told of a compressed memory, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+pub fn record_from_wire(record: wire::CompressedMemory) -> Result<MemoryRecord, Error> {
+    let wire::CompressedMemory { key, model, ratio, parts, tokens, slots, bytes } = record;
+    let place = |name: &str, at: u64| {
+        usize::try_from(at).map_err(|_| Error::invalid(name, format!("expected a place, got {at}")))
+    };
+    let part = |part: wire::MemoryPart| {
+        Ok(MemoryPart {
+            document_id: document_id("parts.document_id", &part.document_id)?,
+            version: Version(part.version),
+            span: Span::new(place("parts.start", part.start)?, place("parts.end", part.end)?),
+        })
+    };
+    let parts = parts.into_iter().map(part).collect::<Result<_, Error>>()?;
+    Ok(MemoryRecord { key, model, ratio, parts, tokens, slots, bytes })
+}
+
+/// Which model forms memories, for the wire.
+pub fn model_to_wire(identity: MemoryModelIdentity) -> wire::MemoryModel {
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes } = identity;
+    wire::MemoryModel { model, fingerprint, window, slot_bytes }
+}
 
 /// A node's id for the wire.
 pub fn node_id_to_wire(id: &NodeId) -> wire::NodeId {

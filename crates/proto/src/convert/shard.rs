@@ -4,9 +4,10 @@
 //! be well-formed.
 
 use clew_core::{
-    CandidateQuery, Candidates, CheckQuery, Checked, CorpusName, Counts, DocumentId, DocumentState,
-    DocumentStatus, Error, FailureStatus, Forgotten, GraphQuery, Hit, Limits, ListQuery, SegmentId,
-    ShardIndex, Stage, StoredDocument, Timestamp, TreeQuery, Version, Violations,
+    CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
+    DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, FailureStatus, Forgotten,
+    GraphQuery, Hit, Limits, ListQuery, SegmentId, ShardIndex, Stage, StoredDocument, Timestamp,
+    TreeQuery, Version, Violations,
 };
 
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
@@ -476,6 +477,7 @@ pub fn forgotten_to_wire(forgotten: &Forgotten) -> ingest_wire::ForgottenDocumen
         chunks: count(forgotten.chunks),
         nodes: count(forgotten.nodes),
         failures: count(forgotten.failures),
+        memories: count(forgotten.memories),
         text_bytes: forgotten.bytes,
     }
 }
@@ -491,8 +493,49 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
         chunks: forgotten.chunks.into(),
         nodes: forgotten.nodes.into(),
         failures: forgotten.failures.into(),
+        memories: forgotten.memories.into(),
         bytes: forgotten.text_bytes,
     })
+}
+
+/// A question to a shard's memories, for the wire.
+pub fn clue_query_to_wire(shard: &ShardRef, query: &ClueQuery) -> wire::DraftCluesRequest {
+    wire::DraftCluesRequest {
+        shard: Some(shard.into()),
+        task: query::task_to_wire(query.task).into(),
+        question: query.question.clone(),
+        filter: Some(query::filter_to_wire(query.filter.clone())),
+    }
+}
+
+/// A question to a shard's memories, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn clue_query_from_wire(
+    request: wire::DraftCluesRequest,
+) -> Result<(ShardRef, ClueQuery), Error> {
+    let mut violations = Violations::default();
+    let shard = violations.take(shard_from_wire(request.shard));
+    let task = query::task_from_wire(request.task, &mut violations);
+    let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    violations.into_result()?;
+    let query = ClueQuery { task, question: request.question, filter };
+    Ok((shard.ok_or_else(|| missing("shard"))?, query))
+}
+
+/// What memories drafted, for the wire.
+pub fn drafted_to_wire(drafted: DraftedClues) -> wire::DraftCluesResponse {
+    let Clues { queries, clues, key_points } = drafted.clues;
+    let cost = Some(query::cost_to_wire(drafted.cost));
+    wire::DraftCluesResponse { queries, clues, key_points, memories: drafted.memories, cost }
+}
+
+/// What memories drafted, from the wire.
+pub fn drafted_from_wire(response: wire::DraftCluesResponse) -> DraftedClues {
+    let wire::DraftCluesResponse { queries, clues, key_points, memories, cost } = response;
+    let cost = query::cost_from_wire(cost.unwrap_or_default());
+    DraftedClues { clues: Clues { queries, clues, key_points }, memories, cost }
 }
 
 /// Totals for the wire.

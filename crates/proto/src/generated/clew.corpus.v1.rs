@@ -102,6 +102,19 @@ pub struct Corpus {
     /// For how many days its documents are kept; 0: for ever.
     #[prost(uint32, tag = "8")]
     pub retention_days: u32,
+    /// How compressed memories of it are formed; absent: it has none.
+    #[prost(message, optional, tag = "9")]
+    pub memory: ::core::option::Option<CompressedMemory>,
+}
+/// How compressed memories of a corpus are formed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CompressedMemory {
+    /// Tokens for each one that is kept, 1 to 128, a divisor of the memory model's window; 0 means 4.
+    #[prost(uint32, tag = "1")]
+    pub ratio: u32,
+    /// About how many tokens one memory covers, 256 to 4,000,000; 0 means 100,000.
+    #[prost(uint32, tag = "2")]
+    pub segment_tokens: u32,
 }
 /// What a corpus holds, over all shards.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -160,6 +173,9 @@ pub struct CreateCorpusRequest {
     /// acceptance; then they are forgotten as by ForgetDocuments. 0: for ever.
     #[prost(uint32, tag = "6")]
     pub retention_days: u32,
+    /// How compressed memories of it are formed, by the memory model of the encoders; absent: it has none.
+    #[prost(message, optional, tag = "7")]
+    pub memory: ::core::option::Option<CompressedMemory>,
 }
 /// Response of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

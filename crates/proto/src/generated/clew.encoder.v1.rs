@@ -97,6 +97,165 @@ pub struct Refusal {
     #[prost(message, optional, tag = "5")]
     pub retry_delay: ::core::option::Option<::prost_types::Duration>,
 }
+/// Request of DescribeMemory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeMemoryRequest {}
+/// Response of DescribeMemory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeMemoryResponse {
+    /// The model's name.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Tells it from every other: 32 hexadecimal digits.
+    #[prost(string, tag = "2")]
+    pub fingerprint: ::prost::alloc::string::String,
+    /// Tokens that it reads at once; ratios divide it.
+    #[prost(uint32, tag = "3")]
+    pub window: u32,
+    /// Bytes of one token that is kept.
+    #[prost(uint64, tag = "4")]
+    pub slot_bytes: u64,
+}
+/// One message of the FormMemory request stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FormMemoryRequest {
+    /// What is to be read, piece by piece.
+    #[prost(oneof = "form_memory_request::Payload", tags = "1, 2, 3, 4")]
+    pub payload: ::core::option::Option<form_memory_request::Payload>,
+}
+/// Nested message and enum types in `FormMemoryRequest`.
+pub mod form_memory_request {
+    /// What is to be read, piece by piece.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// First message.
+        #[prost(message, tag = "1")]
+        Begin(super::BeginMemory),
+        /// The next part of the snapshot, at most 1 MiB.
+        #[prost(bytes, tag = "2")]
+        SnapshotPart(::prost::bytes::Bytes),
+        /// A text, behind the snapshot.
+        #[prost(message, tag = "3")]
+        Text(super::MemoryText),
+        /// Continues the text, at most 1 MiB.
+        #[prost(bytes, tag = "4")]
+        TextPart(::prost::bytes::Bytes),
+    }
+}
+/// How a memory is formed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginMemory {
+    /// Tokens for each one that is kept.
+    #[prost(uint32, tag = "1")]
+    pub ratio: u32,
+    /// Bytes of the snapshot that goes on; 0: an empty memory.
+    #[prost(uint64, tag = "2")]
+    pub snapshot_bytes: u64,
+}
+/// A text that a memory is to hold.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryText {
+    /// Its title; may be empty.
+    #[prost(string, tag = "1")]
+    pub title: ::prost::alloc::string::String,
+    /// The first part of the text, at most 1 MiB.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub text: ::prost::bytes::Bytes,
+}
+/// One message of the FormMemory response stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FormMemoryResponse {
+    /// Progress, then the memory.
+    #[prost(oneof = "form_memory_response::Payload", tags = "1, 2, 3")]
+    pub payload: ::core::option::Option<form_memory_response::Payload>,
+}
+/// Nested message and enum types in `FormMemoryResponse`.
+pub mod form_memory_response {
+    /// Progress, then the memory.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// Tokens that were read so far.
+        #[prost(uint64, tag = "1")]
+        TokensRead(u64),
+        /// What was formed; its snapshot follows.
+        #[prost(message, tag = "2")]
+        Formed(super::FormedMemory),
+        /// The next part of the snapshot, at most 1 MiB.
+        #[prost(bytes, tag = "3")]
+        SnapshotPart(::prost::bytes::Bytes),
+    }
+}
+/// A memory that was formed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FormedMemory {
+    /// Fingerprint of the model.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Tokens in it.
+    #[prost(uint64, tag = "2")]
+    pub tokens: u64,
+    /// Those that are kept.
+    #[prost(uint64, tag = "3")]
+    pub slots: u64,
+    /// Bytes of its snapshot.
+    #[prost(uint64, tag = "4")]
+    pub snapshot_bytes: u64,
+}
+/// One message of the GenerateClues request stream.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenerateCluesRequest {
+    /// The question, then the memory where it is missing.
+    #[prost(oneof = "generate_clues_request::Payload", tags = "1, 2")]
+    pub payload: ::core::option::Option<generate_clues_request::Payload>,
+}
+/// Nested message and enum types in `GenerateCluesRequest`.
+pub mod generate_clues_request {
+    /// The question, then the memory where it is missing.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// First message.
+        #[prost(message, tag = "1")]
+        Ask(super::AskMemory),
+        /// The next part of the snapshot, at most 1 MiB.
+        #[prost(bytes, tag = "2")]
+        SnapshotPart(::prost::bytes::Bytes),
+    }
+}
+/// What is asked of a memory.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AskMemory {
+    /// Name of the memory: 32 hexadecimal digits, of what it covers and what it was made with.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// What is to become of the clues.
+    #[prost(enumeration = "super::super::query::v1::Task", tag = "2")]
+    pub task: i32,
+    /// The question, at most 16 KiB.
+    #[prost(string, tag = "3")]
+    pub question: ::prost::alloc::string::String,
+    /// Bytes of the snapshot that follows; 0: none does.
+    #[prost(uint64, tag = "4")]
+    pub snapshot_bytes: u64,
+}
+/// Response of GenerateClues.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GenerateCluesResponse {
+    /// Whether the memory is not known here: send its snapshot.
+    #[prost(bool, tag = "1")]
+    pub is_missing: bool,
+    /// Questions that say more exactly what is asked.
+    #[prost(string, repeated, tag = "2")]
+    pub queries: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Passages that may hold the answer, in the memory's words.
+    #[prost(string, repeated, tag = "3")]
+    pub clues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What a summary has to cover.
+    #[prost(string, repeated, tag = "4")]
+    pub key_points: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What it cost.
+    #[prost(message, optional, tag = "5")]
+    pub cost: ::core::option::Option<super::super::query::v1::Cost>,
+}
 /// What a text is to its encoder; some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -313,6 +472,92 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Embed"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Tells which model forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
+        /// there is none.
+        pub async fn describe_memory(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeMemoryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/DescribeMemory",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.encoder.v1.EncoderService", "DescribeMemory"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads texts into a compressed memory, from nothing or from where a snapshot left off, and sends its
+        /// snapshot. What is under way is told meanwhile. Fails as DescribeMemory does, with INVALID_ARGUMENT for a
+        /// snapshot of another model and for a ratio that the model has not, with RESOURCE_EXHAUSTED when too much
+        /// waits.
+        pub async fn form_memory(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::FormMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FormMemoryResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/FormMemory",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "FormMemory"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
+        /// a request without says that it is missing. Fails as FormMemory does.
+        pub async fn generate_clues(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::GenerateCluesRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::GenerateCluesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/GenerateClues",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.encoder.v1.EncoderService", "GenerateClues"),
+                );
+            self.inner.client_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -355,6 +600,38 @@ pub mod encoder_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::EmbedRequest>>,
         ) -> std::result::Result<tonic::Response<Self::EmbedStream>, tonic::Status>;
+        /// Tells which model forms memories here. Fails with FAILED_PRECONDITION and the reason NO_MEMORY_MODEL if
+        /// there is none.
+        async fn describe_memory(
+            &self,
+            request: tonic::Request<super::DescribeMemoryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeMemoryResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the FormMemory method.
+        type FormMemoryStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FormMemoryResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Reads texts into a compressed memory, from nothing or from where a snapshot left off, and sends its
+        /// snapshot. What is under way is told meanwhile. Fails as DescribeMemory does, with INVALID_ARGUMENT for a
+        /// snapshot of another model and for a ratio that the model has not, with RESOURCE_EXHAUSTED when too much
+        /// waits.
+        async fn form_memory(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::FormMemoryRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::FormMemoryStream>, tonic::Status>;
+        /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
+        /// a request without says that it is missing. Fails as FormMemory does.
+        async fn generate_clues(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::GenerateCluesRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<super::GenerateCluesResponse>,
+            tonic::Status,
+        >;
     }
     /// Embeds texts for other services. Internal: it is called by retrievers and gateways, not by clients.
     ///
@@ -526,6 +803,147 @@ pub mod encoder_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/DescribeMemory" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeMemorySvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::UnaryService<super::DescribeMemoryRequest>
+                    for DescribeMemorySvc<T> {
+                        type Response = super::DescribeMemoryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeMemoryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::describe_memory(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeMemorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/FormMemory" => {
+                    #[allow(non_camel_case_types)]
+                    struct FormMemorySvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::StreamingService<super::FormMemoryRequest>
+                    for FormMemorySvc<T> {
+                        type Response = super::FormMemoryResponse;
+                        type ResponseStream = T::FormMemoryStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FormMemoryRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::form_memory(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FormMemorySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/GenerateClues" => {
+                    #[allow(non_camel_case_types)]
+                    struct GenerateCluesSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::ClientStreamingService<super::GenerateCluesRequest>
+                    for GenerateCluesSvc<T> {
+                        type Response = super::GenerateCluesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::GenerateCluesRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::generate_clues(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GenerateCluesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

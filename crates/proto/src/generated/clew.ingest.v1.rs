@@ -285,6 +285,9 @@ pub struct ForgottenDocument {
     /// Nodes of trees that were removed, with the entities and relations of their segments.
     #[prost(uint32, tag = "7")]
     pub nodes: u32,
+    /// Compressed memories that were removed since they held it.
+    #[prost(uint32, tag = "8")]
+    pub memories: u32,
 }
 /// Request of EstimateIngestion.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

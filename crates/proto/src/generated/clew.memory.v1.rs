@@ -297,6 +297,86 @@ pub struct RankGraphResponse {
     #[prost(string, repeated, tag = "3")]
     pub seeds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Request of ListMemories.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMemoriesRequest {
+    /// Corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+}
+/// Response of ListMemories.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMemoriesResponse {
+    /// By shard, in the order in which they were begun.
+    #[prost(message, repeated, tag = "1")]
+    pub memories: ::prost::alloc::vec::Vec<CompressedMemory>,
+    /// Documents that can be found.
+    #[prost(uint64, tag = "2")]
+    pub documents: u64,
+    /// Of those, documents that memories cover.
+    #[prost(uint64, tag = "3")]
+    pub covered_documents: u64,
+    /// Which model of the encoders forms them; absent if they have none.
+    #[prost(message, optional, tag = "4")]
+    pub model: ::core::option::Option<MemoryModel>,
+}
+/// What is told of a compressed memory.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct CompressedMemory {
+    /// Its name: 32 hexadecimal digits.
+    #[prost(string, tag = "1")]
+    pub key: ::prost::alloc::string::String,
+    /// Fingerprint of the model that formed it.
+    #[prost(string, tag = "2")]
+    pub model: ::prost::alloc::string::String,
+    /// Tokens for each one that is kept.
+    #[prost(uint32, tag = "3")]
+    pub ratio: u32,
+    /// What it covers, in the order in which it was read.
+    #[prost(message, repeated, tag = "4")]
+    pub parts: ::prost::alloc::vec::Vec<MemoryPart>,
+    /// Tokens that were read.
+    #[prost(uint64, tag = "5")]
+    pub tokens: u64,
+    /// Those that are kept.
+    #[prost(uint64, tag = "6")]
+    pub slots: u64,
+    /// Bytes of its snapshot.
+    #[prost(uint64, tag = "7")]
+    pub bytes: u64,
+}
+/// A part of a document that a memory covers.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryPart {
+    /// The document.
+    #[prost(string, tag = "1")]
+    pub document_id: ::prost::alloc::string::String,
+    /// Its version.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// Where it begins in the text, in bytes.
+    #[prost(uint64, tag = "3")]
+    pub start: u64,
+    /// Where it ends.
+    #[prost(uint64, tag = "4")]
+    pub end: u64,
+}
+/// A model that forms memories.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct MemoryModel {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+    /// Tells it from every other.
+    #[prost(string, tag = "2")]
+    pub fingerprint: ::prost::alloc::string::String,
+    /// Tokens that it reads at once.
+    #[prost(uint32, tag = "3")]
+    pub window: u32,
+    /// Bytes of one token that is kept.
+    #[prost(uint64, tag = "4")]
+    pub slot_bytes: u64,
+}
 /// Generated client implementations.
 pub mod memory_service_client {
     #![allow(
@@ -495,6 +575,32 @@ pub mod memory_service_client {
                 .insert(GrpcMethod::new("clew.memory.v1.MemoryService", "RankGraph"));
             self.inner.unary(req, path, codec).await
         }
+        /// The compressed memories of a corpus. Fails with INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE,
+        /// DEADLINE_EXCEEDED; with FAILED_PRECONDITION and the reason NO_COMPRESSED_MEMORY if it was made without.
+        pub async fn list_memories(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMemoriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMemoriesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.memory.v1.MemoryService/ListMemories",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.memory.v1.MemoryService", "ListMemories"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -542,6 +648,15 @@ pub mod memory_service_server {
             request: tonic::Request<super::RankGraphRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RankGraphResponse>,
+            tonic::Status,
+        >;
+        /// The compressed memories of a corpus. Fails with INVALID_ARGUMENT, NOT_FOUND, UNAVAILABLE,
+        /// DEADLINE_EXCEEDED; with FAILED_PRECONDITION and the reason NO_COMPRESSED_MEMORY if it was made without.
+        async fn list_memories(
+            &self,
+            request: tonic::Request<super::ListMemoriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMemoriesResponse>,
             tonic::Status,
         >;
     }
@@ -791,6 +906,51 @@ pub mod memory_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RankGraphSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.memory.v1.MemoryService/ListMemories" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListMemoriesSvc<T: MemoryService>(pub Arc<T>);
+                    impl<
+                        T: MemoryService,
+                    > tonic::server::UnaryService<super::ListMemoriesRequest>
+                    for ListMemoriesSvc<T> {
+                        type Response = super::ListMemoriesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListMemoriesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as MemoryService>::list_memories(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListMemoriesSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

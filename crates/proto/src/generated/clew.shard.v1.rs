@@ -1043,6 +1043,55 @@ pub struct MaintainRequest {
 /// Response of Maintain.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct MaintainResponse {}
+/// Request of ListMemories.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListMemoriesRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+}
+/// Response of ListMemories.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListMemoriesResponse {
+    /// In the order in which they were begun.
+    #[prost(message, repeated, tag = "1")]
+    pub memories: ::prost::alloc::vec::Vec<super::super::memory::v1::CompressedMemory>,
+}
+/// Request of DraftClues.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DraftCluesRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// What is to become of the clues.
+    #[prost(enumeration = "super::super::query::v1::Task", tag = "2")]
+    pub task: i32,
+    /// The question, or what a summary is to be about.
+    #[prost(string, tag = "3")]
+    pub question: ::prost::alloc::string::String,
+    /// What may be found.
+    #[prost(message, optional, tag = "4")]
+    pub filter: ::core::option::Option<super::super::query::v1::Filter>,
+}
+/// Response of DraftClues.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DraftCluesResponse {
+    /// Questions that say more exactly what is asked.
+    #[prost(string, repeated, tag = "1")]
+    pub queries: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Passages that may hold the answer, in the memories' words.
+    #[prost(string, repeated, tag = "2")]
+    pub clues: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What a summary has to cover.
+    #[prost(string, repeated, tag = "3")]
+    pub key_points: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many memories there were to draft from.
+    #[prost(uint32, tag = "4")]
+    pub memories: u32,
+    /// What it cost.
+    #[prost(message, optional, tag = "5")]
+    pub cost: ::core::option::Option<super::super::query::v1::Cost>,
+}
 /// Where a document stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1465,6 +1514,56 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ReadSegments"));
             self.inner.server_streaming(req, path, codec).await
         }
+        /// The compressed memories that the shard keeps.
+        pub async fn list_memories(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListMemoriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMemoriesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/ListMemories",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "ListMemories"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What they draft.
+        pub async fn draft_clues(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DraftCluesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DraftCluesResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/DraftClues",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "DraftClues"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Does what maintenance the tables want, now.
         pub async fn maintain(
             &mut self,
@@ -1594,6 +1693,22 @@ pub mod shard_service_server {
             request: tonic::Request<super::ReadSegmentsRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::ReadSegmentsStream>,
+            tonic::Status,
+        >;
+        /// The compressed memories that the shard keeps.
+        async fn list_memories(
+            &self,
+            request: tonic::Request<super::ListMemoriesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListMemoriesResponse>,
+            tonic::Status,
+        >;
+        /// What they draft.
+        async fn draft_clues(
+            &self,
+            request: tonic::Request<super::DraftCluesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DraftCluesResponse>,
             tonic::Status,
         >;
         /// Does what maintenance the tables want, now.
@@ -2137,6 +2252,96 @@ pub mod shard_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/ListMemories" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListMemoriesSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::ListMemoriesRequest>
+                    for ListMemoriesSvc<T> {
+                        type Response = super::ListMemoriesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListMemoriesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::list_memories(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListMemoriesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/DraftClues" => {
+                    #[allow(non_camel_case_types)]
+                    struct DraftCluesSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::DraftCluesRequest>
+                    for DraftCluesSvc<T> {
+                        type Response = super::DraftCluesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DraftCluesRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::draft_clues(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DraftCluesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

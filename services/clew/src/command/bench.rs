@@ -112,6 +112,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
         chunking: None,
         structure: None,
         retention_days: None,
+        memory: None,
     };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();

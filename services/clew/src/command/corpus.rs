@@ -18,9 +18,10 @@ pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow:
 
 async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        CorpusAction::Create { name, shards, cutting, structure, retain_days } => {
+        CorpusAction::Create { name, shards, cutting, structure, retain_days, memory } => {
             let (chunking, structure) = (cutting.chunking(), structure.settings());
-            let new = NewCorpus { name, shards, chunking, structure, retention_days: retain_days };
+            let (retention_days, memory) = (retain_days, memory.settings());
+            let new = NewCorpus { name, shards, chunking, structure, retention_days, memory };
             let made = connection.client.create_corpus(new).await?;
             output.print(&document(&made), |_| format!("made corpus `{}`", made.name))
         }
@@ -56,6 +57,9 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         "unstructured_documents": counts.unstructured_documents,
         "nodes": counts.nodes,
         "shards": corpus.shards,
+        "memory": corpus.memory.map(|memory| {
+            json!({ "ratio": memory.ratio, "segment_tokens": memory.segment_tokens })
+        }),
         "retention_days": (corpus.retention_days > 0).then_some(corpus.retention_days),
         "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
         "created_at": corpus.created_at.as_ref().map(timestamp),

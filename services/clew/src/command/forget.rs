@@ -27,6 +27,7 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
                 "versions": document.versions,
                 "chunks": document.chunks,
                 "nodes": document.nodes,
+                "memories": document.memories,
                 "failures": document.failures,
                 "text_bytes": document.text_bytes,
             })
@@ -41,12 +42,13 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
         let line = |document: &clew_proto::ingest::v1::ForgottenDocument| match document.found {
             true => format!(
                 "forgot `{}`: {} versions ({} bytes of text), {} chunks, {} tree nodes, {} \
-                 failure records\n",
+                 compressed memories, {} failure records\n",
                 document.document_id,
                 document.versions,
                 document.text_bytes,
                 document.chunks,
                 document.nodes,
+                document.memories,
                 document.failures
             ),
             false => format!("`{}` is not in the corpus\n", document.document_id),

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, Counts, Document,
-    DocumentId, DocumentStatus, Error, Evidence, Forgotten, GraphQuery, Limits, ListQuery,
-    SegmentId, Shard, ShardIndex, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
+    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts,
+    Document, DocumentId, DocumentStatus, DraftedClues, Error, Evidence, Forgotten, GraphQuery,
+    Limits, ListQuery, MemoryRecord, SegmentId, Shard, ShardIndex, StoredDocument, Subgraph,
+    TreeNode, TreeQuery, Version,
 };
 use clew_proto::convert::shard::{self as convert, ShardRef};
 use clew_proto::convert::{ingest, memory};
@@ -215,6 +216,32 @@ impl Shard for RemoteShard {
                 memory::segment_from_wire(read.segment.ok_or_else(|| incomplete("segment"))?)
             })
             .collect()
+    }
+
+    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
+        let message = wire::ListMemoriesRequest { shard: self.shard_ref() };
+        let listed = self
+            .ask(deadline, "listing memories", |client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move {
+                    // Of a memory over thousands of documents some hundred kilobytes.
+                    let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
+                    Ok(client.list_memories(request).await?.into_inner())
+                }
+            })
+            .await?;
+        listed.memories.into_iter().map(memory::record_from_wire).collect()
+    }
+
+    async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
+        let message = convert::clue_query_to_wire(&self.shard, query);
+        let drafted = self
+            .ask(deadline, "drafting clues", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.draft_clues(request).await?.into_inner()) }
+            })
+            .await?;
+        Ok(convert::drafted_from_wire(drafted))
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

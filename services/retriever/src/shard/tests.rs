@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
-    Attributes, CandidateQuery, Chunking, Embedding, Filter, Grouping, MediaType, Priority,
-    SearchMode, Shard as _, Span, TextKind, Timestamp,
+    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, Filter, Grouping, MediaType,
+    NoMemoryModel, Priority, SearchMode, Shard as _, Span, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
@@ -171,6 +171,7 @@ impl Bench {
             encoder: encoder.identity.clone(),
             structure: None,
             retention_days: None,
+            memory: None,
             created_at: Timestamp::from_micros(0),
         };
         // Maintenance and checks have tests of their own; here they would count among the storage's
@@ -184,9 +185,12 @@ impl Bench {
             place: Place::in_store(Arc::new(store.clone()), "shard-0"),
             shard: ShardIndex(0),
             settings: Arc::new(settings),
-            encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
-            graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            seams: Seams {
+                encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+                graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
+                memory_encoder: Arc::new(NoMemoryModel),
+                clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            },
             config,
             claim: Claim::Directory,
             tally: Arc::default(),

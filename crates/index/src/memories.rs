@@ -1,0 +1,240 @@
+//! Compressed memories of a shard: a file each, beside the tables.
+//!
+//! A file begins with what is told of the memory, so that it is there whole or not at all:
+//!
+//! ```text
+//! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
+//! ```
+//!
+//! A memory counts as long as every part that it covers is of a version that searches find.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use clew_core::{DocumentId, MemoryPart, MemoryRecord};
+use tokio::sync::watch;
+
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::shard::Shard;
+
+/// Where they lie in the shard's place.
+const FOLDER: &str = "memories";
+/// Ends the name of a file that is whole.
+const WHOLE: &str = ".memory";
+/// Bytes before the record.
+const PREFIX: usize = 8;
+/// Bytes of a record that are read with the prefix: those of some thousand parts.
+const BEGINNING: usize = 256 << 10;
+/// A longer record is a broken file.
+const LONGEST_RECORD: u64 = 256 << 20;
+
+/// The files, and what they tell.
+#[derive(Debug)]
+pub(crate) struct MemoryFiles {
+    place: Place,
+    /// In the order in which they were begun, which is that of their first parts.
+    records: watch::Sender<Arc<Vec<MemoryRecord>>>,
+}
+
+/// Reads memories. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct MemoryReader {
+    place: Place,
+    records: watch::Receiver<Arc<Vec<MemoryRecord>>>,
+}
+
+impl MemoryFiles {
+    /// Reads what the files tell. A file that tells nothing is no memory, and is swept.
+    pub(crate) async fn open(shard: &Place) -> Result<Self> {
+        let place = shard.join(FOLDER);
+        let mut records = Vec::new();
+        for name in place.names("list memories").await? {
+            match record(&place, &name).await? {
+                Some(record) if name == file(&record.key) => records.push(record),
+                _ => {
+                    tracing::warn!(name, "a file is no memory, and is removed with the next sweep")
+                }
+            }
+        }
+        sort(&mut records);
+        Ok(Self { place, records: watch::Sender::new(Arc::new(records)) })
+    }
+
+    pub(crate) fn reader(&self) -> MemoryReader {
+        MemoryReader { place: self.place.clone(), records: self.records.subscribe() }
+    }
+
+    fn records(&self) -> Arc<Vec<MemoryRecord>> {
+        self.records.borrow().clone()
+    }
+
+    async fn put(&self, record: &MemoryRecord, snapshot: &[u8]) -> Result<()> {
+        const DOING: &str = "write a memory";
+        let json = serde_json::to_vec(record).map_err(|error| Error::Unavailable {
+            doing: DOING.to_owned(),
+            source: error.into(),
+        })?;
+        let mut bytes = BytesMut::with_capacity(PREFIX + json.len() + snapshot.len());
+        bytes.put_u64_le(json.len() as u64);
+        bytes.put_slice(&json);
+        bytes.put_slice(snapshot);
+        self.place.make("make the folder of memories").await?;
+        self.place.put_file(&file(&record.key), bytes.freeze(), DOING).await
+    }
+
+    /// Removes memories, then forgets that they were there: readers are told of none that is gone.
+    async fn remove(&self, is_removed: impl Fn(&MemoryRecord) -> bool) -> Result<usize> {
+        let (removed, kept): (Vec<_>, Vec<_>) =
+            self.records().iter().cloned().partition(|record| is_removed(record));
+        if removed.is_empty() {
+            return Ok(0);
+        }
+        self.records.send_replace(Arc::new(kept));
+        for record in &removed {
+            self.place.remove_file(&file(&record.key), "remove a memory").await?;
+        }
+        Ok(removed.len())
+    }
+
+    /// Removes files that are no memory of these records: of a write that was interrupted, or of an owner that was
+    /// overtaken meanwhile.
+    async fn remove_others(&self) -> Result<()> {
+        let records = self.records();
+        let known: HashSet<String> = records.iter().map(|record| file(&record.key)).collect();
+        for name in self.place.names("list memories").await? {
+            if !known.contains(&name) {
+                self.place.remove_file(&name, "remove what is no memory").await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl MemoryReader {
+    pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
+        self.records.borrow().clone()
+    }
+
+    /// The snapshot of a memory; `None` if it is gone.
+    pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
+        let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {
+            return Ok(None);
+        };
+        let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
+        let Some(record) = record else { return Ok(None) };
+        // It fits: it was compared with a length.
+        drop(bytes.split_to(record as usize));
+        Ok(Some(bytes))
+    }
+}
+
+impl Shard {
+    /// Writes a memory in place of others, if every part that it covers is of a version that searches find. Returns
+    /// whether it did.
+    ///
+    /// # Errors
+    /// Those of the storage; [`Error::LostRace`] if another owns the shard: then it is not there.
+    pub async fn commit_memory(
+        &mut self,
+        record: MemoryRecord,
+        snapshot: &[u8],
+        replaced: &[String],
+    ) -> Result<bool> {
+        self.begin_write().await?;
+        if !record.parts.iter().all(|part| self.is_live(part)) {
+            self.end_write();
+            return Ok(false);
+        }
+        self.memories.put(&record, snapshot).await?;
+        if let Err(error) = self.sources.confirm_owned().await {
+            // The owner by now does not know of it, and may have forgotten what it covers.
+            self.memories.place.remove_file(&file(&record.key), "take back a memory").await?;
+            return Err(error);
+        }
+        let mut records: Vec<MemoryRecord> = self.memories.records().to_vec();
+        records.retain(|known| known.key != record.key);
+        records.push(record);
+        sort(&mut records);
+        self.memories.records.send_replace(Arc::new(records));
+        self.memories.remove(|known| replaced.contains(&known.key)).await?;
+        self.end_write();
+        Ok(true)
+    }
+
+    /// Removes memories that cover something which was replaced or forgotten, and files that are none. Returns how
+    /// many.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn sweep_memories(&mut self) -> Result<usize> {
+        self.begin_write().await?;
+        let removed = self
+            .memories
+            .remove(|record| !record.parts.iter().all(|part| self.is_live(part)))
+            .await?;
+        self.sources.confirm_owned().await?;
+        self.memories.remove_others().await?;
+        self.end_write();
+        Ok(removed)
+    }
+
+    /// Removes the memories that cover any of these documents, in any version.
+    pub(crate) async fn forget_memories(&self, ids: &[DocumentId]) -> Result<()> {
+        let ids: HashSet<&DocumentId> = ids.iter().collect();
+        let covers =
+            |record: &MemoryRecord| record.parts.iter().any(|part| ids.contains(&part.document_id));
+        if self.memories.remove(covers).await? > 0 {
+            self.memories.remove_others().await?;
+        }
+        Ok(())
+    }
+
+    /// How many memories cover a document.
+    pub(crate) fn memories_of(&self, id: &DocumentId) -> u64 {
+        let records = self.memories.records();
+        let covers =
+            |record: &&MemoryRecord| record.parts.iter().any(|part| part.document_id == *id);
+        records.iter().filter(covers).count() as u64
+    }
+
+    fn is_live(&self, part: &MemoryPart) -> bool {
+        let record = self.catalogue.get(&part.document_id);
+        let live = record.and_then(|record| record.live());
+        live.is_some_and(|live| live.version == part.version)
+    }
+}
+
+fn file(key: &str) -> String {
+    format!("{key}{WHOLE}")
+}
+
+fn sort(records: &mut [MemoryRecord]) {
+    let first = |record: &MemoryRecord| {
+        record.parts.first().map(|part| (part.version, part.document_id.clone(), part.span.start))
+    };
+    records.sort_by_key(first);
+}
+
+/// Bytes of prefix and record, as the beginning of a file tells; `None` for no such file.
+fn record_bytes(beginning: &[u8]) -> Option<u64> {
+    let length = u64::from_le_bytes(*beginning.first_chunk::<PREFIX>()?);
+    (length <= LONGEST_RECORD).then(|| length + PREFIX as u64)
+}
+
+/// What a file tells of its memory; `None` if it is none.
+async fn record(place: &Place, name: &str) -> Result<Option<MemoryRecord>> {
+    const DOING: &str = "read what is told of a memory";
+    let read = |end: u64| place.get_file(name, Some(end), DOING);
+    let Some(mut beginning) = read(BEGINNING as u64).await? else { return Ok(None) };
+    let Some(end) = record_bytes(&beginning) else { return Ok(None) };
+    if end > beginning.len() as u64 {
+        let Some(more) = read(end).await? else { return Ok(None) };
+        beginning = more;
+    }
+    let json = beginning.get(PREFIX..usize::try_from(end).unwrap_or(usize::MAX));
+    let record = json.map(serde_json::from_slice::<MemoryRecord>);
+    let is_named = |key: &str| key.len() == 32 && key.bytes().all(|b| b.is_ascii_hexdigit());
+    Ok(record.and_then(|record| record.ok()).filter(|record| is_named(&record.key)))
+}

@@ -1,0 +1,233 @@
+//! The seam `MemoryEncoder` over memory models elsewhere.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    MemoryModelIdentity, SNAPSHOT_BYTES, Task,
+};
+use clew_proto::convert::encoder::{self as convert, AskedMemory, Incoming};
+use clew_proto::encoder::v1 as wire;
+use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
+use clew_proto::encoder::v1::form_memory_response::Payload as Told;
+use clew_proto::encoder::v1::generate_clues_request::Payload as Asked;
+use clew_proto::from_status;
+use clew_runtime::admission::Permit;
+use clew_runtime::deadline::{request, within};
+use clew_runtime::peer::{Link, Peer, PeerConfig, PeerOptions, PeerState};
+use clew_runtime::pool::Pool;
+use futures::stream;
+use tokio::sync::Mutex;
+use tonic::transport::Channel;
+use tonic::{Status, Streaming};
+
+use crate::remote_encoder::SERVICE;
+
+/// Calls that may be under way on one encoder.
+const CREDITS: u32 = 64;
+/// How long it is believed which memory model the encoders have.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// How long encoders are asked for it.
+const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
+/// After how long of silence an encoder that reads texts counts as lost: it tells every few seconds how far it is.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Forms memories on other nodes, and has them draft from these.
+///
+/// Questions about one memory go to the same encoder as long as it serves, which keeps the memory ready; another is
+/// sent the snapshot when it takes over.
+pub struct RemoteMemoryEncoder {
+    encoders: Pool,
+    known: Mutex<Option<Known>>,
+}
+
+/// Which model the encoders have, as they told.
+struct Known {
+    model: Option<MemoryModelIdentity>,
+    until: Instant,
+}
+
+impl RemoteMemoryEncoder {
+    /// The memory models of `encoders`, which all have the same or none.
+    pub fn new(encoders: Pool) -> Self {
+        Self { encoders, known: Mutex::default() }
+    }
+
+    /// What a pool of encoders for it is made with.
+    pub fn peer_options(config: PeerConfig) -> PeerOptions {
+        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, config }
+    }
+
+    /// The encoder that is asked of this memory first, if it has room.
+    fn keeper(&self, key: &str) -> Option<(Link, Permit)> {
+        // The highest hash of both names: when a member comes or goes, only its memories move.
+        let hash = |peer: &&Peer| {
+            BuildHasherDefault::<DefaultHasher>::default().hash_one((key, peer.name()))
+        };
+        let members = self.encoders.members();
+        let serving = members.iter().filter(|peer| peer.state() == PeerState::Serving);
+        serving.max_by_key(hash)?.try_enter(1).ok()
+    }
+}
+
+#[async_trait]
+impl MemoryEncoder for RemoteMemoryEncoder {
+    async fn memory_model(&self, deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error> {
+        let asking = async {
+            let mut known = self.known.lock().await;
+            if let Some(Known { model, until }) = &*known
+                && Instant::now() < *until
+            {
+                return Ok(model.clone());
+            }
+            let patience = deadline.min(Instant::now() + DESCRIBE_PATIENCE);
+            let described = self.encoders.call(1, patience, |channel| describe(channel, patience));
+            let model = match described.await {
+                Ok(model) => Some(model),
+                Err(error) if error.reason() == "NO_MEMORY_MODEL" => None,
+                Err(error) => return Err(error),
+            };
+            let until = Instant::now() + BELIEVED;
+            *known = Some(Known { model: model.clone(), until });
+            Ok(model)
+        };
+        within(deadline, "asking encoders for their memory model", asking).await
+    }
+
+    async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error> {
+        // The parts share the bytes: another try copies none.
+        let messages = convert::form_to_wire(task);
+        self.encoders.call(1, deadline, |channel| form(channel, messages.clone(), deadline)).await
+    }
+
+    async fn draft(
+        &self,
+        memory: &dyn KeptMemory,
+        task: Task,
+        question: &str,
+        deadline: Instant,
+    ) -> Result<DraftedClues, Error> {
+        let (key, question) = (memory.key().to_owned(), question.to_owned());
+        let asked = AskedMemory { key, task, question, snapshot_bytes: 0 };
+        let asked = Asking { memory, asked, deadline };
+        if let Some((link, _permit)) = self.keeper(&asked.asked.key) {
+            let drafting = link.run(asked.of(link.channel()));
+            match within(deadline, "drafting from a memory", drafting).await {
+                Err(error) if error.is_retryable() && Instant::now() < deadline => {
+                    tracing::debug!(error = error.chain(), "another encoder is asked");
+                }
+                done => return done,
+            }
+        }
+        self.encoders.call(1, deadline, |channel| asked.of(channel)).await
+    }
+}
+
+async fn describe(channel: Channel, deadline: Instant) -> Result<MemoryModelIdentity, Error> {
+    let mut client = EncoderServiceClient::new(channel);
+    let described = client.describe_memory(request(wire::DescribeMemoryRequest {}, deadline));
+    convert::memory_model_from_wire(described.await.map_err(failed)?.into_inner())
+}
+
+async fn form(
+    channel: Channel,
+    messages: Vec<wire::FormMemoryRequest>,
+    deadline: Instant,
+) -> Result<FormedMemory, Error> {
+    let mut client = EncoderServiceClient::new(channel);
+    let sent = client.form_memory(request(stream::iter(messages), deadline));
+    let mut events = sent.await.map_err(failed)?.into_inner();
+    let formed = loop {
+        match next(&mut events).await? {
+            Told::TokensRead(_) => {}
+            Told::Formed(formed) => break formed,
+            Told::SnapshotPart(_) => return Err(unfit("a snapshot before what it is of")),
+        }
+    };
+    let wire::FormedMemory { model, tokens, slots, snapshot_bytes } = formed;
+    if snapshot_bytes > SNAPSHOT_BYTES as u64 {
+        return Err(unfit("a snapshot that is too large"));
+    }
+    let mut snapshot = Incoming::announced(snapshot_bytes);
+    while !snapshot.is_whole() {
+        match next(&mut events).await? {
+            Told::SnapshotPart(part) => snapshot.add(&part).map_err(of_encoder)?,
+            Told::TokensRead(_) => {}
+            Told::Formed(_) => return Err(unfit("two memories")),
+        }
+    }
+    let snapshot = snapshot.whole().map_err(of_encoder)?;
+    Ok(FormedMemory { model, snapshot, tokens, slots })
+}
+
+/// What an encoder tells next.
+async fn next(events: &mut Streaming<wire::FormMemoryResponse>) -> Result<Told, Error> {
+    loop {
+        let told = tokio::time::timeout(SILENCE, events.message()).await.map_err(|_elapsed| {
+            let problem = "an encoder fell silent over texts that it reads; retry";
+            Error::new(ErrorKind::Unavailable, "PEER_LOST", problem)
+        })?;
+        match told.map_err(failed)? {
+            Some(wire::FormMemoryResponse { payload: Some(told) }) => return Ok(told),
+            // Of a newer encoder.
+            Some(wire::FormMemoryResponse { payload: None }) => {}
+            None => return Err(unfit("no memory, or a part of one")),
+        }
+    }
+}
+
+/// A question for a memory.
+struct Asking<'a> {
+    memory: &'a dyn KeptMemory,
+    asked: AskedMemory,
+    deadline: Instant,
+}
+
+impl Asking<'_> {
+    /// Asks the encoder behind `channel`, which is sent the memory if it has not got it.
+    async fn of(&self, channel: Channel) -> Result<DraftedClues, Error> {
+        let mut client = EncoderServiceClient::new(channel);
+        if let Some(drafted) = self.ask(&mut client, Arc::default()).await? {
+            return Ok(drafted);
+        }
+        let snapshot = self.memory.bytes(self.deadline).await?;
+        if snapshot.is_empty() {
+            return Err(Error::invalid("snapshot", "expected the bytes of a memory, got none"));
+        }
+        let drafted = self.ask(&mut client, snapshot).await?;
+        drafted.ok_or_else(|| unfit("that it misses a memory which came with the question"))
+    }
+
+    async fn ask(
+        &self,
+        client: &mut EncoderServiceClient<Channel>,
+        snapshot: Arc<Vec<u8>>,
+    ) -> Result<Option<DraftedClues>, Error> {
+        let asked = AskedMemory { snapshot_bytes: snapshot.len() as u64, ..self.asked.clone() };
+        let parts = convert::snapshot_parts(snapshot).map(Asked::SnapshotPart);
+        let payloads = std::iter::once(Asked::Ask(convert::ask_to_wire(asked))).chain(parts);
+        let messages =
+            payloads.map(|payload| wire::GenerateCluesRequest { payload: Some(payload) });
+        let sent = client.generate_clues(request(stream::iter(messages), self.deadline));
+        Ok(convert::drafted_from_wire(sent.await.map_err(failed)?.into_inner()))
+    }
+}
+
+fn failed(status: Status) -> Error {
+    from_status(&status).with_source(status)
+}
+
+/// That bytes were not as announced is the encoder's fault, and not the caller's.
+fn of_encoder(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::InvalidInput => unfit("another snapshot than it announced").with_source(error),
+        _ => error,
+    }
+}
+
+fn unfit(problem: &str) -> Error {
+    Error::internal(format!("an encoder sent {problem}"))
+}

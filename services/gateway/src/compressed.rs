@@ -1,0 +1,127 @@
+//! What is known of a corpus at large: by its compressed memories, or where it has none by its tree.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{
+    ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Planner, Task,
+};
+use clew_strategy::TreeMemory;
+
+use crate::memory::CorpusMemory;
+
+/// The compressed memories of all shards. A model that has read the corpus drafts out of them what to search for
+/// (MemoRAG, section 2.3); where none may be asked, a planner drafts out of the summaries at the top of the tree.
+pub(crate) struct CompressedMemory<'a> {
+    pub memory: &'a CorpusMemory,
+    pub planner: &'a dyn Planner,
+}
+
+#[async_trait]
+impl Memory for CompressedMemory<'_> {
+    async fn clues(
+        &self,
+        task: Task,
+        question: &str,
+        filter: &Filter,
+        near: &[Evidence],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<(Clues, Cost), Error> {
+        let drafted = match self.memory.corpus.settings().memory {
+            Some(_) => self.drafted(task, question, filter, deadline).await?,
+            None => DraftedClues::default(),
+        };
+        let is_drafted = drafted.clues != Clues::default();
+        if is_drafted {
+            return Ok((shortened(drafted.clues, most), drafted.cost));
+        }
+        let tree = TreeMemory { tree: self.memory, planner: self.planner };
+        let (clues, mut cost) = tree.clues(task, question, filter, near, most, deadline).await?;
+        cost += drafted.cost;
+        Ok((clues, cost))
+    }
+}
+
+impl CompressedMemory<'_> {
+    /// The drafts of all shards, in turn, since each has seen another part.
+    async fn drafted(
+        &self,
+        task: Task,
+        question: &str,
+        filter: &Filter,
+        deadline: Instant,
+    ) -> Result<DraftedClues, Error> {
+        let query = &ClueQuery { task, question: question.to_owned(), filter: filter.clone() };
+        let drafts = self.memory.ask_all(|shard| async move { shard.clues(query, deadline).await });
+        let mut all = DraftedClues::default();
+        let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
+        for draft in drafts.await? {
+            all.memories += draft.memories;
+            all.cost += draft.cost;
+            queries.push(draft.clues.queries);
+            clues.push(draft.clues.clues);
+            key_points.push(draft.clues.key_points);
+        }
+        all.clues = Clues {
+            queries: in_turn(queries),
+            clues: in_turn(clues),
+            key_points: in_turn(key_points),
+        };
+        Ok(all)
+    }
+}
+
+/// The first of each, then the second of each, and so on, each text once.
+fn in_turn(drafts: Vec<Vec<String>>) -> Vec<String> {
+    let longest = drafts.iter().map(Vec::len).max().unwrap_or(0);
+    let mut all: Vec<String> = Vec::new();
+    for at in 0..longest {
+        for text in drafts.iter().filter_map(|draft| draft.get(at)) {
+            if !all.contains(text) {
+                all.push(text.clone());
+            }
+        }
+    }
+    all
+}
+
+/// At most so many queries and clues together, in equal parts, or key points.
+fn shortened(mut clues: Clues, most: usize) -> Clues {
+    let half = most.div_ceil(2);
+    let queries = clues.queries.len().min(half.max(most.saturating_sub(clues.clues.len())));
+    clues.queries.truncate(queries);
+    clues.clues.truncate(most - queries);
+    clues.key_points.truncate(most);
+    clues
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(count: usize, kind: &str) -> Vec<String> {
+        (0..count).map(|n| format!("{kind} {n}")).collect()
+    }
+
+    #[test]
+    fn drafts_of_all_shards_are_taken_in_turn() {
+        let drafts = vec![texts(3, "a"), texts(1, "b"), vec!["a 1".to_owned(), "c".to_owned()]];
+        assert_eq!(in_turn(drafts), ["a 0", "b 0", "a 1", "c", "a 2"]);
+    }
+
+    #[test]
+    fn as_many_queries_as_clues_are_kept_where_there_are_enough() {
+        for (queries, clues, most, kept) in [
+            (9, 9, 6, (3, 3)),
+            (9, 1, 6, (5, 1)),
+            (1, 9, 6, (1, 5)),
+            (2, 1, 6, (2, 1)),
+            (5, 5, 0, (0, 0)),
+        ] {
+            let (queries, clues) = (texts(queries, "q"), texts(clues, "c"));
+            let short = shortened(Clues { queries, clues, key_points: Vec::new() }, most);
+            assert_eq!((short.queries.len(), short.clues.len()), kept);
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The memory model of this machine: forms compressed memories, and drafts clues from those that are kept ready.
+//!
+//! ```text
+//! draft ─► ready? ──────────────────┐
+//!            └─ no: snapshot, once ─┤
+//!                                   ├─► queue (drafts first) ─► thread ─► replies
+//! form ──► permit by tokens ────────┘     a text is read in slices, with drafts in between
+//! ```
+
+mod config;
+mod device;
+mod queue;
+mod ready;
+mod turns;
+mod worker;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    MemoryModelIdentity, NoMemoryModel, Task,
+};
+use clew_model::memory::{Format, Memory, MemoryReader, Snapshot};
+use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::deadline::within;
+use clew_runtime::supervise::Supervised;
+use clew_runtime::tree::TreeNode;
+use tokio::sync::{oneshot, watch};
+
+use self::device::drafts_of;
+use self::queue::{Ask, Brought, Form, Queue};
+use self::ready::Ready;
+use self::turns::{Turn, Turns};
+use self::worker::Worker;
+
+pub use config::MemoryModelConfig;
+
+/// About how long a draft takes, for those who find no room.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+/// How many bytes of a text are one token, about and at least: what is estimated is rather too much.
+const TOKEN_BYTES: usize = 3;
+/// Tokens of what a model is told around a question, about.
+const PROMPT_TOKENS: usize = 64;
+/// The unit in which snapshots on their way are counted.
+const ARRIVING_UNIT: u64 = 1 << 20;
+/// How long the thread may take to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(15);
+
+/// A memory model on this machine's device. Cheap to share.
+pub struct MemoryPool {
+    reader: Arc<MemoryReader>,
+    settings: Settings,
+    format: Format,
+    queue: Arc<Queue>,
+    ready: Arc<Ready<Memory>>,
+    turns: Turns,
+    /// Tokens of texts that wait or are read.
+    forming: Gate,
+    /// Tokens of questions and drafts that wait or are said, with the slots of memories that they bring.
+    drafting: Gate,
+    /// Mebibytes of messages that are being put together.
+    arriving: Gate,
+    worker: Supervised<()>,
+}
+
+/// What the thread goes by.
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    draft_tokens: usize,
+    slot_bytes: u64,
+}
+
+impl Settings {
+    /// Bytes of a memory that is ready: its keys are kept turned as well.
+    fn ready_bytes(&self, slots: usize) -> u64 {
+        let slots = slots as u64 * self.slot_bytes;
+        slots + slots / 2
+    }
+}
+
+impl MemoryPool {
+    /// Loads the configured model and starts its thread; `None` if none is configured.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
+    /// [`ErrorKind::Internal`] if the actor system refuses.
+    pub async fn load(config: &MemoryModelConfig) -> Result<Option<Arc<Self>>, Error> {
+        config.validate()?;
+        let Some(options) = config.model_options() else { return Ok(None) };
+        let reader =
+            tokio::task::spawn_blocking(move || MemoryReader::load(&options)).await.map_err(
+                |panic| Error::internal("loading the memory model panicked").with_source(panic),
+            )??;
+        Ok(Some(Arc::new(Self::start(Arc::new(reader), config).await?)))
+    }
+
+    /// Starts the thread of a model.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] from the configuration; [`ErrorKind::Internal`] if the actor system refuses.
+    pub async fn start(
+        reader: Arc<MemoryReader>,
+        config: &MemoryModelConfig,
+    ) -> Result<Self, Error> {
+        config.validate()?;
+        let settings = Settings {
+            draft_tokens: config.draft_tokens,
+            slot_bytes: reader.model().slot_bytes(1) as u64,
+        };
+        let queue = Arc::new(Queue::default());
+        let ready = Arc::new(Ready::new(config.cache_bytes));
+        let worker = Worker {
+            reader: Arc::clone(&reader),
+            queue: Arc::clone(&queue),
+            ready: Arc::clone(&ready),
+            settings,
+        };
+        let arriving = u32::try_from(config.cache_bytes / ARRIVING_UNIT).unwrap_or(u32::MAX);
+        let gate = |name, capacity| Gate::new(name, capacity, RETRY_AFTER);
+        Ok(Self {
+            reader,
+            settings,
+            format: config.snapshot,
+            queue,
+            ready,
+            turns: Turns::default(),
+            forming: gate("the memory model's queue of texts", config.queue_tokens),
+            drafting: gate("the memory model's queue of questions", config.queue_tokens),
+            arriving: gate("the room for snapshots on their way", arriving.max(1)),
+            worker: Supervised::start(worker).await?,
+        })
+    }
+
+    /// Which model it is.
+    pub fn identity(&self) -> MemoryModelIdentity {
+        let model = self.reader.model();
+        MemoryModelIdentity {
+            model: self.reader.name().to_owned(),
+            fingerprint: model.fingerprint().to_owned(),
+            // A window is at most a mebitoken.
+            window: u32::try_from(model.settings().window).unwrap_or(u32::MAX),
+            slot_bytes: self.settings.slot_bytes,
+        }
+    }
+
+    /// How many memories are ready to be asked, and how many bytes they take.
+    pub fn ready(&self) -> (usize, u64) {
+        self.ready.size()
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        let gates = [&self.drafting, &self.forming, &self.arriving].map(Gate::node);
+        self.worker.node().with_children(gates.into())
+    }
+
+    /// Ends the thread; what waits is dropped, which tells its callers.
+    pub async fn stop(&self) {
+        for gate in [&self.drafting, &self.forming, &self.arriving] {
+            gate.close();
+        }
+        self.queue.close();
+        if !self.worker.stop(STOP_PATIENCE).await {
+            tracing::warn!("the memory model's thread did not end in time");
+        }
+    }
+
+    /// Room for so many bytes that come in parts, until the permit is dropped.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exhausted`].
+    pub(crate) fn make_room(&self, bytes: u64) -> Result<Permit, Error> {
+        self.arriving
+            .try_enter(usize::try_from(bytes.div_ceil(ARRIVING_UNIT)).unwrap_or(usize::MAX))
+    }
+
+    /// Reads texts into a memory, and tells meanwhile how many tokens of them were read.
+    ///
+    /// # Errors
+    /// Those of [`MemoryEncoder::form`].
+    pub async fn form_told(
+        &self,
+        task: FormTask,
+        deadline: Instant,
+        progress: watch::Sender<u64>,
+    ) -> Result<FormedMemory, Error> {
+        let FormTask { ratio, begun, texts } = task;
+        let ratio = self.check_ratio(ratio)?;
+        let forming = async {
+            let bytes: usize = texts.iter().map(|text| text.title.len() + text.text.len()).sum();
+            let permit = self.forming.enter(bytes / TOKEN_BYTES + 1, deadline).await?;
+            let begun = match begun {
+                Some(begun) => Some(self.parse(begun).await?),
+                None => None,
+            };
+            if let Some(begun) = &begun
+                && let Some(other) = begun.extent.windows.iter().find(|other| **other != ratio)
+            {
+                let problem = format!("expected the ratio of the memory, {other}, got {ratio}");
+                return Err(Error::invalid("ratio", problem));
+            }
+            let (reply, receiver) = oneshot::channel();
+            self.queue.form(Form { ratio, begun, texts, deadline, progress, reply, permit });
+            let snapshot = receiver.await.unwrap_or_else(|_dropped| Err(lost()))?;
+            self.write(snapshot).await
+        };
+        within(deadline, "forming a memory", forming).await
+    }
+
+    fn check_ratio(&self, ratio: u32) -> Result<usize, Error> {
+        let window = self.reader.model().settings().window;
+        match usize::try_from(ratio) {
+            Ok(ratio) if ratio > 0 && window.is_multiple_of(ratio) => Ok(ratio),
+            _ => {
+                let problem = format!("expected a divisor of the window, {window}, got {ratio}");
+                Err(Error::invalid("ratio", problem))
+            }
+        }
+    }
+
+    /// Drafts from a memory that is ready; `None` if it is not.
+    ///
+    /// # Errors
+    /// Those of [`MemoryEncoder::draft`].
+    pub(crate) async fn draft_ready(
+        &self,
+        key: &str,
+        task: Task,
+        question: &str,
+        deadline: Instant,
+    ) -> Result<Option<DraftedClues>, Error> {
+        match self.holds(key) {
+            true => self.ask(key, task, question, None, deadline).await,
+            false => Ok(None),
+        }
+    }
+
+    /// Waits for the caller's turn to bring a memory.
+    pub(crate) async fn turn(&self, key: &str) -> Turn {
+        self.turns.take(key).await
+    }
+
+    /// Waits while somebody else brings a memory.
+    pub(crate) async fn brought(&self, key: &str) {
+        if !self.holds(key) {
+            self.turns.over(key).await;
+        }
+    }
+
+    /// Whether a memory is ready now.
+    pub(crate) fn holds(&self, key: &str) -> bool {
+        self.ready.holds(key)
+    }
+
+    /// Drafts from a memory, which `bring` brings if it is not ready: of several callers at the same time only one
+    /// does. It is the caller's `turn`.
+    ///
+    /// # Errors
+    /// Those of [`MemoryEncoder::draft`], and those of `bring`.
+    pub(crate) async fn draft_brought(
+        &self,
+        mut turn: Turn,
+        key: &str,
+        task: Task,
+        question: &str,
+        bring: impl Future<Output = Result<Arc<Vec<u8>>, Error>>,
+        deadline: Instant,
+    ) -> Result<DraftedClues, Error> {
+        if self.holds(key) {
+            // Those who wait as well are to be drafted for side by side.
+            drop(turn);
+            if let Some(drafted) = self.ask(key, task, question, None, deadline).await? {
+                return Ok(drafted);
+            }
+            // It had to make room for another at once.
+            turn = self.turn(key).await;
+        }
+        let snapshot = self.parse(bring.await?).await?;
+        let brought = Some(Brought { snapshot, turn });
+        let drafted = self.ask(key, task, question, brought, deadline).await?;
+        drafted.ok_or_else(|| Error::internal("a memory that was brought is missing"))
+    }
+
+    async fn ask(
+        &self,
+        key: &str,
+        task: Task,
+        question: &str,
+        brought: Option<Brought>,
+        deadline: Instant,
+    ) -> Result<Option<DraftedClues>, Error> {
+        let prompt = question.len() / TOKEN_BYTES + PROMPT_TOKENS;
+        let slots = brought.as_ref().map_or(0, |brought| brought.snapshot.extent.slots());
+        let tokens = drafts_of(task) * (prompt + self.settings.draft_tokens) + slots;
+        let permit = self.drafting.try_enter(tokens)?;
+        let (reply, receiver) = oneshot::channel();
+        let (key, question) = (key.to_owned(), question.to_owned());
+        self.queue.ask(Ask { key, task, question, brought, deadline, reply, permit });
+        within(deadline, "drafting from a memory", async {
+            receiver.await.unwrap_or_else(|_dropped| Err(lost()))
+        })
+        .await
+    }
+
+    /// A snapshot of this model, read where blocking is allowed.
+    async fn parse(&self, bytes: Arc<Vec<u8>>) -> Result<Snapshot, Error> {
+        let parsed = blocking(move || Snapshot::from_bytes(&bytes).map_err(refused_snapshot)).await;
+        let snapshot = parsed?;
+        let own = self.reader.model().fingerprint();
+        if snapshot.fingerprint != own {
+            let problem = format!(
+                "expected a memory of the model {own}, got one of {}; form it anew",
+                snapshot.fingerprint
+            );
+            return Err(Error::invalid("snapshot", problem));
+        }
+        Ok(snapshot)
+    }
+
+    /// The bytes of a snapshot, made where blocking is allowed.
+    async fn write(&self, snapshot: Snapshot) -> Result<FormedMemory, Error> {
+        let (tokens, slots) = (snapshot.extent.tokens as u64, snapshot.extent.slots() as u64);
+        let (model, format) = (snapshot.fingerprint.clone(), self.format);
+        let (snapshot, _off) = blocking(move || {
+            // The model made it: that its numbers are none is no fault of the caller's.
+            snapshot.to_bytes(format).map_err(|error| {
+                let problem = "the memory model gave no usable memory";
+                Error::new(ErrorKind::Unavailable, "DEVICE_FAILED", problem).with_source(error)
+            })
+        })
+        .await?;
+        Ok(FormedMemory { model, snapshot, tokens, slots })
+    }
+}
+
+#[async_trait]
+impl MemoryEncoder for MemoryPool {
+    async fn memory_model(&self, _deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error> {
+        Ok(Some(self.identity()))
+    }
+
+    async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error> {
+        self.form_told(task, deadline, watch::Sender::new(0)).await
+    }
+
+    async fn draft(
+        &self,
+        memory: &dyn KeptMemory,
+        task: Task,
+        question: &str,
+        deadline: Instant,
+    ) -> Result<DraftedClues, Error> {
+        let key = memory.key();
+        match self.draft_ready(key, task, question, deadline).await? {
+            Some(drafted) => Ok(drafted),
+            None => {
+                let drafting = async {
+                    let turn = self.turn(key).await;
+                    let bring = memory.bytes(deadline);
+                    self.draft_brought(turn, key, task, question, bring, deadline).await
+                };
+                within(deadline, "drafting from a memory", drafting).await
+            }
+        }
+    }
+}
+
+/// What the rest of a process asks: the model that was loaded, or [`NoMemoryModel`].
+pub fn memory_encoder(pool: Option<&Arc<MemoryPool>>) -> Arc<dyn MemoryEncoder> {
+    match pool {
+        Some(pool) => Arc::clone(pool) as Arc<dyn MemoryEncoder>,
+        None => Arc::new(NoMemoryModel),
+    }
+}
+
+fn lost() -> Error {
+    let problem = "the memory model is restarting or shutting down; retry";
+    Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem)
+}
+
+fn refused_snapshot(error: clew_model::Error) -> Error {
+    Error::invalid("snapshot", error.to_string()).with_source(error)
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|panic| {
+        Err(Error::internal("converting a snapshot panicked").with_source(panic))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::MemoryText;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_told_as_a_loss_and_the_thread_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        clew_testkit::write_tiny_memory_model(folder.path(), 3).unwrap();
+        let folder = Some(folder.path().to_owned());
+        let config = MemoryModelConfig { folder, threads: 1, ..MemoryModelConfig::default() };
+        let pool = MemoryPool::load(&config).await.unwrap().unwrap();
+        let soon = || Instant::now() + Duration::from_secs(60);
+        let task = || {
+            let text = MemoryText { title: String::new(), text: "a clew ".repeat(20) };
+            FormTask { ratio: 4, begun: None, texts: vec![text] }
+        };
+        let formed = pool.form(task(), soon()).await.unwrap();
+        pool.ready.keep("left behind", Arc::new(pool.reader.begin(4).unwrap()), 1);
+        pool.queue.panic();
+        let again = pool.form(task(), soon()).await.unwrap();
+        assert_eq!(again.snapshot, formed.snapshot, "what waited is done by the next thread");
+        assert_eq!(pool.worker.restarts(), 1);
+        assert_eq!(pool.ready().0, 0, "what the thread has left is not used");
+        let forming = pool.form(task(), soon());
+        let (_, lost) = tokio::join!(
+            async {
+                tokio::task::yield_now().await;
+                pool.stop().await;
+            },
+            forming
+        );
+        if let Err(lost) = lost {
+            assert_eq!(lost.kind(), ErrorKind::Unavailable);
+        }
+    }
+}

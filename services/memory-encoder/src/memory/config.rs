@@ -1,0 +1,110 @@
+//! Configuration section `memory_model`.
+
+use std::path::PathBuf;
+
+use clew_core::{Error, Violations};
+use clew_model::memory::Format;
+use clew_model::{DeviceChoice, LanguageModelOptions, Precision};
+use serde::{Deserialize, Serialize};
+
+/// Section `memory_model`: which model forms compressed memories and drafts from them, and how much may wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryModelConfig {
+    /// Folder of the model in Hugging Face layout, with `beacon_*` keys in its `config.json`. Absent (default): no
+    /// memory model here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// `cpu` (default), or `cuda:0` in builds with the feature `cuda`.
+    pub device: DeviceChoice,
+    /// `float32` (default), or `bfloat16`, which halves the memory and pays on GPUs.
+    pub precision: Precision,
+    /// Threads of the processor that compute, 0 to 1,024; 0 (default) means one per core. A GPU needs none.
+    pub threads: usize,
+    /// Bytes on the device for memories that are kept ready to be asked, 1 MiB to 1 TiB; 4 GiB by default. Those that
+    /// were not asked for the longest time go first. More spares callers from sending snapshots again; a memory that
+    /// is larger by itself is not kept, and sent with every question. As much may be on its way from callers.
+    pub cache_bytes: u64,
+    /// Most tokens of texts that wait to be read or are, 1,024 to 100,000,000, and of drafts as many. Beyond it drafts
+    /// are refused with a retry delay, and texts wait for room.
+    pub queue_tokens: u32,
+    /// Most tokens of one draft, 1 to 4,096; 128 by default. More lets a draft say more, and a question wait longer.
+    pub draft_tokens: usize,
+    /// In which numbers snapshots are kept: `exact` (default), `bfloat16` or `int8`, which take about a half and a
+    /// quarter of the bytes of float32.
+    pub snapshot: Format,
+}
+
+impl Default for MemoryModelConfig {
+    fn default() -> Self {
+        Self {
+            folder: None,
+            device: DeviceChoice::default(),
+            precision: Precision::default(),
+            threads: 0,
+            cache_bytes: 4 << 30,
+            queue_tokens: 1_000_000,
+            draft_tokens: 128,
+            snapshot: Format::default(),
+        }
+    }
+}
+
+impl MemoryModelConfig {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        let mut within = |key: &str, value: u64, low: u64, high: u64| {
+            if !(low..=high).contains(&value) {
+                let problem = format!("expected {low} to {high}, got {value}");
+                violations.push(format!("memory_model.{key}"), problem);
+            }
+        };
+        within("threads", self.threads as u64, 0, 1024);
+        within("cache_bytes", self.cache_bytes, 1 << 20, 1 << 40);
+        within("queue_tokens", self.queue_tokens.into(), 1024, 100_000_000);
+        within("draft_tokens", self.draft_tokens as u64, 1, 4096);
+        if self.folder.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+            let problem = "expected the folder of a model, got an empty name";
+            violations.push("memory_model.folder", problem);
+        }
+        violations.into_result()
+    }
+
+    /// What the model is loaded with; `None` without one.
+    pub(super) fn model_options(&self) -> Option<LanguageModelOptions> {
+        Some(LanguageModelOptions {
+            folder: self.folder.clone()?,
+            tokenizer: None,
+            name: None,
+            device: self.device,
+            precision: self.precision,
+            threads: self.threads,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_at_fault_is_named() {
+        assert!(MemoryModelConfig::default().validate().is_ok());
+        let config = MemoryModelConfig {
+            folder: Some(PathBuf::new()),
+            threads: 2000,
+            cache_bytes: 10,
+            queue_tokens: 0,
+            draft_tokens: 0,
+            ..MemoryModelConfig::default()
+        };
+        let error = config.validate().unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let keys = ["threads", "cache_bytes", "queue_tokens", "draft_tokens", "folder"];
+        assert_eq!(fields, keys.map(|key| format!("memory_model.{key}")));
+    }
+}
