@@ -209,6 +209,14 @@ impl Checkpoint {
         Ok(hash.finalize().to_hex()[..32].to_owned())
     }
 
+    /// The number format of a tensor.
+    ///
+    /// # Errors
+    /// [`Error::TensorNames`] where it is not there.
+    pub(crate) fn format(&self, name: &str) -> Result<Dtype, Error> {
+        Ok(self.stored(name)?.format)
+    }
+
     fn stored(&self, name: &str) -> Result<&Stored, Error> {
         self.tensors.get(name).ok_or_else(|| Error::TensorNames {
             file: self.names().collect::<Vec<_>>().join(", "),

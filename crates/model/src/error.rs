@@ -124,6 +124,23 @@ pub enum Error {
         /// What the others leave.
         left: usize,
     },
+    /// What a model is to be trained with, or how, does not do.
+    #[error("a model cannot be trained so: expected {expected}, found {found}")]
+    Untrainable {
+        /// What would do.
+        expected: String,
+        /// What there is.
+        found: String,
+    },
+    /// A file of a training cannot be written.
+    #[error("file `{file}` of a training cannot be written")]
+    Unwritable {
+        /// The file, without its folder.
+        file: String,
+        /// What the file system said.
+        #[source]
+        source: io::Error,
+    },
     /// The device gave no usable result.
     #[error("the device failed to compute a batch: {reason}")]
     Device {
@@ -144,6 +161,8 @@ impl Error {
             | Self::OptionUnavailable { .. }
             | Self::Template { .. }
             | Self::Constraint { .. }
+            | Self::Untrainable { .. }
+            | Self::Unwritable { .. }
             | Self::TooLong { .. } => ErrorKind::InvalidInput,
             Self::Full { .. } => ErrorKind::Exhausted,
             Self::ForeignTokens { .. } => ErrorKind::Internal,
@@ -163,6 +182,7 @@ impl Error {
             Self::Template { .. } => Some("messages".to_owned()),
             Self::Constraint { .. } => Some("format".to_owned()),
             Self::TooLong { .. } => Some("max_tokens".to_owned()),
+            Self::Untrainable { .. } | Self::Unwritable { .. } => Some("training".to_owned()),
             Self::Full { .. } | Self::ForeignTokens { .. } | Self::Device { .. } => None,
         }
     }

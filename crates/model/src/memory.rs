@@ -20,6 +20,7 @@ mod reader;
 mod schedule;
 mod settings;
 mod snapshot;
+pub mod training;
 
 use std::path::Path;
 
@@ -99,21 +100,20 @@ impl MemoryModel {
         threads: usize,
     ) -> Result<Self, Error> {
         let (device, dtype) = device::open_for(choice, precision)?;
-        Self::load_on(folder, &device, dtype, &Cores::of(choice, threads)?)
+        Self::load_on(&FolderReader::new(folder), &device, dtype, &Cores::of(choice, threads)?)
     }
 
     fn load_on(
-        folder: &Path,
+        reader: &FolderReader,
         device: &Device,
         dtype: burn::tensor::DType,
         cores: &Cores,
     ) -> Result<Self, Error> {
-        let reader = FolderReader::new(folder);
-        let settings = MemorySettings::read(&reader)?;
-        let mut config = DecoderConfig::read(&reader)?;
+        let settings = MemorySettings::read(reader)?;
+        let mut config = DecoderConfig::read(reader)?;
         // The reference reads windows of the text, and nothing of the base model's own.
         config.windows.fill(None);
-        let checkpoint = Checkpoint::open(&reader)?;
+        let checkpoint = Checkpoint::open(reader)?;
         let begins_as = match settings.begins_as {
             BeginsAs::Eos => config.ends.first().copied(),
             BeginsAs::Bos => config.begin,

@@ -1,5 +1,7 @@
 //! The layers of a decoder, over sequences that are not padded.
 
+pub(crate) mod stacks;
+
 use burn::prelude::*;
 use burn::tensor::DType;
 use burn::tensor::activation::silu;

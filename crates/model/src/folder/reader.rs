@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::Error;
 
@@ -16,19 +17,28 @@ pub(crate) struct FolderReader {
     path: PathBuf,
     /// What precedes file names in errors: empty, or the inner folder with a slash.
     prefix: String,
+    /// A JSON file that is read as if this were its content.
+    instead: Option<(&'static str, Value)>,
 }
 
 impl FolderReader {
     pub(crate) fn new(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), prefix: String::new() }
+        Self { path: path.to_path_buf(), prefix: String::new(), instead: None }
+    }
+
+    /// The same, but that the JSON of `file` is `content`.
+    pub(crate) fn with(self, file: &'static str, content: Value) -> Self {
+        Self { instead: Some((file, content)), ..self }
     }
 
     /// The folder `inner` of this one; the empty name is this one itself.
     pub(crate) fn within(&self, inner: &str) -> Self {
         if inner.is_empty() {
-            return Self { path: self.path.clone(), prefix: self.prefix.clone() };
+            let instead = self.instead.clone();
+            return Self { path: self.path.clone(), prefix: self.prefix.clone(), instead };
         }
-        Self { path: self.path.join(inner), prefix: format!("{}{inner}/", self.prefix) }
+        let prefix = format!("{}{inner}/", self.prefix);
+        Self { path: self.path.join(inner), prefix, instead: None }
     }
 
     /// How errors call `file`.
@@ -70,6 +80,10 @@ impl FolderReader {
     /// # Errors
     /// [`Error::Unreadable`]; [`Error::Broken`] where it is not `expected`.
     pub(crate) fn json<T: DeserializeOwned>(&self, file: &str, expected: &str) -> Result<T, Error> {
+        if let Some((_, content)) = self.instead.as_ref().filter(|(name, _)| *name == file) {
+            let parsed = serde_json::from_value(content.clone());
+            return parsed.map_err(|error| self.broken(file, expected, error));
+        }
         let path = self.path.join(file);
         let size = fs::metadata(&path).map_or(0, |metadata| metadata.len());
         if size > LARGEST_JSON_BYTES {

@@ -98,6 +98,15 @@ impl LayerMemory {
         Self { front: slots(&data.front), turned: None, open: slots(&data.open) }
     }
 
+    /// Lets no gradient flow back beyond it.
+    pub(super) fn detach(&mut self) {
+        for slots in [&mut self.front, &mut self.open].into_iter().flatten() {
+            slots.keys = slots.keys.clone().detach();
+            slots.values = slots.values.clone().detach();
+        }
+        self.turned = self.turned.take().map(Tensor::detach);
+    }
+
     /// The beginning of a pass.
     pub(super) fn begin(&self, layers: &Layers) -> Growing {
         let far = self.front.as_ref().map(|front| Far {
