@@ -6,11 +6,13 @@
 mod encoder;
 mod error;
 mod framed;
+mod learning;
 mod text;
 mod word_piece;
 
 pub use encoder::{EncoderTokenizer, PairTokenizer};
 pub use error::Error;
 pub use framed::{EncodedPair, EncodedText};
+pub use learning::learn_byte_pairs;
 pub use text::{SpecialTokens, TextStream, TextTokenizer};
 pub use word_piece::WordPieceTokenizer;
