@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clew_model::DeviceChoice;
 use clew_model::memory::Schedule;
-use clew_model::memory::training::{Sequence, Trained, Training};
+use clew_model::memory::training::{Layout, Sequence, Trained, Training};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
@@ -45,7 +45,8 @@ fn memorag_loss_and_gradients_are_the_references() {
         let bytes = std::fs::read(folder.join("cases/train_step.safetensors")).unwrap();
         let tensors = SafeTensors::deserialize(&bytes).unwrap();
         let mut training =
-            Training::load(&folder, DeviceChoice::Cpu, Trained::Memory, None).unwrap();
+            Training::load(&folder, DeviceChoice::Cpu, Trained::Memory, &Layout::default())
+                .unwrap();
         let window = training.settings().window;
         let sizes = manifest["train"]["beacon_sizes_per_window"].as_array().unwrap();
         let sizes = sizes.iter().map(|size| size.as_u64().unwrap() as usize);

@@ -18,4 +18,5 @@ pub mod serve;
 pub mod status;
 pub mod strategies;
 pub mod trace;
+pub mod train_memory;
 pub mod tree;

@@ -56,6 +56,9 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Outline(arguments) => command::outline::run(&shared, arguments, output).await,
         Command::Generate(arguments) => command::generate::run(&shared, arguments, output).await,
         Command::Chat(arguments) => command::chat::run(&shared, arguments, output).await,
+        Command::TrainMemory(arguments) => {
+            command::train_memory::run(&shared, arguments, output).await
+        }
         Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
         Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
         Command::Check(arguments) => command::check::run(&shared, arguments, output).await,

@@ -59,14 +59,14 @@ fn main() -> anyhow::Result<()> {
 
     let base = {
         let sequences = texts.sequences(base_steps * BATCH, texts::Task::Base)?;
-        let training = Training::load(&start, DeviceChoice::Cpu, Trained::All, None)?;
+        let training = Training::load(&start, DeviceChoice::Cpu, Trained::All, &Layout::default())?;
         train("base", training, sequences, base_steps, 3e-3, &out)?
     };
     let trained = {
         let sequences = texts.sequences(memory_steps * BATCH, texts::Task::Memory)?;
-        let projections = vec!['q', 'k', 'v'];
-        let layout = Layout { window: WINDOW, ratios: RATIOS.to_vec(), projections };
-        let training = Training::load(&base, DeviceChoice::Cpu, Trained::Memory, Some(&layout))?;
+        let (window, ratios) = (Some(WINDOW), Some(RATIOS.to_vec()));
+        let layout = Layout { window, ratios, ..Layout::default() };
+        let training = Training::load(&base, DeviceChoice::Cpu, Trained::Memory, &layout)?;
         train("memory", training, sequences, memory_steps, 3e-3, &out)?
     };
     let measured = measure::measure(&trained, &mut texts)?;
@@ -108,6 +108,7 @@ fn train(
             let speed = step.tokens as f64 / step.seconds;
             eprintln!("{name} {}: loss {:.3}, {speed:.0} tokens/s", step.step, step.loss);
         }
+        true
     };
     Ok(trainer.run(tell)?)
 }

@@ -22,12 +22,10 @@ pub enum Task {
     Memory,
 }
 
-/// A sentence that was planted, and where.
+/// A sentence that was planted.
 pub struct Planted {
     pub colour: usize,
     pub number: usize,
-    /// The window that it begins in, from 0.
-    pub window: usize,
 }
 
 /// The books as tokens.
@@ -91,7 +89,7 @@ impl Texts {
         let (mut tokens, planted) = plant(text, needles, tokenizer, random);
         let mut counted = vec![task == Task::Base; tokens.len()];
         while tokens.len() < LENGTH {
-            let Planted { colour, number, .. } = planted[random.usize(..planted.len())];
+            let Planted { colour, number } = planted[random.usize(..planted.len())];
             let asked = tokenizer.encode(&format!("\nThe {} number is", COLOURS[colour]));
             let answer = tokenizer.encode(&said(number));
             counted.extend(asked.iter().map(|_| task == Task::Base));
@@ -134,7 +132,7 @@ fn plant(
         let start = at * share + random.usize(..=room);
         let end = (start + sentence.len()).min(text.len());
         text.splice(start..end, sentence);
-        planted.push(Planted { colour, number, window: start / WINDOW });
+        planted.push(Planted { colour, number });
     }
     (text, planted)
 }

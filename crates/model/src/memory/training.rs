@@ -165,8 +165,8 @@ fn added(sum: Option<Tensor<1>>, more: Option<Tensor<1>>) -> Option<Tensor<1>> {
 }
 
 impl Training {
-    /// Loads a model folder in Hugging Face layout. `layout` is what its memory tokens are to be like, where it is a
-    /// base model, or one that is to be trained for other ratios; without it, it is as the folder says.
+    /// Loads a model folder in Hugging Face layout, of a memory model or of one that is to become one: then its memory
+    /// tokens begin as copies.
     ///
     /// # Errors
     /// As [`MemoryModel::load`], and [`Error::Unsupported`] for a layout that the model cannot have.
@@ -174,11 +174,12 @@ impl Training {
         folder: &Path,
         choice: DeviceChoice,
         trained: Trained,
-        layout: Option<&Layout>,
+        layout: &Layout,
     ) -> Result<Self, Error> {
         let mut reader = FolderReader::new(folder);
         let mut config = None;
-        if let Some(layout) = layout {
+        // A base model that is trained as such stays one.
+        if trained == Trained::Memory {
             let own = reader.json("config.json", "a configuration")?;
             let own = config.insert(layout.written_to(own));
             reader = reader.with("config.json", own.clone());

@@ -23,39 +23,42 @@ impl Trained {
     }
 }
 
-/// What memory tokens are like, as the `beacon_*` keys of a `config.json` say it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What memory tokens are to be like, as the `beacon_*` keys of a `config.json` say it. What is left open is as the model
+/// has it, or else as published models do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Tokens of a window.
-    pub window: usize,
-    /// Ratios that are trained; one of them is drawn for each window. Each divides the window.
-    pub ratios: Vec<usize>,
+    /// Tokens of a window; 2048 in published models.
+    pub window: Option<usize>,
+    /// Ratios that are trained; one of them is drawn for each window. Each divides the window. 2, 4 and 8 in published
+    /// models.
+    pub ratios: Option<Vec<usize>>,
     /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`; `q`, `k` and `v` in published models.
-    pub projections: Vec<char>,
+    pub projections: Option<Vec<char>>,
 }
 
 impl Layout {
-    /// A `config.json` with this layout, and everything else as in published models.
+    /// A `config.json` with this layout.
     pub(super) fn written_to(&self, mut config: Value) -> Value {
-        let projections = self.projections.iter().map(char::to_string);
-        for (key, value) in [
-            ("beacon_window", json!(self.window)),
-            ("beacon_stride", json!(self.window)),
-            ("beacon_ratio", json!(self.ratios)),
-            ("beacon_param", json!(projections.collect::<Vec<String>>())),
+        let projections = self
+            .projections
+            .as_ref()
+            .map(|projections| projections.iter().map(char::to_string).collect::<Vec<String>>());
+        for (key, chosen, published) in [
+            ("beacon_window", self.window.map(Value::from), json!(2048)),
+            ("beacon_stride", self.window.map(Value::from), json!(2048)),
+            ("beacon_ratio", self.ratios.clone().map(Value::from), json!([2, 4, 8])),
+            ("beacon_param", projections.map(Value::from), json!(["q", "k", "v"])),
+            ("beacon_attn", None, json!("full-coverage")),
+            ("beacon_pos", None, json!("interleave")),
+            ("beacon_ratio_mix", None, json!("step-random")),
+            ("beacon_embed_init", None, json!("eos")),
+            ("beacon_sink_size", None, json!(0)),
+            ("beacon_attend_prev", None, json!(true)),
         ] {
-            config[key] = value;
-        }
-        for (key, value) in [
-            ("beacon_attn", json!("full-coverage")),
-            ("beacon_pos", json!("interleave")),
-            ("beacon_ratio_mix", json!("step-random")),
-            ("beacon_embed_init", json!("eos")),
-            ("beacon_sink_size", json!(0)),
-            ("beacon_attend_prev", json!(true)),
-        ] {
-            if config.get(key).is_none() {
-                config[key] = value;
+            match chosen {
+                Some(chosen) => config[key] = chosen,
+                None if config.get(key).is_none() => config[key] = published,
+                None => {}
             }
         }
         config
@@ -125,5 +128,24 @@ impl TrainerOptions {
         let expected = format!("at least one ratio that divides the window of {window}");
         Ratios::try_new(&self.ratios, Mix::EachByChance, window)
             .map_err(|found| Error::Untrainable { expected, found })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_keeps_what_it_leaves_open() {
+        let published = Layout::default().written_to(json!({"hidden_size": 4}));
+        assert_eq!(published["beacon_window"], 2048);
+        assert_eq!(published["beacon_param"], json!(["q", "k", "v"]));
+        assert_eq!(published["hidden_size"], 4);
+        let layout = Layout { window: Some(64), projections: Some(vec!['q']), ..Layout::default() };
+        let own = json!({"beacon_ratio": [16], "beacon_window": 8, "beacon_stride": 8});
+        let changed = layout.written_to(own);
+        assert_eq!(changed["beacon_ratio"], json!([16]));
+        assert_eq!([&changed["beacon_window"], &changed["beacon_stride"]], [64, 64]);
+        assert_eq!(changed["beacon_param"], json!(["q"]));
     }
 }

@@ -85,17 +85,21 @@ impl Trainer {
         &self.curve
     }
 
-    /// Does all steps that are left, telling each, and returns the folder of the trained model.
+    /// Does all steps that are left, telling each, or until `goes_on` says that it is enough, and returns the folder of
+    /// the model as it is then.
     ///
     /// # Errors
     /// As [`Trainer::step`], and [`Error::Unwritable`] for checkpoints.
-    pub fn run(&mut self, mut tell: impl FnMut(&Step)) -> Result<PathBuf, Error> {
+    pub fn run(&mut self, mut goes_on: impl FnMut(&Step) -> bool) -> Result<PathBuf, Error> {
         let TrainerOptions { rate, checkpoint_every, .. } = self.state.options;
         while self.state.step < rate.steps {
-            tell(&self.step()?);
+            let is_enough = !goes_on(&self.step()?);
             let is_due = checkpoint_every > 0 && self.state.step.is_multiple_of(checkpoint_every);
-            if is_due || self.state.step == rate.steps {
+            if is_due || is_enough || self.state.step == rate.steps {
                 self.save()?;
+            }
+            if is_enough {
+                break;
             }
         }
         self.curve.draw()?;
