@@ -44,6 +44,8 @@ fn parts(error: &Error) -> (&'static str, &str) {
         | Error::Constraint { .. }
         | Error::TooLong { .. }
         | Error::Full { .. }
+        | Error::Untrainable { .. }
+        | Error::Unwritable { .. }
         | Error::Device { .. } => ("computation", ""),
     }
 }
