@@ -78,7 +78,7 @@ pub fn measure(folder: &Path, texts: &mut Texts) -> anyhow::Result<Measured> {
         eprintln!("measured with ratio {ratio}");
         by_ratio.push(AtRatio {
             ratio,
-            slots: if ratio == 0 { CONTEXT } else { CONTEXT / ratio },
+            slots: CONTEXT.checked_div(ratio).unwrap_or(CONTEXT),
             perplexity: mean(&with).value.exp(),
             saved: mean(&saved),
             recall_of_one: whole(&of_one),

@@ -61,7 +61,7 @@ impl Parameters {
                 // Every part of a stack is a parameter of the configuration.
                 let shape = shapes.get(&name).cloned().unwrap_or_default();
                 let size = shape.iter().product::<usize>();
-                let part = numbers.clone().slice([start..start + size]).autodiff();
+                let part = numbers.clone().narrow(0, start, size).autodiff();
                 start += size;
                 let is_trained = trained.includes(&name);
                 let leaf = if is_trained { part.require_grad() } else { part };

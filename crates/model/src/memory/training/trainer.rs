@@ -1,5 +1,6 @@
 //! The steps of a training, one after the other.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -65,12 +66,15 @@ impl Trainer {
         fs::create_dir_all(out).map_err(|source| files::unwritable("the folder", source))?;
         let moments = training.parameters.trained().map(|_| None).collect();
         let latest = files::steps(out)?.pop();
+        let saved = latest.map(|step| files::read_state(&files::folder(out, step))).transpose()?;
+        // The curve of another training stays as it is.
+        saved.iter().try_for_each(|(saved, _)| state.check(saved))?;
         let curve = Curve::open(out, latest.unwrap_or(0))?;
         let out = out.to_path_buf();
         let order = None;
         let mut trainer = Self { training, sequences, ratios, state, moments, order, out, curve };
-        if let Some(step) = latest {
-            trainer.take_over(&files::folder(&trainer.out, step))?;
+        if let Some((state, tensors)) = saved {
+            trainer.take_over(state, tensors)?;
         }
         Ok(trainer)
     }
@@ -226,9 +230,11 @@ impl Trainer {
     }
 
     /// Goes on from a checkpoint.
-    fn take_over(&mut self, folder: &Path) -> Result<(), Error> {
-        let (state, mut tensors) = files::read_state(folder)?;
-        self.state.check(&state)?;
+    fn take_over(
+        &mut self,
+        state: State,
+        mut tensors: BTreeMap<String, Vec<f32>>,
+    ) -> Result<(), Error> {
         let mut take = |what: &str, parameter: &Parameter| {
             let numbers = tensors.remove(&format!("{what}.{}", parameter.name))?;
             let is_whole = numbers.len() == parameter.size();
