@@ -8,6 +8,7 @@
 //!                                                      score:  question, passages ─► scores
 //! folder ──► decoder::Decoder                          step:   token ids ─► logits
 //! folder ──► memory::MemoryModel                       read:   token ids ─► memory, logits
+//! folder, texts ──► memory::training::Trainer          run:    ─► folder
 //! ```
 //!
 //! | family      | read by                          | runs on      | texts of a batch          |
