@@ -13,6 +13,7 @@ use clew_model::memory::training::{
 use clew_model::memory::{MemoryModel, Reading, Schedule, Uncompressed};
 use clew_model::{DeviceChoice, Error, Precision};
 use clew_testkit::write_tiny_decoder;
+use half::bf16;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 use tempfile::TempDir;
@@ -24,6 +25,19 @@ const VOCABULARY: usize = 259;
 fn tiny() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     write_tiny_decoder(folder.path(), 3).unwrap();
+    folder
+}
+
+/// The same with the table of words for a head.
+fn tied() -> TempDir {
+    let folder = tiny();
+    let config = fs::read_to_string(folder.path().join("config.json")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    config["tie_word_embeddings"] = true.into();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let mut all = read(folder.path());
+    all.remove("lm_head.weight");
+    write(folder.path(), &all);
     folder
 }
 
@@ -58,13 +72,23 @@ fn read(folder: &Path) -> Numbers {
 }
 
 fn write(folder: &Path, all: &Numbers) {
+    write_in(Dtype::F32, folder, all);
+}
+
+fn write_in(format: Dtype, folder: &Path, all: &Numbers) {
     let bytes = all.iter().map(|(name, (shape, numbers))| {
-        let bytes = numbers.iter().flat_map(|number| number.to_le_bytes());
-        (name, shape, bytes.collect::<Vec<u8>>())
+        let bytes: Vec<u8> = match format {
+            Dtype::BF16 => {
+                let halves = numbers.iter().map(|number| bf16::from_f32(*number));
+                halves.flat_map(bf16::to_le_bytes).collect()
+            }
+            _ => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+        };
+        (name, shape, bytes)
     });
     let bytes: Vec<_> = bytes.collect();
     let views = bytes.iter().map(|(name, shape, bytes)| {
-        (name.as_str(), TensorView::new(Dtype::F32, shape.to_vec(), bytes).unwrap())
+        (name.as_str(), TensorView::new(format, shape.to_vec(), bytes).unwrap())
     });
     let file = safetensors::serialize(views, None).unwrap();
     fs::write(folder.join("model.safetensors"), file).unwrap();
@@ -80,11 +104,13 @@ fn loss(folder: &Path, trained: Trained, sequence: &Sequence) -> f64 {
 
 #[test]
 fn gradients_are_the_slopes_of_the_loss() {
-    let base = tiny();
     let sequence = Sequence::of(tokens()).unwrap();
-    for (trained, projections) in
-        [(Trained::Memory, "qkvo"), (Trained::Memory, "qk"), (Trained::All, "qkv")]
-    {
+    for (base, trained, projections) in [
+        (tiny(), Trained::Memory, "qkvo"),
+        (tiny(), Trained::Memory, "qk"),
+        (tiny(), Trained::All, "qkv"),
+        (tied(), Trained::All, "qkv"),
+    ] {
         let layout = layout(projections);
         let mut training =
             Training::load(base.path(), DeviceChoice::Cpu, trained, &layout).unwrap();
@@ -94,6 +120,7 @@ fn gradients_are_the_slopes_of_the_loss() {
         let all = read(folder.path());
         let names: Vec<String> = gradients.names().map(str::to_owned).collect();
         assert_eq!(names.len(), training.trained().len());
+        let mut checked = 0;
         for name in names {
             let gradient = gradients.of(&name).unwrap();
             let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
@@ -102,6 +129,7 @@ fn gradients_are_the_slopes_of_the_loss() {
             if norm < 1e-3 {
                 continue;
             }
+            checked += 1;
             let step = 0.02 / norm.max(1.0);
             let at = |step: f64| {
                 let mut changed = all.clone();
@@ -117,7 +145,22 @@ fn gradients_are_the_slopes_of_the_loss() {
             let off = (slope - norm).abs();
             assert!(off < 2e-4 + 0.02 * norm, "{name}: {slope} is no slope for {norm}");
         }
+        assert!(checked > training.trained().len() / 2, "{checked} were large enough");
     }
+}
+
+#[test]
+fn a_model_in_sixteen_bits_stays_one_and_goes_on_in_thirty_two() {
+    let (base, out) = (tiny(), tempfile::tempdir().unwrap());
+    write_in(Dtype::BF16, base.path(), &read(base.path()));
+    let trained = trainer(base.path(), out.path(), options(2)).unwrap().run(|_| true).unwrap();
+    let bytes = fs::read(trained.join("model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    assert!(tensors.tensors().iter().all(|(_, view)| view.dtype() == Dtype::BF16));
+    let bytes = fs::read(trained.join("training.safetensors")).unwrap();
+    let state = SafeTensors::deserialize(&bytes).unwrap();
+    assert!(state.tensors().iter().all(|(_, view)| view.dtype() == Dtype::F32));
+    MemoryModel::load(&trained, DeviceChoice::Cpu, Precision::Float32, 1).unwrap();
 }
 
 #[test]
