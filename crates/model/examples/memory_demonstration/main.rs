@@ -1,16 +1,16 @@
 //! Trains a small language model from scratch, then its memory, and measures what it remembers.
 //!
 //! ```sh
-//! cargo run -p clew-model --example memory_demonstration -- BOOKS OUT [base steps] [memory steps]
+//! cargo run -p clew-model --example memory_demonstration -- BOOKS OUT [base steps] [memory steps] [recall steps]
 //! ```
 //!
 //! BOOKS is a folder of long texts in English, such as novels of Project Gutenberg. The last of them by name is held
 //! out: perplexity is measured on it. OUT gets the models, their loss curves, and what was measured as
 //! `measured.json`, `measured.md` and `measured.svg`. A run that was stopped goes on where its last checkpoint was.
 //!
-//! Trained on half book, half recall: sentences such as "The red number is 41." are planted into a text and asked for
-//! later. First all parameters are trained, on texts that are read as they are; then those of memory tokens alone, on
-//! texts of which all windows but the last are compressed, by a ratio drawn for each.
+//! First all parameters are trained, on texts and recall (`texts.rs`) that are read as they are; then those of memory
+//! tokens alone, on texts of which all windows but the last are compressed, by a ratio drawn for each; then these on
+//! recall from what is compressed.
 
 mod measure;
 mod model;
@@ -25,7 +25,8 @@ use clew_model::memory::training::{
     AdamW, Layout, Rate, Sequences, Step, Trained, Trainer, TrainerOptions, Training,
 };
 
-use texts::Texts;
+use measure::{Measured, Questions};
+use texts::{Task, Texts};
 
 /// Tokens of a window.
 pub const WINDOW: usize = 64;
@@ -35,41 +36,56 @@ pub const WINDOWS: usize = 4;
 pub const RATIOS: [usize; 4] = [2, 4, 8, 16];
 /// Sequences of a step.
 const BATCH: usize = 8;
+/// Highest learning rate.
+const RATE: f64 = 3e-3;
+/// Steps of each training, where they are not told.
+const STEPS: [usize; 3] = [700, 300, 500];
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [books, out, steps @ ..] = arguments.as_slice() else {
-        anyhow::bail!("expected BOOKS OUT [base steps] [memory steps]");
+        anyhow::bail!("expected BOOKS OUT [base steps] [memory steps] [recall steps]");
     };
     let steps: Vec<usize> = steps
         .iter()
         .map(|steps| steps.parse().context("a number of steps"))
         .collect::<Result<_, _>>()?;
-    let [base_steps, memory_steps] = match steps[..] {
-        [] => [600, 500],
-        [base, memory] => [base, memory],
-        _ => anyhow::bail!("expected two numbers of steps, or none"),
+    let [base_steps, memory_steps, recall_steps] = match steps[..] {
+        [] => STEPS,
+        [base, memory, recall] => [base, memory, recall],
+        _ => anyhow::bail!("expected three numbers of steps, or none"),
     };
     let out = PathBuf::from(out);
     std::fs::create_dir_all(&out).context("the folder for results cannot be made")?;
     let books = books_of(Path::new(books))?;
     let start = out.join("start");
     let tokenizer = model::write_start(&start, &books)?;
-    let mut texts = Texts::new(&books, tokenizer)?;
+    let mut texts = Texts::new(&books, &tokenizer)?;
 
     let base = {
-        let sequences = texts.sequences(base_steps * BATCH, texts::Task::Base)?;
+        let sequences = texts.sequences(base_steps * BATCH, Task::Base)?;
         let training = Training::load(&start, DeviceChoice::Cpu, Trained::All, &Layout::default())?;
-        train("base", training, sequences, base_steps, 3e-3, &out)?
+        train("base", training, sequences, base_steps, &out)?
     };
-    let trained = {
-        let sequences = texts.sequences(memory_steps * BATCH, texts::Task::Memory)?;
+    let with_memory = {
+        let sequences = texts.sequences(memory_steps * BATCH, Task::Texts)?;
         let (window, ratios) = (Some(WINDOW), Some(RATIOS.to_vec()));
         let layout = Layout { window, ratios, ..Layout::default() };
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::Memory, &layout)?;
-        train("memory", training, sequences, memory_steps, 3e-3, &out)?
+        train("memory", training, sequences, memory_steps, &out)?
     };
-    let measured = measure::measure(&trained, &mut texts)?;
+    let tuned = {
+        let sequences = texts.sequences(recall_steps * BATCH, Task::Recall)?;
+        let layout = Layout::default();
+        let training = Training::load(&with_memory, DeviceChoice::Cpu, Trained::Memory, &layout)?;
+        train("recall", training, sequences, recall_steps, &out)?
+    };
+    let questions = Questions::new(&mut texts);
+    let measured = Measured {
+        chance: 1.0 / texts::ANSWERS as f64,
+        trained_on_texts: questions.measure(&with_memory)?,
+        tuned_on_recall: questions.measure(&tuned)?,
+    };
     report::write(&measured, &out)
 }
 
@@ -90,17 +106,16 @@ fn train(
     training: Training,
     sequences: Sequences,
     steps: usize,
-    peak: f64,
     out: &Path,
 ) -> anyhow::Result<PathBuf> {
-    let rate = Rate { peak, warm_up: steps / 20, steps };
+    let rate = Rate { peak: RATE, warm_up: steps / 20, steps };
     let options = TrainerOptions {
         rate,
         adamw: AdamW { square_kept: 0.98, ..AdamW::default() },
         batch: BATCH,
         checkpoint_every: 100,
         checkpoints_kept: 1,
-        ..TrainerOptions::new(steps, peak, RATIOS.to_vec())
+        ..TrainerOptions::new(steps, RATE, RATIOS.to_vec())
     };
     let mut trainer = Trainer::open(training, sequences, options, &out.join(name))?;
     let tell = |step: &Step| {

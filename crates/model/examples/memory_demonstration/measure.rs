@@ -7,12 +7,12 @@ use clew_model::memory::{Memory, MemoryModel, Reading, Schedule, Uncompressed};
 use clew_model::{DeviceChoice, Precision};
 use serde::Serialize;
 
-use crate::texts::{CONTEXT, Planted, Texts};
+use crate::texts::{CONTEXT, MOST_FACTS, Planted, Texts};
 use crate::{RATIOS, WINDOW};
 
-/// Texts that perplexity is measured on, and contexts with planted sentences of each kind.
+/// Texts that perplexity is measured on, and contexts with planted facts of each kind.
 const TEXTS: usize = 300;
-const PLANTED: usize = 200;
+const PLANTED: usize = 300;
 /// 95 % of a normal distribution lie within so many standard deviations.
 const INTERVAL: f64 = 1.96;
 
@@ -34,60 +34,74 @@ pub struct AtRatio {
     pub perplexity: f64,
     /// Nats a token that it saves beside no context, over the same texts.
     pub saved: Mean,
-    /// Share of planted numbers that are said, both digits right, where one was planted.
+    /// Share of facts that are said when they are asked for, where one was planted.
     pub recall_of_one: Mean,
-    /// The same where three were.
-    pub recall_of_three: Mean,
-    /// Share of digits that are right, where one number was planted.
-    pub digits: Mean,
+    /// The same where several were ([`MOST_FACTS`]).
+    pub recall_of_several: Mean,
 }
 
+/// Of one model.
 #[derive(Serialize)]
-pub struct Measured {
+pub struct OfModel {
     /// Of the same windows without their context.
     pub perplexity_without: f64,
+    /// Tokens that perplexity is measured on.
     pub tokens: usize,
     pub by_ratio: Vec<AtRatio>,
 }
 
-pub fn measure(folder: &Path, texts: &mut Texts) -> anyhow::Result<Measured> {
-    let model = MemoryModel::load(folder, DeviceChoice::Cpu, Precision::Float32, 1)?;
-    let held_out = texts.held_out(TEXTS);
-    let one: Vec<_> = (0..PLANTED).map(|_| texts.planted(1)).collect();
-    let three: Vec<_> = (0..PLANTED).map(|_| texts.planted(3)).collect();
-    let without = held_out.iter().map(|text| {
-        let mut memory = empty(&model, 0);
-        losses(&model, &mut memory, &text[CONTEXT..])
-    });
-    let without = without.collect::<anyhow::Result<Vec<f64>>>()?;
-    let mut by_ratio = Vec::new();
-    for ratio in [0].into_iter().chain(RATIOS) {
-        let with = held_out.iter().map(|text| {
-            let mut memory = remembered(&model, ratio, &text[..CONTEXT])?;
+/// Of both models, on the same texts.
+#[derive(Serialize)]
+pub struct Measured {
+    /// Share of answers that are right by chance, among those of the question.
+    pub chance: f64,
+    pub trained_on_texts: OfModel,
+    pub tuned_on_recall: OfModel,
+}
+
+/// What models are measured with.
+pub struct Questions {
+    texts: Vec<Vec<u32>>,
+    one: Vec<(Vec<u32>, Planted)>,
+    several: Vec<(Vec<u32>, Planted)>,
+}
+
+impl Questions {
+    pub fn new(texts: &mut Texts) -> Self {
+        let mut planted = |facts| (0..PLANTED).map(|_| texts.planted(facts)).collect();
+        let (one, several) = (planted(1), planted(MOST_FACTS));
+        Self { texts: texts.held_out(TEXTS), one, several }
+    }
+
+    pub fn measure(&self, folder: &Path) -> anyhow::Result<OfModel> {
+        let model = MemoryModel::load(folder, DeviceChoice::Cpu, Precision::Float32, 1)?;
+        let without = self.texts.iter().map(|text| {
+            let mut memory = empty(&model, 0);
             losses(&model, &mut memory, &text[CONTEXT..])
         });
-        let with = with.collect::<anyhow::Result<Vec<f64>>>()?;
-        let saved: Vec<f64> =
-            without.iter().zip(&with).map(|(without, with)| without - with).collect();
-        let of_one = recall(&model, texts, ratio, &one)?;
-        let of_three = recall(&model, texts, ratio, &three)?;
-        let is_whole = |digits: &[bool; 2]| if *digits == [true, true] { 1.0 } else { 0.0 };
-        let whole = |said: &[[bool; 2]]| mean(&said.iter().map(is_whole).collect::<Vec<_>>());
-        let digits =
-            of_one.iter().map(|said| said.iter().filter(|right| **right).count() as f64 / 2.0);
-        eprintln!("measured with ratio {ratio}");
-        by_ratio.push(AtRatio {
-            ratio,
-            slots: CONTEXT.checked_div(ratio).unwrap_or(CONTEXT),
-            perplexity: mean(&with).value.exp(),
-            saved: mean(&saved),
-            recall_of_one: whole(&of_one),
-            recall_of_three: whole(&of_three),
-            digits: mean(&digits.collect::<Vec<_>>()),
-        });
+        let without = without.collect::<anyhow::Result<Vec<f64>>>()?;
+        let mut by_ratio = Vec::new();
+        for ratio in [0].into_iter().chain(RATIOS) {
+            let with = self.texts.iter().map(|text| {
+                let mut memory = remembered(&model, ratio, &text[..CONTEXT])?;
+                losses(&model, &mut memory, &text[CONTEXT..])
+            });
+            let with = with.collect::<anyhow::Result<Vec<f64>>>()?;
+            let pairs = without.iter().zip(&with);
+            let saved: Vec<f64> = pairs.map(|(without, with)| without - with).collect();
+            eprintln!("measured with ratio {ratio}");
+            by_ratio.push(AtRatio {
+                ratio,
+                slots: CONTEXT.checked_div(ratio).unwrap_or(CONTEXT),
+                perplexity: mean(&with).value.exp(),
+                saved: mean(&saved),
+                recall_of_one: recall(&model, ratio, &self.one)?,
+                recall_of_several: recall(&model, ratio, &self.several)?,
+            });
+        }
+        let perplexity_without = mean(&without).value.exp();
+        Ok(OfModel { perplexity_without, tokens: TEXTS * (WINDOW - 1), by_ratio })
     }
-    let tokens = TEXTS * (WINDOW - 1);
-    Ok(Measured { perplexity_without: mean(&without).value.exp(), tokens, by_ratio })
 }
 
 /// A memory in which what follows the context is read as it is, as in training.
@@ -118,31 +132,21 @@ fn cross_entropy(logits: &[f32], id: u32) -> f64 {
     all.ln() - f64::from(logits[id as usize] - most)
 }
 
-/// For every context whether each digit of one of its numbers, the first planted, is the likeliest.
+/// For how many contexts the fact is the likeliest token behind its question.
 fn recall(
     model: &MemoryModel,
-    texts: &Texts,
     ratio: usize,
-    contexts: &[(Vec<u32>, Vec<Planted>)],
-) -> anyhow::Result<Vec<[bool; 2]>> {
+    contexts: &[(Vec<u32>, Planted)],
+) -> anyhow::Result<Mean> {
     let mut all = Vec::new();
-    for (context, planted) in contexts {
+    for (context, asked) in contexts {
         let mut memory = remembered(model, ratio, context)?;
-        let asked = &planted[0];
-        let mut tokens = texts.question(asked.colour);
-        let mut right = [false; 2];
-        for (right, digit) in right.iter_mut().zip(texts.answer(asked.number)) {
-            let wanted = Wanted::Last;
-            let logits =
-                model.read(&mut [Reading { memory: &mut memory, tokens: &tokens, wanted }])?;
-            let said = likeliest(&logits[0]);
-            *right = said == Some(digit);
-            // What it has said itself is what it goes on from.
-            tokens = said.into_iter().collect();
-        }
-        all.push(right);
+        let (memory, tokens, wanted) = (&mut memory, &[asked.question][..], Wanted::Last);
+        let logits = model.read(&mut [Reading { memory, tokens, wanted }])?;
+        let is_right = likeliest(&logits[0]) == Some(asked.fact);
+        all.push(if is_right { 1.0 } else { 0.0 });
     }
-    Ok(all)
+    Ok(mean(&all))
 }
 
 fn likeliest(logits: &[f32]) -> Option<u32> {

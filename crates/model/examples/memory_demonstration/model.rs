@@ -10,13 +10,15 @@ use clew_tokenizer::{TextTokenizer, learn_byte_pairs};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::json;
 
+use crate::texts;
+
 const HIDDEN: usize = 128;
 const INTERMEDIATE: usize = 384;
 const LAYERS: usize = 4;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
-/// Byte pairs, among them.
-const TOKENS: usize = 1024;
+/// Bytes, pairs of these, questions and facts.
+const TOKENS: usize = 1024 + 137;
 /// Of every book, bytes that tokens are learnt from.
 const LEARNT_FROM: usize = 200_000;
 const END: &str = "<|endoftext|>";
@@ -29,7 +31,10 @@ pub fn write_start(folder: &Path, books: &[String]) -> anyhow::Result<TextTokeni
     if !folder.join("model.safetensors").exists() {
         fs::create_dir_all(folder)?;
         let parts = books[..books.len() - 1].iter().map(|book| beginning(book));
-        let tokenizer = learn_byte_pairs(&parts.collect::<Vec<_>>(), TOKENS, &[END])?;
+        let special = texts::special();
+        let special = [END].into_iter().chain(special.iter().map(String::as_str));
+        let special: Vec<&str> = special.collect();
+        let tokenizer = learn_byte_pairs(&parts.collect::<Vec<_>>(), TOKENS, &special)?;
         fs::write(&file, tokenizer)?;
         fs::write(folder.join("config.json"), format!("{:#}\n", config()))?;
         fs::write(folder.join("model.safetensors"), weights()?)?;

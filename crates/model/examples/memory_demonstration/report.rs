@@ -5,11 +5,17 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use crate::measure::{AtRatio, Measured};
+use crate::measure::{AtRatio, Mean, Measured, OfModel};
+use crate::texts::MOST_FACTS;
 
 pub fn write(measured: &Measured, out: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(measured)?;
-    let table = table(measured)?;
+    let mut table = format!(
+        "| model | context | slots | perplexity | nats saved a token | 1 fact | 1 of {MOST_FACTS} facts |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    rows("trained on texts", &measured.trained_on_texts, &mut table)?;
+    rows("then tuned on recall", &measured.tuned_on_recall, &mut table)?;
     fs::write(out.join("measured.json"), format!("{json}\n"))?;
     fs::write(out.join("measured.md"), &table)?;
     fs::write(out.join("measured.svg"), picture(measured)?)?;
@@ -17,83 +23,91 @@ pub fn write(measured: &Measured, out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn table(measured: &Measured) -> anyhow::Result<String> {
-    let mut table = String::from(
-        "| context | slots | perplexity | nats saved a token | one number | of three numbers | digits |\n\
-         |---|---|---|---|---|---|---|\n",
-    );
-    writeln!(table, "| none | 0 | {:.2} | | | | |", measured.perplexity_without)?;
-    for at in &measured.by_ratio {
-        let AtRatio { ratio, slots, perplexity, saved, recall_of_one, recall_of_three, digits } =
-            at;
-        let context = if *ratio == 0 { "as it is".to_owned() } else { format!("ratio {ratio}") };
-        let percent = |mean: &crate::measure::Mean| {
-            format!("{:.0} ± {:.0} %", 100.0 * mean.value, 100.0 * mean.margin)
-        };
+fn rows(name: &str, model: &OfModel, table: &mut String) -> anyhow::Result<()> {
+    writeln!(table, "| {name} | none | 0 | {:.2} | | | |", model.perplexity_without)?;
+    for at in &model.by_ratio {
+        let AtRatio { slots, perplexity, saved, recall_of_one, recall_of_several, .. } = at;
+        let percent =
+            |mean: &Mean| format!("{:.0} ± {:.0} %", 100.0 * mean.value, 100.0 * mean.margin);
         writeln!(
             table,
-            "| {context} | {slots} | {perplexity:.2} | {:.4} ± {:.4} | {} | {} | {} |",
+            "| | {} | {slots} | {perplexity:.2} | {:.4} ± {:.4} | {} | {} |",
+            named(at.ratio),
             saved.value,
             saved.margin,
             percent(recall_of_one),
-            percent(recall_of_three),
-            percent(digits),
+            percent(recall_of_several),
         )?;
     }
-    Ok(table)
+    Ok(())
 }
 
-/// Perplexity by ratio beside that without a context, and recall below.
+fn named(ratio: usize) -> String {
+    if ratio == 0 { "as it is".to_owned() } else { format!("ratio {ratio}") }
+}
+
+const LEFT: f64 = 40.0;
+const STEP: f64 = 110.0;
+const TALL: f64 = 140.0;
+/// Of the first model and of the second.
+const COLOURS: [&str; 2] = ["#b8c7de", "#1f4e9c"];
+
+/// What contexts save, and recall below.
 fn picture(measured: &Measured) -> anyhow::Result<String> {
-    const LEFT: f64 = 70.0;
-    const STEP: f64 = 110.0;
-    const TALL: f64 = 140.0;
     let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 440\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 600 440\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"720\" height=\"440\" fill=\"white\"/>\n",
+         <rect width=\"600\" height=\"440\" fill=\"white\"/>\n",
     );
-    let all = measured.by_ratio.iter().map(|at| at.perplexity);
-    let low = all.fold(measured.perplexity_without, f64::min);
-    let high = measured.perplexity_without;
-    let (bottom, top) = (low - 0.2 * (high - low), high + 0.1 * (high - low));
-    let mut bars = vec![("none".to_owned(), measured.perplexity_without, None)];
-    for at in &measured.by_ratio {
-        let name =
-            if at.ratio == 0 { "as it is".to_owned() } else { format!("ratio {}", at.ratio) };
-        bars.push((name, at.perplexity, Some((at.recall_of_one.value, at.recall_of_three.value))));
-    }
-    writeln!(
-        svg,
-        "<text x=\"{LEFT}\" y=\"24\">perplexity of what follows a context that is …</text>"
+    let models = [&measured.trained_on_texts, &measured.tuned_on_recall];
+    let all = models.iter().flat_map(|model| &model.by_ratio);
+    let most = all.map(|at| at.saved.value).fold(1e-9, f64::max);
+    let title = "nats a token that a context of four windows saves: trained on texts (light), then on recall";
+    chart(
+        &mut svg,
+        190.0,
+        title,
+        models,
+        |at| at.saved,
+        |mean| format!("{:.3}", mean.value),
+        most,
     )?;
-    writeln!(
-        svg,
-        "<text x=\"{LEFT}\" y=\"244\">numbers recalled, one planted (dark) and three</text>"
-    )?;
-    for (at, (name, perplexity, recall)) in bars.iter().enumerate() {
-        let x = LEFT + at as f64 * STEP;
-        let mut bar = |x: f64, base: f64, width: f64, share: f64, colour: &str| {
-            let tall = (TALL * share).max(0.0);
-            writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{:.1}\" width=\"{width}\" height=\"{tall:.1}\" fill=\"{colour}\"/>",
-                base - tall
-            )
-        };
-        bar(x, 190.0, 60.0, (perplexity - bottom) / (top - bottom), "#1f4e9c")?;
-        if let Some((one, three)) = recall {
-            bar(x, 400.0, 28.0, *one, "#1f4e9c")?;
-            bar(x + 32.0, 400.0, 28.0, *three, "#b8c7de")?;
-            writeln!(
-                svg,
-                "<text x=\"{x}\" y=\"416\">{:.0} %, {:.0} %</text>",
-                100.0 * one,
-                100.0 * three
-            )?;
-        }
-        writeln!(svg, "<text x=\"{x}\" y=\"206\">{name}: {perplexity:.2}</text>")?;
-    }
+    let title = format!("facts recalled, 1 of {MOST_FACTS} asked for");
+    let recalled = |mean: &Mean| format!("{:.0} %", 100.0 * mean.value);
+    chart(&mut svg, 400.0, &title, models, |at| at.recall_of_several, recalled, 1.0)?;
     svg.push_str("</svg>\n");
     Ok(svg)
+}
+
+/// Bars on a line at the height `base`, for each ratio one of each model; a value of `most` is the highest.
+fn chart(
+    svg: &mut String,
+    base: f64,
+    title: &str,
+    models: [&OfModel; 2],
+    value: impl Fn(&AtRatio) -> Mean,
+    written: impl Fn(&Mean) -> String,
+    most: f64,
+) -> anyhow::Result<()> {
+    writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\">{title}</text>", base - TALL - 24.0)?;
+    for (model, (of, colour)) in models.iter().zip(COLOURS).enumerate() {
+        for (place, at) in of.by_ratio.iter().enumerate() {
+            let x = LEFT + place as f64 * STEP + model as f64 * 46.0;
+            let mean = value(at);
+            let tall = (TALL * mean.value / most).max(0.0);
+            writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{:.1}\" width=\"42\" height=\"{tall:.1}\" fill=\"{colour}\"/>\n\
+                 <text x=\"{x}\" y=\"{:.1}\">{}</text>",
+                base - tall,
+                base - tall - 4.0,
+                written(&mean),
+            )?;
+            if model == 0 {
+                let name = named(at.ratio);
+                writeln!(svg, "<text x=\"{x}\" y=\"{}\">{name}</text>", base + 16.0)?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -1,58 +1,91 @@
-//! What is learnt and asked: pieces of books, with sentences planted into them.
+//! What is learnt and asked: pieces of books, and facts that are planted into them.
+//!
+//! A fact is a token of its own, one of several that its question has for an answer, and a question is a token, too: so
+//! recall is as easy as it can be, and a small model learns it in minutes. What is measured is whether the fact can still
+//! be found, not whether words can be understood. (Arora et al., "Zoology: Measuring and Improving Recall in Efficient
+//! Language Models", section 3, ask for a value behind a key that is apart from it; that takes a small model longer.)
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use clew_model::memory::training::{Sequence, Sequences};
 use clew_tokenizer::TextTokenizer;
 use fastrand::Rng;
 
 use crate::{WINDOW, WINDOWS};
 
-const COLOURS: [&str; 8] = ["red", "blue", "green", "white", "black", "brown", "golden", "silver"];
+/// Questions.
+const QUESTIONS: usize = 8;
+/// Facts that may be the answer to one.
+pub const ANSWERS: usize = 16;
 /// Tokens of what is compressed.
 pub const CONTEXT: usize = WINDOW * WINDOWS;
 /// Tokens of a sequence.
 const LENGTH: usize = CONTEXT + WINDOW;
+/// Most facts that are planted into a context: one for each question.
+pub const MOST_FACTS: usize = QUESTIONS;
 
-/// What a sequence is for.
+/// What a model is to learn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// To be read as it is: sentences are asked for close behind them.
+    /// To speak, and to recall from what it reads as it is.
     Base,
-    /// To be compressed but for its last window, in which sentences are asked for.
-    Memory,
+    /// To speak with a memory.
+    Texts,
+    /// To recall from memory.
+    Recall,
 }
 
-/// A sentence that was planted.
+/// A question, and the fact that answers it.
+#[derive(Clone, Copy)]
 pub struct Planted {
-    pub colour: usize,
-    pub number: usize,
+    pub question: u32,
+    pub fact: u32,
 }
 
 /// The books as tokens.
 pub struct Texts {
-    tokenizer: TextTokenizer,
+    /// Each with what may answer it.
+    questions: Vec<(u32, Vec<u32>)>,
     learnt: Vec<u32>,
     /// The book that is only measured on.
     held_out: Vec<u32>,
     random: Rng,
 }
 
+/// Questions and facts, as a tokenizer knows them.
+pub fn special() -> Vec<String> {
+    let all = (0..QUESTIONS).flat_map(|question| {
+        let facts = (0..ANSWERS).map(move |fact| format!("<|fact {question} {fact}|>"));
+        [format!("<|question {question}|>")].into_iter().chain(facts)
+    });
+    all.collect()
+}
+
 impl Texts {
-    pub fn new(books: &[String], tokenizer: TextTokenizer) -> anyhow::Result<Self> {
-        let (last, others) = books.split_last().map_or((None, books), |(l, o)| (Some(l), o));
-        let learnt = others.iter().flat_map(|book| tokenizer.encode(book)).collect();
-        let held_out = last.map(|book| tokenizer.encode(book)).unwrap_or_default();
-        let texts = Self { tokenizer, learnt, held_out, random: Rng::with_seed(7) };
-        let least = texts.learnt.len().min(texts.held_out.len());
+    pub fn new(books: &[String], tokenizer: &TextTokenizer) -> anyhow::Result<Self> {
+        let ids = special().into_iter().map(|token| tokenizer.id(&token));
+        let ids = ids.collect::<Option<Vec<u32>>>().context("a token is missing")?;
+        let questions = ids.chunks_exact(1 + ANSWERS);
+        let questions = questions.map(|ids| (ids[0], ids[1..].to_vec())).collect();
+        let (last, others) = books.split_last().context("there is no book")?;
+        let learnt: Vec<u32> = others.iter().flat_map(|book| tokenizer.encode(book)).collect();
+        let held_out = tokenizer.encode(last);
+        let least = learnt.len().min(held_out.len());
         ensure!(least > 100 * LENGTH, "expected books of {} tokens or more", 100 * LENGTH);
-        Ok(texts)
+        Ok(Self { questions, learnt, held_out, random: Rng::with_seed(7) })
     }
 
-    /// Half of them pieces of books, half recall.
+    /// So many sequences for a task.
     pub fn sequences(&mut self, count: usize, task: Task) -> anyhow::Result<Sequences> {
-        let make = |at: usize| match at % 2 {
-            0 => Ok(Sequence::of(piece(&self.learnt, LENGTH, &mut self.random))?),
-            _ => self.recall(task),
+        let make = |at: usize| match (task, at % 4) {
+            (Task::Base, 0 | 1) | (Task::Texts, _) => {
+                Ok(Sequence::of(piece(&self.learnt, LENGTH, &mut self.random))?)
+            }
+            (Task::Base, 2) => self.facts(),
+            (Task::Base, _) => {
+                let length = self.random.usize(WINDOW..=CONTEXT);
+                self.recall(length)
+            }
+            (Task::Recall, _) => self.recall(CONTEXT),
         };
         Ok(Sequences::new((0..count).map(make).collect::<anyhow::Result<Vec<_>>>()?))
     }
@@ -62,49 +95,60 @@ impl Texts {
         (0..count).map(|_| piece(&self.held_out, LENGTH, &mut self.random)).collect()
     }
 
-    /// A context of the book that is held out, with sentences planted into it.
-    pub fn planted(&mut self, needles: usize) -> (Vec<u32>, Vec<Planted>) {
-        let text = piece(&self.held_out, CONTEXT, &mut self.random);
-        plant(text, needles, &self.tokenizer, &mut self.random)
+    /// A context of the book that is held out, with so many facts planted, and one of these.
+    pub fn planted(&mut self, facts: usize) -> (Vec<u32>, Planted) {
+        let mut text = piece(&self.held_out, CONTEXT, &mut self.random);
+        let facts = self.some_facts(facts);
+        plant(&mut text, &facts, &mut self.random);
+        let asked = facts[self.random.usize(..facts.len())];
+        (text, asked)
     }
 
-    /// How a colour is asked for.
-    pub fn question(&self, colour: usize) -> Vec<u32> {
-        self.tokenizer.encode(&format!("\nThe {} number is", COLOURS[colour]))
-    }
-
-    /// A number as it is said.
-    pub fn answer(&self, number: usize) -> Vec<u32> {
-        self.tokenizer.encode(&said(number))
-    }
-
-    fn recall(&mut self, task: Task) -> anyhow::Result<Sequence> {
-        let Self { tokenizer, learnt, random, .. } = self;
-        let (length, needles) = match task {
-            // Close enough that it is found at all, at first.
-            Task::Base => (random.usize(40..=CONTEXT), random.usize(1..=4)),
-            Task::Memory => (CONTEXT, random.usize(1..=3)),
-        };
-        let text = piece(learnt, length, random);
-        let (mut tokens, planted) = plant(text, needles, tokenizer, random);
-        let mut counted = vec![task == Task::Base; tokens.len()];
+    /// Hardly anything but questions and facts, again and again: what recall is learnt from first.
+    fn facts(&mut self) -> anyhow::Result<Sequence> {
+        let count = self.random.usize(2..=MOST_FACTS);
+        let facts = self.some_facts(count);
+        let (mut tokens, mut counted) = (Vec::new(), Vec::new());
         while tokens.len() < LENGTH {
-            let Planted { colour, number } = planted[random.usize(..planted.len())];
-            let asked = tokenizer.encode(&format!("\nThe {} number is", COLOURS[colour]));
-            let answer = tokenizer.encode(&said(number));
-            counted.extend(asked.iter().map(|_| task == Task::Base));
-            counted.extend(answer.iter().map(|_| true));
-            tokens.extend(asked.into_iter().chain(answer));
+            let length = self.random.usize(..=6);
+            tokens.extend(piece(&self.learnt, length, &mut self.random));
+            counted.resize(tokens.len(), false);
+            let Planted { question, fact } = facts[self.random.usize(..facts.len())];
+            if tokens.contains(&fact) {
+                counted.extend([false, true]);
+                tokens.extend([question, fact]);
+            } else {
+                counted.push(false);
+                tokens.push(fact);
+            }
         }
-        tokens.truncate(LENGTH);
-        counted.truncate(LENGTH);
         Ok(Sequence::masked(tokens, counted)?)
     }
-}
 
-/// Its digits are tokens of their own, and are so in the sentence and in the answer.
-fn said(number: usize) -> String {
-    format!(" {} {}.", number / 10, number % 10)
+    /// A text with facts planted into it, each of which is asked for behind it. The answers count.
+    fn recall(&mut self, length: usize) -> anyhow::Result<Sequence> {
+        let mut tokens = piece(&self.learnt, length, &mut self.random);
+        let count = self.random.usize(1..=MOST_FACTS);
+        let mut facts = self.some_facts(count);
+        plant(&mut tokens, &facts, &mut self.random);
+        let mut counted = vec![false; tokens.len()];
+        self.random.shuffle(&mut facts);
+        for Planted { question, fact } in facts {
+            tokens.extend([question, fact]);
+            counted.extend([false, true]);
+        }
+        Ok(Sequence::masked(tokens, counted)?)
+    }
+
+    /// Facts of which no two answer one question.
+    fn some_facts(&mut self, count: usize) -> Vec<Planted> {
+        self.random.shuffle(&mut self.questions);
+        let facts = self.questions[..count].iter().map(|(question, facts)| {
+            let fact = facts[self.random.usize(..facts.len())];
+            Planted { question: *question, fact }
+        });
+        facts.collect()
+    }
 }
 
 fn piece(tokens: &[u32], length: usize, random: &mut Rng) -> Vec<u32> {
@@ -112,27 +156,10 @@ fn piece(tokens: &[u32], length: usize, random: &mut Rng) -> Vec<u32> {
     tokens[start..start + length].to_vec()
 }
 
-/// Sentences in place of some of the text, which stays as long as it is.
-fn plant(
-    mut text: Vec<u32>,
-    needles: usize,
-    tokenizer: &TextTokenizer,
-    random: &mut Rng,
-) -> (Vec<u32>, Vec<Planted>) {
-    let mut colours: Vec<usize> = (0..COLOURS.len()).collect();
-    random.shuffle(&mut colours);
-    let mut planted = Vec::new();
-    let share = text.len() / needles;
-    for (at, colour) in colours.into_iter().take(needles).enumerate() {
-        let number = random.usize(..100);
-        let sentence = format!(" The {} number is{}", COLOURS[colour], said(number));
-        let sentence = tokenizer.encode(&sentence);
-        // Each has a part of the text to itself.
-        let room = share.saturating_sub(sentence.len());
-        let start = at * share + random.usize(..=room);
-        let end = (start + sentence.len()).min(text.len());
-        text.splice(start..end, sentence);
-        planted.push(Planted { colour, number });
+/// Puts facts in place of some tokens of a text, each in a part of its own.
+fn plant(text: &mut [u32], facts: &[Planted], random: &mut Rng) {
+    let share = text.len() / facts.len();
+    for (at, Planted { fact, .. }) in facts.iter().enumerate() {
+        text[at * share + random.usize(..share)] = *fact;
     }
-    (text, planted)
 }
