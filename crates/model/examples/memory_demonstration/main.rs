@@ -1,16 +1,16 @@
 //! Trains a small language model from scratch, then its memory, and measures what it remembers.
 //!
 //! ```sh
-//! cargo run -p clew-model --example memory_demonstration -- BOOKS OUT [base steps] [memory steps] [recall steps]
+//! cargo run -p clew-model --example memory_demonstration -- BOOKS OUT [four numbers of steps]
 //! ```
 //!
 //! BOOKS is a folder of long texts in English, such as novels of Project Gutenberg. The last of them by name is held
 //! out: perplexity is measured on it. OUT gets the models, their loss curves, and what was measured as
 //! `measured.json`, `measured.md` and `measured.svg`. A run that was stopped goes on where its last checkpoint was.
 //!
-//! First all parameters are trained, on texts and recall (`texts.rs`) that are read as they are; then those of memory
-//! tokens alone, on texts of which all windows but the last are compressed, by a ratio drawn for each; then these on
-//! recall from what is compressed.
+//! First all parameters are trained, on recall (`texts.rs`), then on texts as well, that are read as they are; then those
+//! of memory tokens alone, on texts of which all windows but the last are compressed, by a ratio drawn for each; then these
+//! on recall from what is compressed.
 
 mod measure;
 mod model;
@@ -39,21 +39,21 @@ const BATCH: usize = 8;
 /// Highest learning rate.
 const RATE: f64 = 3e-3;
 /// Steps of each training, where they are not told.
-const STEPS: [usize; 3] = [700, 300, 500];
+const STEPS: [usize; 4] = [280, 350, 200, 350];
 
 fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [books, out, steps @ ..] = arguments.as_slice() else {
-        anyhow::bail!("expected BOOKS OUT [base steps] [memory steps] [recall steps]");
+        anyhow::bail!("expected BOOKS OUT [four numbers of steps]");
     };
     let steps: Vec<usize> = steps
         .iter()
         .map(|steps| steps.parse().context("a number of steps"))
         .collect::<Result<_, _>>()?;
-    let [base_steps, memory_steps, recall_steps] = match steps[..] {
+    let [base_recall_steps, base_steps, memory_steps, recall_steps] = match steps[..] {
         [] => STEPS,
-        [base, memory, recall] => [base, memory, recall],
-        _ => anyhow::bail!("expected three numbers of steps, or none"),
+        [base_recall, base, memory, recall] => [base_recall, base, memory, recall],
+        _ => anyhow::bail!("expected four numbers of steps, or none"),
     };
     let out = PathBuf::from(out);
     std::fs::create_dir_all(&out).context("the folder for results cannot be made")?;
@@ -62,11 +62,15 @@ fn main() -> anyhow::Result<()> {
     let tokenizer = model::write_start(&start, &books)?;
     let mut texts = Texts::new(&books, &tokenizer)?;
 
-    let base = {
-        let sequences = texts.sequences(base_steps * BATCH, Task::Base)?;
-        let training = Training::load(&start, DeviceChoice::Cpu, Trained::All, &Layout::default())?;
-        train("base", training, sequences, base_steps, &out)?
-    };
+    let mut base = start;
+    for (name, task, steps) in
+        [("base-recall", Task::BaseRecall, base_recall_steps), ("base", Task::Base, base_steps)]
+    {
+        let sequences = texts.sequences(steps * BATCH, task)?;
+        let layout = Layout::default();
+        let training = Training::load(&base, DeviceChoice::Cpu, Trained::All, &layout)?;
+        base = train(name, training, sequences, steps, &out)?;
+    }
     let with_memory = {
         let sequences = texts.sequences(memory_steps * BATCH, Task::Texts)?;
         let (window, ratios) = (Some(WINDOW), Some(RATIOS.to_vec()));

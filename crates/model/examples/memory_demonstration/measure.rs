@@ -11,8 +11,8 @@ use crate::texts::{CONTEXT, MOST_FACTS, Planted, Texts};
 use crate::{RATIOS, WINDOW};
 
 /// Texts that perplexity is measured on, and contexts with planted facts of each kind.
-const TEXTS: usize = 300;
-const PLANTED: usize = 300;
+const TEXTS: usize = 200;
+const PLANTED: usize = 200;
 /// 95 % of a normal distribution lie within so many standard deviations.
 const INTERVAL: f64 = 1.96;
 

@@ -22,7 +22,7 @@ const TOKENS: usize = 1024 + 137;
 /// Of every book, bytes that tokens are learnt from.
 const LEARNT_FROM: usize = 200_000;
 const END: &str = "<|endoftext|>";
-/// Standard deviation of matrices, as is usual for models of this kind.
+/// Standard deviation of embeddings, as is usual for models of this kind.
 const SPREAD: f64 = 0.02;
 
 /// Writes a Qwen2 with random weights, and a tokenizer learnt from all books but the last, unless they are there.
@@ -78,7 +78,7 @@ fn weights() -> anyhow::Result<Vec<u8>> {
         tensors.insert(name, (shape.to_vec(), bytes));
     };
     // What is added to the states in every layer is smaller, so that their size does not grow with the layers.
-    let added = SPREAD / ((2 * LAYERS) as f64).sqrt();
+    let added = |input: usize| spread(input) / ((2 * LAYERS) as f64).sqrt();
     add("model.embed_tokens.weight".to_owned(), &[TOKENS, HIDDEN], 0.0, SPREAD);
     add("model.norm.weight".to_owned(), &[HIDDEN], 1.0, 0.0);
     for layer in 0..LAYERS {
@@ -88,19 +88,35 @@ fn weights() -> anyhow::Result<Vec<u8>> {
         }
         for (part, heads) in [("q", HEADS), ("k", KV_HEADS), ("v", KV_HEADS)] {
             let name = format!("{root}.self_attn.{part}_proj");
-            add(format!("{name}.weight"), &[heads * width, HIDDEN], 0.0, SPREAD);
+            add(format!("{name}.weight"), &[heads * width, HIDDEN], 0.0, spread(HIDDEN));
             add(format!("{name}.bias"), &[heads * width], 0.0, 0.0);
         }
-        add(format!("{root}.self_attn.o_proj.weight"), &[HIDDEN, HEADS * width], 0.0, added);
-        add(format!("{root}.mlp.gate_proj.weight"), &[INTERMEDIATE, HIDDEN], 0.0, SPREAD);
-        add(format!("{root}.mlp.up_proj.weight"), &[INTERMEDIATE, HIDDEN], 0.0, SPREAD);
-        add(format!("{root}.mlp.down_proj.weight"), &[HIDDEN, INTERMEDIATE], 0.0, added);
+        add(
+            format!("{root}.self_attn.o_proj.weight"),
+            &[HIDDEN, HEADS * width],
+            0.0,
+            added(HEADS * width),
+        );
+        add(format!("{root}.mlp.gate_proj.weight"), &[INTERMEDIATE, HIDDEN], 0.0, spread(HIDDEN));
+        add(format!("{root}.mlp.up_proj.weight"), &[INTERMEDIATE, HIDDEN], 0.0, spread(HIDDEN));
+        add(
+            format!("{root}.mlp.down_proj.weight"),
+            &[HIDDEN, INTERMEDIATE],
+            0.0,
+            added(INTERMEDIATE),
+        );
     }
     let views = tensors.iter().map(|(name, (shape, bytes))| {
         Ok((name.as_str(), TensorView::new(Dtype::F32, shape.clone(), bytes)?))
     });
     let views = views.collect::<Result<Vec<_>, safetensors::SafeTensorError>>()?;
     Ok(safetensors::serialize(views, None)?)
+}
+
+/// Of a matrix's numbers, so that what comes out is as large as what goes in: the 0.02 of large models is too little for
+/// narrow ones, whose attention then takes long to prefer anything.
+fn spread(input: usize) -> f64 {
+    (input as f64).powf(-0.5)
 }
 
 /// Box and Muller's transform.

@@ -26,7 +26,9 @@ pub const MOST_FACTS: usize = QUESTIONS;
 /// What a model is to learn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// To speak, and to recall from what it reads as it is.
+    /// Mostly to recall, from short texts that it reads as they are.
+    BaseRecall,
+    /// To speak, and to recall from longer ones.
     Base,
     /// To speak with a memory.
     Texts,
@@ -76,13 +78,20 @@ impl Texts {
 
     /// So many sequences for a task.
     pub fn sequences(&mut self, count: usize, task: Task) -> anyhow::Result<Sequences> {
-        let make = |at: usize| match (task, at % 4) {
-            (Task::Base, 0 | 1) | (Task::Texts, _) => {
-                Ok(Sequence::of(piece(&self.learnt, LENGTH, &mut self.random))?)
-            }
-            (Task::Base, 2) => self.facts(),
+        let make = |at: usize| match (task, at % 8) {
+            (Task::Base, 0 | 1 | 4 | 5) | (Task::Texts, _) => self.text(LENGTH),
+            (Task::Base, 2 | 6) => self.facts(LENGTH, 6),
             (Task::Base, _) => {
                 let length = self.random.usize(WINDOW..=CONTEXT);
+                self.recall(length)
+            }
+            (Task::BaseRecall, 0) => self.text(2 * WINDOW),
+            (Task::BaseRecall, 1..=5) => {
+                let length = self.random.usize(WINDOW / 4..=2 * WINDOW);
+                self.facts(length, 3)
+            }
+            (Task::BaseRecall, _) => {
+                let length = self.random.usize(MOST_FACTS..=CONTEXT);
                 self.recall(length)
             }
             (Task::Recall, _) => self.recall(CONTEXT),
@@ -104,14 +113,18 @@ impl Texts {
         (text, asked)
     }
 
-    /// Hardly anything but questions and facts, again and again: what recall is learnt from first.
-    fn facts(&mut self) -> anyhow::Result<Sequence> {
+    fn text(&mut self, length: usize) -> anyhow::Result<Sequence> {
+        Ok(Sequence::of(piece(&self.learnt, length, &mut self.random))?)
+    }
+
+    /// Hardly anything but questions and facts, again and again: what recall is learnt from first. About so many tokens, at most `words` of a book between two facts.
+    fn facts(&mut self, length: usize, words: usize) -> anyhow::Result<Sequence> {
         let count = self.random.usize(2..=MOST_FACTS);
         let facts = self.some_facts(count);
         let (mut tokens, mut counted) = (Vec::new(), Vec::new());
-        while tokens.len() < LENGTH {
-            let length = self.random.usize(..=6);
-            tokens.extend(piece(&self.learnt, length, &mut self.random));
+        while tokens.len() < length || !counted.contains(&true) {
+            let words = self.random.usize(..=words);
+            tokens.extend(piece(&self.learnt, words, &mut self.random));
             counted.resize(tokens.len(), false);
             let Planted { question, fact } = facts[self.random.usize(..facts.len())];
             if tokens.contains(&fact) {
