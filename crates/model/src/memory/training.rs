@@ -20,8 +20,10 @@ mod adamw;
 mod curve;
 mod data;
 mod files;
+mod gradients;
 mod options;
 mod parameters;
+mod sequence;
 mod trainer;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +35,7 @@ use clew_tokenizer::TextTokenizer;
 use serde_json::Value;
 
 use self::data::Making;
+use self::gradients::added;
 use self::parameters::Parameters;
 use super::{MemoryModel, Pass, Schedule, Uncompressed};
 use crate::decoder::Wanted;
@@ -45,7 +48,9 @@ use crate::{DeviceChoice, Error, device};
 pub use adamw::{AdamW, Rate};
 pub use curve::{Curve, Point};
 pub use data::{Form, Sequences};
+pub use gradients::Gradients;
 pub use options::{Layout, Trained, TrainerOptions};
+pub use sequence::Sequence;
 pub use trainer::{Step, Trainer};
 
 /// A model in training on one device, in 32-bit floats.
@@ -60,108 +65,6 @@ pub struct Training {
     /// What it was loaded from, and with which configuration, if that is another.
     folder: PathBuf,
     config: Option<Value>,
-}
-
-/// Token ids to learn from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sequence {
-    tokens: Vec<u32>,
-    /// Whether each is to be predicted from those before it.
-    counted: Vec<bool>,
-}
-
-impl Sequence {
-    /// A sequence of which every token counts that has one before it.
-    ///
-    /// # Errors
-    /// [`Error::Untrainable`] for fewer than two tokens.
-    pub fn of(tokens: Vec<u32>) -> Result<Self, Error> {
-        let counted = vec![true; tokens.len()];
-        Self::masked(tokens, counted)
-    }
-
-    /// A sequence of which only those tokens count for which `counted` is true.
-    ///
-    /// # Errors
-    /// [`Error::Untrainable`] for another number of tokens than of flags, and where no token counts that has one before
-    /// it.
-    pub fn masked(tokens: Vec<u32>, counted: Vec<bool>) -> Result<Self, Error> {
-        if tokens.len() != counted.len() {
-            let expected = format!("a flag for each of {} tokens", tokens.len());
-            return Err(Error::Untrainable { expected, found: format!("{} flags", counted.len()) });
-        }
-        let sequence = Self { tokens, counted };
-        if sequence.labels() == 0 {
-            return Err(Error::Untrainable {
-                expected: "a token to predict from those before it".to_owned(),
-                found: format!("none in {} tokens", sequence.tokens.len()),
-            });
-        }
-        Ok(sequence)
-    }
-
-    /// The tokens.
-    pub fn tokens(&self) -> &[u32] {
-        &self.tokens
-    }
-
-    /// How many tokens are to be predicted.
-    pub fn labels(&self) -> usize {
-        self.counted.iter().skip(1).filter(|counted| **counted).count()
-    }
-}
-
-/// What a sequence says about the parameters.
-pub struct Gradients {
-    /// Sum of the cross-entropies of its labels, in nats.
-    pub loss: f64,
-    /// How many labels there are.
-    pub labels: usize,
-    /// Of the mean cross-entropy by each trained parameter, in the order of names; `None` where it has no part in it.
-    by_parameter: Vec<(String, Option<Tensor<1>>)>,
-}
-
-impl Gradients {
-    /// Mean cross-entropy of a label, in nats.
-    pub fn mean_loss(&self) -> f64 {
-        self.loss / self.labels as f64
-    }
-
-    /// Names of the trained parameters.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.by_parameter.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// The gradient of the mean loss by a parameter, in the order of the checkpoint's numbers; empty where it has no
-    /// part in it.
-    ///
-    /// # Errors
-    /// [`Error::Device`]; [`Error::TensorNames`] for a parameter that is not trained.
-    pub fn of(&self, name: &str) -> Result<Vec<f32>, Error> {
-        let found = self.by_parameter.iter().find(|(own, _)| own == name);
-        let Some((_, gradient)) = found else { return Err(parameters::unknown(name)) };
-        gradient.as_ref().map_or(Ok(Vec::new()), parameters::values)
-    }
-
-    /// Adds those of another sequence, so that all labels of both weigh the same.
-    fn add(&mut self, other: Self) {
-        let labels = (self.labels + other.labels) as f64;
-        let (own, others) = (self.labels as f64 / labels, other.labels as f64 / labels);
-        let pairs = self.by_parameter.iter_mut().zip(other.by_parameter);
-        for ((_, sum), (_, more)) in pairs {
-            let kept = sum.take().map(|sum| sum.mul_scalar(own));
-            *sum = added(kept, more.map(|more| more.mul_scalar(others)));
-        }
-        self.loss += other.loss;
-        self.labels += other.labels;
-    }
-}
-
-fn added(sum: Option<Tensor<1>>, more: Option<Tensor<1>>) -> Option<Tensor<1>> {
-    match (sum, more) {
-        (Some(sum), Some(more)) => Some(sum + more),
-        (sum, more) => sum.or(more),
-    }
 }
 
 impl Training {
