@@ -71,11 +71,15 @@ fn main() -> anyhow::Result<()> {
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::All, &layout)?;
         base = train(name, training, sequences, steps, &out)?;
     }
+    // What memory tokens begin as: all the rest is what they have learnt.
+    let untrained = out.join("untrained");
     let with_memory = {
         let sequences = texts.sequences(memory_steps * BATCH, Task::Texts)?;
         let (window, ratios) = (Some(WINDOW), Some(RATIOS.to_vec()));
         let layout = Layout { window, ratios, ..Layout::default() };
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::Memory, &layout)?;
+        std::fs::create_dir_all(&untrained)?;
+        training.write(&untrained)?;
         train("memory", training, sequences, memory_steps, &out)?
     };
     let tuned = {
@@ -87,6 +91,7 @@ fn main() -> anyhow::Result<()> {
     let questions = Questions::new(&mut texts);
     let measured = Measured {
         chance: 1.0 / texts::ANSWERS as f64,
+        untrained: questions.measure(&untrained)?,
         trained_on_texts: questions.measure(&with_memory)?,
         tuned_on_recall: questions.measure(&tuned)?,
     };

@@ -50,11 +50,13 @@ pub struct OfModel {
     pub by_ratio: Vec<AtRatio>,
 }
 
-/// Of both models, on the same texts.
+/// Of all models, on the same texts.
 #[derive(Serialize)]
 pub struct Measured {
     /// Share of answers that are right by chance, among those of the question.
     pub chance: f64,
+    /// Memory tokens are copies of an ordinary one.
+    pub untrained: OfModel,
     pub trained_on_texts: OfModel,
     pub tuned_on_recall: OfModel,
 }

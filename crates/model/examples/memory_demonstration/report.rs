@@ -14,6 +14,7 @@ pub fn write(measured: &Measured, out: &Path) -> anyhow::Result<()> {
         "| model | context | slots | perplexity | nats saved a token | 1 fact | 1 of {MOST_FACTS} facts |\n\
          |---|---|---|---|---|---|---|\n",
     );
+    rows("not trained", &measured.untrained, &mut table)?;
     rows("trained on texts", &measured.trained_on_texts, &mut table)?;
     rows("then tuned on recall", &measured.tuned_on_recall, &mut table)?;
     fs::write(out.join("measured.json"), format!("{json}\n"))?;
@@ -47,22 +48,22 @@ fn named(ratio: usize) -> String {
 }
 
 const LEFT: f64 = 40.0;
-const STEP: f64 = 110.0;
+const STEP: f64 = 130.0;
 const TALL: f64 = 140.0;
-/// Of the first model and of the second.
-const COLOURS: [&str; 2] = ["#b8c7de", "#1f4e9c"];
+/// Of the models, one after the other.
+const COLOURS: [&str; 3] = ["#c9c9c9", "#8aa6d6", "#1f4e9c"];
 
 /// What contexts save, and recall below.
 fn picture(measured: &Measured) -> anyhow::Result<String> {
     let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 600 440\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 440\" \
          font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"600\" height=\"440\" fill=\"white\"/>\n",
+         <rect width=\"720\" height=\"440\" fill=\"white\"/>\n",
     );
-    let models = [&measured.trained_on_texts, &measured.tuned_on_recall];
+    let models = [&measured.untrained, &measured.trained_on_texts, &measured.tuned_on_recall];
     let all = models.iter().flat_map(|model| &model.by_ratio);
     let most = all.map(|at| at.saved.value).fold(1e-9, f64::max);
-    let title = "nats a token that a context of four windows saves: trained on texts (light), then on recall";
+    let title = "nats a token that a context of four windows saves: not trained (grey), trained on texts, then on recall";
     chart(
         &mut svg,
         190.0,
@@ -84,7 +85,7 @@ fn chart(
     svg: &mut String,
     base: f64,
     title: &str,
-    models: [&OfModel; 2],
+    models: [&OfModel; 3],
     value: impl Fn(&AtRatio) -> Mean,
     written: impl Fn(&Mean) -> String,
     most: f64,
@@ -92,12 +93,12 @@ fn chart(
     writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\">{title}</text>", base - TALL - 24.0)?;
     for (model, (of, colour)) in models.iter().zip(COLOURS).enumerate() {
         for (place, at) in of.by_ratio.iter().enumerate() {
-            let x = LEFT + place as f64 * STEP + model as f64 * 46.0;
+            let x = LEFT + place as f64 * STEP + model as f64 * 40.0;
             let mean = value(at);
             let tall = (TALL * mean.value / most).max(0.0);
             writeln!(
                 svg,
-                "<rect x=\"{x}\" y=\"{:.1}\" width=\"42\" height=\"{tall:.1}\" fill=\"{colour}\"/>\n\
+                "<rect x=\"{x}\" y=\"{:.1}\" width=\"36\" height=\"{tall:.1}\" fill=\"{colour}\"/>\n\
                  <text x=\"{x}\" y=\"{:.1}\">{}</text>",
                 base - tall,
                 base - tall - 4.0,
