@@ -37,7 +37,7 @@ use serde_json::Value;
 use self::data::Making;
 use self::gradients::added;
 use self::parameters::Parameters;
-use super::{MemoryModel, Pass, Schedule, Uncompressed};
+use super::{MemoryModel, Pass, Reading, Schedule, Uncompressed};
 use crate::decoder::Wanted;
 use crate::decoder::config::MemoryParts;
 use crate::decoder::cores::Cores;
@@ -199,16 +199,17 @@ impl Training {
         rows: usize,
         mut each: impl FnMut(&Parameters, Tensor<1>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.model.check(&sequence.tokens)?;
         let from = match self.trained {
             Trained::Memory => {
                 let window = self.model.settings.window;
-                (sequence.tokens.len() - 1) / window * window
+                sequence.tokens.len().saturating_sub(1) / window * window
             }
             Trained::All => 0,
         };
         let uncompressed = Uncompressed { first: 0, from: Some(from) };
         let mut memory = self.model.memory_beside(schedule, uncompressed);
+        let (tokens, wanted) = (sequence.tokens.as_slice(), Wanted::All);
+        self.model.check(&Reading { memory: &mut memory, tokens, wanted })?;
         let mut rest = sequence.tokens.as_slice();
         while !rest.is_empty() {
             // What a way back has used is gone, so each pass has parameters of its own.
