@@ -38,6 +38,7 @@ mod engine;
 mod error;
 mod folder;
 pub mod generation;
+mod language;
 mod language_model;
 pub mod memory;
 mod options;

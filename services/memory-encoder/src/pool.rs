@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind};
-use clew_model::{EmbeddingModel, EncodedText};
+use clew_model::{EmbeddingModel, EncodedText, Scratch};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised};
@@ -46,12 +46,30 @@ impl Line for Workers {
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
         for number in 0..self.threads {
             let (model, queue) = (Arc::clone(&self.model), Arc::clone(&self.queue));
-            let arguments = Arguments { number, model, queue };
+            let woken = Arc::clone(&queue);
+            let arguments = Arguments {
+                name: format!("encoder-{number}"),
+                work: Box::new(move |stopped| work(&model, &queue, stopped)),
+                wake: Box::new(move || woken.wake()),
+            };
             Actor::spawn_linked(None, DeviceWorker, arguments, supervisor.clone())
                 .await
                 .map_err(|e| Error::internal("an encoder worker did not start").with_source(e))?;
         }
         Ok(())
+    }
+}
+
+/// Embeds batches until the queue is closed or `stopped` says so.
+fn work(model: &EmbeddingModel, queue: &Queue, stopped: &dyn Fn() -> bool) {
+    let mut scratch = Scratch::default();
+    while let Some(batch) = queue.next(stopped) {
+        let started = Instant::now();
+        let embedded = model.embed(&batch.texts, &mut scratch).map_err(Error::from);
+        queue.record_busy(started.elapsed());
+        // A caller that left meanwhile does not want the result.
+        drop(batch.reply.send(embedded));
+        drop(batch.permit);
     }
 }
 

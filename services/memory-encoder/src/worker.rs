@@ -1,13 +1,10 @@
-//! One device worker: an actor that owns the thread which computes.
+//! A device worker: an actor that owns the thread which computes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use clew_model::{EmbeddingModel, Scratch};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
-
-use crate::queue::Queue;
 
 /// The actor; its state is the stop flag of its thread.
 pub(crate) struct DeviceWorker;
@@ -19,23 +16,30 @@ pub(crate) enum Message {
     ThreadPanicked,
 }
 
-/// What a worker works with.
+/// What a thread does; it is given whether it is to stop.
+pub(crate) type Work = Box<dyn FnOnce(&dyn Fn() -> bool) + Send>;
+
+/// What a thread computes.
 pub(crate) struct Arguments {
-    pub number: usize,
-    pub model: Arc<EmbeddingModel>,
-    pub queue: Arc<Queue>,
+    /// The thread's name.
+    pub name: String,
+    /// The work, which ends soon after what it is given says that it is to stop.
+    pub work: Work,
+    /// Wakes the thread where it waits for work.
+    pub wake: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Tells the thread to end, when the actor does.
 pub(crate) struct State {
+    name: String,
     stopped: Arc<AtomicBool>,
-    queue: Arc<Queue>,
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Drop for State {
     fn drop(&mut self) {
         self.stopped.store(true, Ordering::Release);
-        self.queue.wake();
+        (self.wake)();
     }
 }
 
@@ -49,14 +53,12 @@ impl Actor for DeviceWorker {
         myself: ActorRef<Message>,
         arguments: Arguments,
     ) -> Result<State, ActorProcessingErr> {
-        let Arguments { number, model, queue } = arguments;
+        let Arguments { name, work, wake } = arguments;
         let stopped = Arc::new(AtomicBool::new(false));
-        let state = State { stopped: Arc::clone(&stopped), queue: Arc::clone(&queue) };
-        std::thread::Builder::new().name(format!("encoder-{number}")).spawn(move || {
-            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                work(&model, &queue, &|| stopped.load(Ordering::Acquire));
-            }));
-            if worked.is_err() {
+        let state = State { name: name.clone(), stopped: Arc::clone(&stopped), wake };
+        std::thread::Builder::new().name(name).spawn(move || {
+            let is_stopped = || stopped.load(Ordering::Acquire);
+            if catch_unwind(AssertUnwindSafe(|| work(&is_stopped))).is_err() {
                 // The actor may be gone already; then there is no one to tell.
                 drop(myself.cast(Message::ThreadPanicked));
             }
@@ -68,20 +70,8 @@ impl Actor for DeviceWorker {
         &self,
         _myself: ActorRef<Message>,
         Message::ThreadPanicked: Message,
-        _state: &mut State,
+        state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        Err("the encoder's thread panicked".into())
-    }
-}
-
-fn work(model: &EmbeddingModel, queue: &Queue, stopped: &dyn Fn() -> bool) {
-    let mut scratch = Scratch::default();
-    while let Some(batch) = queue.next(stopped) {
-        let started = Instant::now();
-        let embedded = model.embed(&batch.texts, &mut scratch).map_err(clew_core::Error::from);
-        queue.record_busy(started.elapsed());
-        // A caller that left meanwhile does not want the result.
-        drop(batch.reply.send(embedded));
-        drop(batch.permit);
+        Err(format!("the thread {} panicked", state.name).into())
     }
 }

@@ -1,19 +1,16 @@
 //! A memory model with its tokenizer: reads documents, and drafts clues out of what it has read.
 
 use clew_core::{ChatMessage, ChatRole, Sampling};
-use clew_tokenizer::{SpecialTokens, TextTokenizer};
+use clew_tokenizer::SpecialTokens;
 
 use super::prompts::{self, Draft};
 use super::{Memory, MemoryModel, Ratios, Reading};
-use crate::chat::ChatTemplate;
 use crate::decoder::Wanted;
 use crate::folder::folder_name;
-use crate::folder::reader::FolderReader;
-use crate::language_model::RawGeneration;
+use crate::language::Language;
 use crate::sampler::Sampler;
 use crate::{Error, LanguageModelOptions};
 
-const TOKENIZER: &str = "tokenizer.json";
 /// Tokens that are read before somebody is asked whether to go on: those of about one pass, so that whoever waits
 /// waits no longer than for one.
 const TOKENS_AT_ONCE: usize = 4096;
@@ -27,12 +24,9 @@ const TEXT: &str = "\u{E000}";
 pub struct MemoryReader {
     name: String,
     model: MemoryModel,
-    tokenizer: TextTokenizer,
-    template: ChatTemplate,
-    ends: Vec<u32>,
+    language: Language,
     before: Vec<u32>,
     after: Vec<u32>,
-    repetition_penalty: f32,
 }
 
 /// What is to be drafted.
@@ -66,25 +60,8 @@ impl MemoryReader {
     pub fn load(options: &LanguageModelOptions) -> Result<Self, Error> {
         let LanguageModelOptions { device, precision, threads, .. } = *options;
         let mut model = MemoryModel::load(&options.folder, device, precision, threads)?;
-        let folder = FolderReader::new(&options.folder);
-        let reader = FolderReader::new(options.tokenizer.as_ref().unwrap_or(&options.folder));
-        let json = reader.read(TOKENIZER, "the model's tokenizer")?;
-        let tokenizer = TextTokenizer::try_new(TOKENIZER, &json)?;
-        if tokenizer.largest_id() as usize >= model.vocabulary() {
-            return Err(Error::Inconsistent {
-                file: TOKENIZER.to_owned(),
-                other: "config.json".to_owned(),
-                expected: format!("token ids below `vocab_size`, {}", model.vocabulary()),
-                found: format!("id {}", tokenizer.largest_id()),
-            });
-        }
-        let template = ChatTemplate::read(&reader, &json)?;
-        let generation: Option<RawGeneration> =
-            folder.json_if_present("generation_config.json", "how replies are generated")?;
-        let mut generation = generation.unwrap_or_default();
-        let mut ends = model.ends().to_vec();
-        ends.extend(generation.ends());
-        ends.extend(tokenizer.id(template.end()));
+        let language = Language::read(options, model.vocabulary(), model.ends())?;
+        let Language { tokenizer, template, .. } = &language;
         let said = |role, text: String| ChatMessage { role, text };
         let around = template.write(&[
             said(ChatRole::User, format!("{}{TEXT}{}", prompts::BEFORE, prompts::AFTER)),
@@ -95,17 +72,14 @@ impl MemoryReader {
             return Err(Error::Template { reason });
         };
         let (before, after) = (tokenizer.encode(before), tokenizer.encode(after));
-        model.also_tell_by(&json);
+        model.also_tell_by(&language.tokenizer_json);
         model.also_tell_by(format!("{before:?}{after:?}").as_bytes());
         Ok(Self {
             name: options.name.clone().unwrap_or_else(|| folder_name(&options.folder)),
             model,
-            tokenizer,
-            template,
-            ends,
+            language,
             before,
             after,
-            repetition_penalty: generation.repetition_penalty.unwrap_or(1.0),
         })
     }
 
@@ -121,7 +95,7 @@ impl MemoryReader {
 
     /// How many tokens a text has.
     pub fn count_tokens(&self, text: &str) -> usize {
-        self.tokenizer.encode(text).len()
+        self.language.tokenizer.encode(text).len()
     }
 
     /// A memory of nothing, compressed by `ratio`.
@@ -154,8 +128,8 @@ impl MemoryReader {
     ) -> Result<Option<usize>, Error> {
         let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
         // A text from somebody may not speak for the model.
-        let text = self.template.as_text(&format!("{title}{text}\n\n"));
-        let tokens = self.tokenizer.encode(&text);
+        let text = self.language.template.as_text(&format!("{title}{text}\n\n"));
+        let tokens = self.language.tokenizer.encode(&text);
         let is_whole = self.feed(memory, &tokens, go_on)?;
         Ok(is_whole.then_some(tokens.len()))
     }
@@ -185,8 +159,13 @@ impl MemoryReader {
         let mut drafts = Vec::with_capacity(requests.len());
         for DraftRequest { draft, question } in requests {
             let text = draft.prompt(question);
-            let prompt = self.template.write(&[ChatMessage { role: ChatRole::User, text }])?;
-            drafts.push(Drafting::new(self.tokenizer.encode(&prompt), memory.clone(), self));
+            let prompt =
+                self.language.template.write(&[ChatMessage { role: ChatRole::User, text }])?;
+            drafts.push(Drafting::new(
+                self.language.tokenizer.encode(&prompt),
+                memory.clone(),
+                self,
+            ));
         }
         let mut is_first = true;
         loop {
@@ -236,8 +215,10 @@ struct Drafting {
 
 impl Drafting {
     fn new(prompt: Vec<u32>, memory: Memory, reader: &MemoryReader) -> Self {
-        let sampling =
-            Sampling { repetition_penalty: reader.repetition_penalty, ..Sampling::default() };
+        let sampling = Sampling {
+            repetition_penalty: reader.language.repetition_penalty,
+            ..Sampling::default()
+        };
         let (tokens, length) = (prompt, 0);
         let prompt = tokens.len();
         Self { memory, tokens, prompt, read: length, sampler: Sampler::new(sampling) }
@@ -245,7 +226,8 @@ impl Drafting {
 
     fn is_over(&self, reader: &MemoryReader, max_tokens: usize) -> bool {
         let said = &self.tokens[self.prompt..];
-        said.len() >= max_tokens || said.last().is_some_and(|token| reader.ends.contains(token))
+        said.len() >= max_tokens
+            || said.last().is_some_and(|token| reader.language.ends.contains(token))
     }
 
     fn next(&mut self) -> Reading<'_> {
@@ -263,13 +245,10 @@ impl Drafting {
     }
 
     fn end(mut self, reader: &MemoryReader) -> Drafted {
-        let completion_tokens = self.tokens.len() - self.prompt;
-        if self.tokens.last().is_some_and(|token| reader.ends.contains(token)) {
-            self.tokens.pop();
-        }
-        let text = reader
-            .tokenizer
-            .decode(&self.tokens[self.prompt.min(self.tokens.len())..], SpecialTokens::LeftOut);
+        let mut said = self.tokens.split_off(self.prompt);
+        let completion_tokens = said.len();
+        said.pop_if(|token| reader.language.ends.contains(token));
+        let text = reader.language.tokenizer.decode(&said, SpecialTokens::LeftOut);
         Drafted { text, prompt_tokens: self.prompt, completion_tokens }
     }
 }

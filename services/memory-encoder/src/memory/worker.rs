@@ -1,17 +1,17 @@
-//! The worker: an actor that owns the thread of a memory model.
+//! The worker of a memory model.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clew_core::Error;
 use clew_model::memory::{Memory, MemoryReader};
 use clew_runtime::supervise::Line;
-use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use ractor::{Actor, ActorCell};
 
 use super::Settings;
 use super::device::Device;
 use super::queue::Queue;
 use super::ready::Ready;
+use crate::worker::{Arguments, DeviceWorker};
 
 /// The worker, made anew when it fails.
 pub(super) struct Worker {
@@ -37,66 +37,15 @@ impl Line for Worker {
             ready: Arc::clone(&self.ready),
             settings: self.settings,
         };
-        let started = Actor::spawn_linked(None, MemoryWorker, device, supervisor).await;
+        let queue = Arc::clone(&self.queue);
+        let arguments = Arguments {
+            name: "memory-model".to_owned(),
+            work: Box::new(move |stopped| device.work(stopped)),
+            wake: Box::new(move || queue.wake()),
+        };
+        let started = Actor::spawn_linked(None, DeviceWorker, arguments, supervisor).await;
         started
             .map(|_| ())
             .map_err(|e| Error::internal("the memory model's worker did not start").with_source(e))
-    }
-}
-
-/// The actor; its state is the stop flag of its thread.
-struct MemoryWorker;
-
-/// Messages of [`MemoryWorker`].
-#[derive(Debug)]
-enum Message {
-    /// The thread ended in a panic.
-    ThreadPanicked,
-}
-
-/// Tells the thread to end, when the actor does.
-struct State {
-    stopped: Arc<AtomicBool>,
-    queue: Arc<Queue>,
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        self.stopped.store(true, Ordering::Release);
-        self.queue.wake();
-    }
-}
-
-impl Actor for MemoryWorker {
-    type Msg = Message;
-    type State = State;
-    type Arguments = Device;
-
-    async fn pre_start(
-        &self,
-        myself: ActorRef<Message>,
-        device: Device,
-    ) -> Result<State, ActorProcessingErr> {
-        let stopped = Arc::new(AtomicBool::new(false));
-        let state = State { stopped: Arc::clone(&stopped), queue: Arc::clone(&device.queue) };
-        std::thread::Builder::new().name("memory-model".to_owned()).spawn(move || {
-            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                device.work(&|| stopped.load(Ordering::Acquire));
-            }));
-            if worked.is_err() {
-                // The actor may be gone already; then there is no one to tell.
-                drop(myself.cast(Message::ThreadPanicked));
-            }
-        })?;
-        Ok(state)
-    }
-
-    async fn handle(
-        &self,
-        _myself: ActorRef<Message>,
-        Message::ThreadPanicked: Message,
-        _state: &mut State,
-    ) -> Result<(), ActorProcessingErr> {
-        Err("the memory model's thread panicked".into())
     }
 }
