@@ -33,7 +33,7 @@ fn formed(records: &[MemoryRecord], plan: Plan, settings: MemorySettings) -> Vec
     let mut parts = plan.extended.map_or(Vec::new(), |record| record.parts);
     parts.extend(plan.added);
     let bytes: usize = parts.iter().map(|part| part.span.end - part.span.start).sum();
-    let tokens = (bytes / TOKEN_BYTES) as u64;
+    let tokens = bytes.div_ceil(TOKEN_BYTES) as u64;
     let key = key(MODEL, settings.ratio, &parts);
     let (model, ratio) = (MODEL.to_owned(), settings.ratio);
     records.push(MemoryRecord { key, model, ratio, parts, tokens, slots: tokens / 4, bytes: 1 });
