@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use clew_core::{DocumentId, MemoryPart, MemoryRecord};
 use tokio::sync::watch;
 
@@ -125,7 +125,7 @@ impl MemoryReader {
         let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
         let Some(record) = record else { return Ok(None) };
         // It fits: it was compared with a length.
-        drop(bytes.split_to(record as usize));
+        bytes.advance(record as usize);
         Ok(Some(bytes))
     }
 }

@@ -84,20 +84,12 @@ impl Decoder {
         let reader = FolderReader::new(folder);
         let config = DecoderConfig::read(&reader)?;
         let checkpoint = Checkpoint::open(&reader)?;
-        // A tied head is written out by some, and is the table of words all the same.
-        let is_ignored = |name: &str| {
-            name.ends_with("rotary_emb.inv_freq") || (config.is_tied && name == "lm_head.weight")
-        };
-        checkpoint.check(&config.parameters(), is_ignored)?;
+        checkpoint.check(&config.parameters(), |name| config.ignores(name))?;
         let (device, dtype) = device::open_for(choice, precision)?;
         let cores = Cores::of(choice, threads)?;
         let loader = Loader { checkpoint: &checkpoint, device: &device, dtype, cores: &cores };
-        let is_tied = config.is_tied;
         let layers = Layers::load(config, &loader)?;
-        let head = match is_tied {
-            true => loader.tied(&layers.words),
-            false => loader.linear(&["lm_head".to_owned()], false)?,
-        };
+        let head = loader.head(&layers)?;
         Ok(Self { layers, head })
     }
 
@@ -170,17 +162,7 @@ impl Decoder {
     fn check(&self, steps: &[Step<'_>]) -> Result<(), Error> {
         for step in steps {
             step.sequence.0.check_room(step.tokens.len())?;
-            let foreign =
-                step.tokens.iter().find(|id| **id as usize >= self.layers.config.vocabulary);
-            if step.tokens.is_empty() || foreign.is_some() {
-                return Err(Error::ForeignTokens {
-                    expected: format!(
-                        "at least one id, each below {}",
-                        self.layers.config.vocabulary
-                    ),
-                    found: foreign.map_or("none".to_owned(), |id| format!("id {id}")),
-                });
-            }
+            self.layers.config.check_tokens(step.tokens)?;
         }
         Ok(())
     }

@@ -44,7 +44,7 @@ pub use prompts::{Draft, drafted_lines};
 pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader};
 pub use schedule::{Mix, Ratios, Schedule};
 pub use settings::{MemorySettings, Placement};
-pub use snapshot::{Covered, Format, LayerData, SlotData, Snapshot};
+pub use snapshot::{Format, LayerData, SlotData, Snapshot};
 
 /// Rows that are computed at once where the caller does not say: more windows side by side do not compute faster.
 const ROWS_AT_ONCE: usize = 4096;
@@ -130,18 +130,11 @@ impl MemoryModel {
         };
         let projections = settings.projections.clone();
         config.memory = Some(MemoryParts { projections, copied_from });
-        let is_ignored = |name: &str| {
-            name.ends_with("rotary_emb.inv_freq") || (config.is_tied && name == "lm_head.weight")
-        };
-        checkpoint.check(&config.parameters(), is_ignored)?;
+        checkpoint.check(&config.parameters(), |name| config.ignores(name))?;
         let fingerprint = checkpoint.fingerprint(&(&config, &settings))?;
         let loader = Loader { checkpoint: &checkpoint, device, dtype, cores };
-        let is_tied = config.is_tied;
         let layers = Layers::load(config, &loader)?;
-        let head = match is_tied {
-            true => loader.tied(&layers.words),
-            false => loader.linear(&["lm_head".to_owned()], false)?,
-        };
+        let head = loader.head(&layers)?;
         Ok(Self { layers, head, settings, fingerprint })
     }
 
@@ -200,7 +193,7 @@ impl MemoryModel {
     pub fn save(&self, memory: &Memory) -> Result<Snapshot, Error> {
         let layers = memory.layers.iter().map(LayerMemory::data).collect::<Result<_, Error>>()?;
         let fingerprint = self.fingerprint.clone();
-        Ok(Snapshot { fingerprint, extent: memory.extent.clone(), covered: Vec::new(), layers })
+        Ok(Snapshot { fingerprint, extent: memory.extent.clone(), layers })
     }
 
     /// The memory that was saved.
@@ -294,14 +287,7 @@ impl MemoryModel {
                 found: "others".to_owned(),
             });
         }
-        let foreign = tokens.iter().find(|id| **id as usize >= self.vocabulary());
-        if tokens.is_empty() || foreign.is_some() {
-            return Err(Error::ForeignTokens {
-                expected: format!("at least one id, each below {}", self.vocabulary()),
-                found: foreign.map_or("none".to_owned(), |id| format!("id {id}")),
-            });
-        }
-        Ok(())
+        self.layers.config.check_tokens(tokens)
     }
 
     /// The id of memory tokens, one past the table of words. Configurations bound the vocabulary.
@@ -322,7 +308,7 @@ impl MemoryModel {
         self.layers.forward(&pieces, &mut |place, heads| {
             let (pass, rows) = all[place.piece];
             let hidden = &mut hidden[place.piece];
-            let plain_keys = place.plain_keys.swap_dims(0, 1);
+            let plain_keys = (place.plain_keys)();
             growing[pass][place.layer].attend(&self.layers, rows, hidden, heads, plain_keys)
         })
     }

@@ -69,12 +69,12 @@ impl Memoriser {
     /// Does the next that is to be done; tells whether there was anything.
     async fn step(&self) -> Result<bool, Error> {
         let deadline = Instant::now() + DESCRIBE_PATIENCE;
-        let documents = self.documents();
         let records = self.reader.memories();
         if !records.iter().all(|record| is_live(record, &self.reader)) {
             return self.sweep().await.map(|()| true);
         }
         let Some(model) = self.encoder.memory_model(deadline).await? else { return Ok(false) };
+        let documents = self.documents();
         let Some(plan) = plan(&documents, &records, &model.fingerprint, self.settings) else {
             return Ok(false);
         };
@@ -118,7 +118,7 @@ impl Memoriser {
             // It is gone if something that it covered was replaced meanwhile.
             Some(record) => match self.reader.memory(&record.key).await? {
                 None => return Ok(true),
-                Some(bytes) => Some(Arc::new(bytes.to_vec())),
+                Some(bytes) => Some(Arc::new(bytes.into())),
             },
         };
         let task = FormTask { ratio: self.settings.ratio, begun, texts };
@@ -280,7 +280,7 @@ impl KeptMemory for Kept<'_> {
 
     async fn bytes(&self, _deadline: Instant) -> Result<Arc<Vec<u8>>, Error> {
         let bytes = self.reader.memory(self.key).await?;
-        bytes.map(|bytes| Arc::new(bytes.to_vec())).ok_or_else(|| {
+        bytes.map(|bytes| Arc::new(bytes.into())).ok_or_else(|| {
             Error::new(
                 clew_core::ErrorKind::Unavailable,
                 "UNAVAILABLE",

@@ -306,9 +306,30 @@ impl DecoderConfig {
         shapes.into_iter().filter(|(part, _)| memory.has(*part)).collect()
     }
 
+    /// Whether a checkpoint's tensor of this name is passed over: a tied head is written out by some, and is the
+    /// table of words all the same.
+    pub(crate) fn ignores(&self, name: &str) -> bool {
+        name.ends_with("rotary_emb.inv_freq") || (self.is_tied && name == "lm_head.weight")
+    }
+
     /// Whether the projection behind the attention has a bias: that of a Llama with biases has.
     pub(crate) fn has_output_bias(&self) -> bool {
         self.has_bias && self.family == Family::Llama
+    }
+
+    /// Refuses tokens that the model does not know, and none.
+    ///
+    /// # Errors
+    /// [`Error::ForeignTokens`].
+    pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), Error> {
+        let foreign = tokens.iter().find(|id| **id as usize >= self.vocabulary);
+        if tokens.is_empty() || foreign.is_some() {
+            return Err(Error::ForeignTokens {
+                expected: format!("at least one id, each below {}", self.vocabulary),
+                found: foreign.map_or("none".to_owned(), |id| format!("id {id}")),
+            });
+        }
+        Ok(())
     }
 
     /// Bytes that one token's keys and values take, with numbers of `size` bytes.

@@ -120,15 +120,15 @@ fn indices(rows: Vec<usize>, device: &Device) -> Tensor<1, Int> {
 }
 
 /// Where attention is asked for.
-pub(crate) struct Place {
+pub(crate) struct Place<'a> {
     /// Which of the pieces.
     pub(crate) piece: usize,
     /// Which layer.
     pub(crate) layer: usize,
     /// Tokens that a token of this layer sees, itself included.
     pub(crate) window: Option<usize>,
-    /// The keys before they are turned, `[tokens, kv_heads, width]`.
-    pub(crate) plain_keys: Tensor<3>,
+    /// The keys before they are turned, `[kv_heads, tokens, width]`, for those who keep them so.
+    pub(crate) plain_keys: &'a dyn Fn() -> Tensor<3>,
 }
 
 impl Layers {
@@ -163,7 +163,7 @@ impl Layers {
     pub(crate) fn forward(
         &self,
         pieces: &[Piece<'_>],
-        attend: &mut dyn FnMut(Place, Heads) -> Tensor<2>,
+        attend: &mut dyn FnMut(Place<'_>, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
         let ids: Vec<u32> = pieces.iter().flat_map(|piece| piece.tokens).copied().collect();
         let kinds = Kinds::of(&ids, self.config.vocabulary, &self.device);
@@ -233,7 +233,7 @@ impl Layers {
         kinds: Option<&Kinds>,
         (cosines, sines): &(Tensor<3>, Tensor<3>),
         pieces: &[Piece<'_>],
-        attend: &mut dyn FnMut(Place, Heads) -> Tensor<2>,
+        attend: &mut dyn FnMut(Place<'_>, Heads) -> Tensor<2>,
     ) -> Tensor<2> {
         let DecoderConfig { heads, kv_heads, head_width, intermediate, .. } = self.config;
         let layer = &self.layers[index];
@@ -246,7 +246,6 @@ impl Layers {
         let turned = turn(part(0, heads + kv_heads), cosines, sines);
         let queries = turned.clone().slice([0..rows, 0..heads, 0..head_width]);
         let keys = turned.slice([0..rows, heads..heads + kv_heads, 0..head_width]);
-        let plain_keys = part(heads, heads + kv_heads);
         let values = part(heads + kv_heads, all_heads);
         let mut attended = Vec::with_capacity(pieces.len());
         let mut row = 0;
@@ -256,17 +255,17 @@ impl Layers {
                 let [_, heads, width] = all.dims();
                 all.clone().slice([row..end, 0..heads, 0..width]).swap_dims(0, 1)
             };
+            let plain_keys = || {
+                let keys = [row..end, heads..heads + kv_heads, 0..head_width];
+                projected.clone().slice(keys).swap_dims(0, 1)
+            };
             let heads = Heads {
                 queries: of_piece(&queries),
                 keys: of_piece(&keys),
                 values: of_piece(&values),
             };
-            let place = Place {
-                piece,
-                layer: index,
-                window: layer.window,
-                plain_keys: plain_keys.clone().slice([row..end, 0..kv_heads, 0..head_width]),
-            };
+            let place =
+                Place { piece, layer: index, window: layer.window, plain_keys: &plain_keys };
             attended.push(attend(place, heads));
             row = end;
         }
@@ -394,8 +393,19 @@ impl Loader<'_> {
         Ok(Linear { weight, bias, cores: self.cores.clone() })
     }
 
+    /// The head behind `layers`.
+    ///
+    /// # Errors
+    /// Those of [`Checkpoint::read`].
+    pub(crate) fn head(&self, layers: &Layers) -> Result<Linear, Error> {
+        match layers.config.is_tied {
+            true => Ok(self.tied(&layers.words)),
+            false => self.linear(&["lm_head".to_owned()], false),
+        }
+    }
+
     /// A linear part whose matrix is that of another.
-    pub(crate) fn tied(&self, weight: &Tensor<2>) -> Linear {
+    fn tied(&self, weight: &Tensor<2>) -> Linear {
         Linear { weight: weight.clone(), bias: None, cores: self.cores.clone() }
     }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use burn::tensor::{DType, TensorData};
-use clew_core::{DocumentId, Version};
 use half::bf16;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
@@ -42,15 +41,6 @@ pub enum Format {
     Int8,
 }
 
-/// A document that was read into a memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Covered {
-    /// The document.
-    pub document_id: DocumentId,
-    /// The version that was read.
-    pub version: Version,
-}
-
 /// A memory off the device.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -58,8 +48,6 @@ pub struct Snapshot {
     pub fingerprint: String,
     /// How far it has read.
     pub extent: Extent,
-    /// The documents that it has read.
-    pub covered: Vec<Covered>,
     /// Of each layer what it keeps.
     pub layers: Vec<LayerData>,
 }
@@ -88,7 +76,6 @@ struct Header {
     format: Format,
     fingerprint: String,
     extent: Extent,
-    covered: Vec<Covered>,
     layers: usize,
     /// Of the whole file, with zeros in its place.
     checksum: String,
@@ -132,7 +119,6 @@ impl Snapshot {
             format,
             fingerprint: self.fingerprint.clone(),
             extent: self.extent.clone(),
-            covered: self.covered.clone(),
             layers: self.layers.len(),
             checksum: String::from_utf8_lossy(&NO_CHECKSUM).into_owned(),
         };
@@ -168,7 +154,7 @@ impl Snapshot {
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| broken(whole, e))?;
         let mut tensors: BTreeMap<String, TensorView<'_>> = tensors.tensors().into_iter().collect();
-        let Header { fingerprint, extent, covered, layers, .. } = header;
+        let Header { fingerprint, extent, layers, .. } = header;
         if !(1..=MOST_LAYERS).contains(&layers) {
             return Err(broken(&format!("1 to {MOST_LAYERS} layers"), layers));
         }
@@ -188,7 +174,7 @@ impl Snapshot {
         if let Some(name) = tensors.keys().next() {
             return Err(broken("keys and values of the layers alone", format!("`{name}`")));
         }
-        let snapshot = Self { fingerprint, extent, covered, layers };
+        let snapshot = Self { fingerprint, extent, layers };
         let mut all =
             snapshot.layers.iter().flat_map(|layer| layer.front.iter().chain(&layer.open));
         // All are like the first; whether that is like the model is known where the model is.
