@@ -18,6 +18,7 @@ mod lease;
 mod member;
 mod membership;
 pub mod placement;
+mod quota;
 
 use std::sync::Arc;
 
@@ -29,6 +30,7 @@ use self::connection::Redis;
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
 pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, ShardKey};
 pub use self::membership::Membership;
+pub use self::quota::{Quotas, Rate};
 
 /// This node's part in its cluster.
 pub struct Cluster {
@@ -38,6 +40,8 @@ pub struct Cluster {
     pub leases: Leases,
     /// What the nodes keep for each other; holds nothing where there is no Redis.
     pub cache: Cache,
+    /// How much tenants may use.
+    pub quotas: Quotas,
 }
 
 impl Cluster {
@@ -59,11 +63,13 @@ impl Cluster {
             }
             let membership = Membership::found_by_name(me.id.clone(), known, config);
             let leases = Leases::by_placement(me.id, membership.members());
-            return Ok(Self { membership, leases, cache: Cache::new(None) });
+            let (cache, quotas) = (Cache::new(None), Quotas::local());
+            return Ok(Self { membership, leases, cache, quotas });
         };
         let leases = Leases::in_redis(Arc::clone(&redis), config, &me);
         let cache = Cache::new(Some(Arc::clone(&redis)));
+        let quotas = Quotas::new(Some(Arc::clone(&redis)));
         let membership = Membership::join(redis, config, me).await;
-        Ok(Self { membership, leases, cache })
+        Ok(Self { membership, leases, cache, quotas })
     }
 }

@@ -12,6 +12,10 @@ pub enum ErrorKind {
     NotFound,
     /// What was to be made exists.
     AlreadyExists,
+    /// The caller has not said, or not proved, who he is.
+    Unauthenticated,
+    /// The caller may not do that.
+    Denied,
     /// The request is right but the state does not allow it yet.
     WrongState,
     /// Another writer was first; read again and retry.
@@ -36,6 +40,8 @@ impl ErrorKind {
             Self::InvalidInput
             | Self::NotFound
             | Self::AlreadyExists
+            | Self::Unauthenticated
+            | Self::Denied
             | Self::WrongState
             | Self::DataLoss
             | Self::Internal => false,

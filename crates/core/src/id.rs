@@ -8,10 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 
 /// Name of a corpus: 1 to 63 of `a-z`, `0-9`, `-`, `_`, beginning with a letter or digit, so that it
-/// is a folder name and a metric label everywhere.
+/// is a folder name and a metric label everywhere. That of a tenant's corpus begins with the tenant and a
+/// dot, `acme.notes`; the tenant himself says `notes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CorpusName(String);
+
+/// Name of a tenant, whose corpora are his alone: spelled as that of a corpus without a tenant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TenantName(String);
 
 /// A caller's name for a document within its corpus: 1 to 512 bytes without control characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -22,27 +28,70 @@ pub struct DocumentId(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardIndex(pub u32);
 
-const MAX_CORPUS_NAME_BYTES: usize = 63;
+const MAX_NAME_BYTES: usize = 63;
 const MAX_DOCUMENT_ID_BYTES: usize = 512;
+/// Between a tenant and his corpus.
+const OF_TENANT: char = '.';
+
+/// Whether it can name a tenant, or a corpus within one.
+fn is_name(name: &str) -> bool {
+    let is_name_byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let begins_well = name.bytes().next().is_some_and(is_name_byte);
+    let all_well = name.bytes().all(|b| is_name_byte(b) || b == b'-' || b == b'_');
+    begins_well && all_well && name.len() <= MAX_NAME_BYTES
+}
+
+fn not_a_name(field: &str, name: &str) -> Error {
+    Error::invalid(
+        field,
+        format!(
+            "expected 1 to {MAX_NAME_BYTES} of a-z, 0-9, `-`, `_` beginning with a letter or digit, \
+             got {} bytes that do not fit",
+            name.len()
+        ),
+    )
+}
 
 impl FromStr for CorpusName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let is_name_byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-        let begins_well = name.bytes().next().is_some_and(is_name_byte);
-        let all_well = name.bytes().all(|b| is_name_byte(b) || b == b'-' || b == b'_');
-        if begins_well && all_well && name.len() <= MAX_CORPUS_NAME_BYTES {
-            return Ok(Self(name.to_owned()));
+        let all_are_names = match name.split_once(OF_TENANT) {
+            Some((tenant, within)) => is_name(tenant) && is_name(within),
+            None => is_name(name),
+        };
+        if all_are_names { Ok(Self(name.to_owned())) } else { Err(not_a_name("corpus", name)) }
+    }
+}
+
+impl CorpusName {
+    /// The corpus that a tenant calls `name`.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] if the name says already whose it is.
+    pub fn of_tenant(tenant: &TenantName, name: &Self) -> Result<Self, Error> {
+        match name.tenant() {
+            None => Ok(Self(format!("{tenant}{OF_TENANT}{name}"))),
+            Some(_) => Err(not_a_name("corpus", name.as_str())),
         }
-        Err(Error::invalid(
-            "corpus",
-            format!(
-                "expected 1 to {MAX_CORPUS_NAME_BYTES} of a-z, 0-9, `-`, `_` beginning with a \
-                 letter or digit, got {} bytes that do not fit",
-                name.len()
-            ),
-        ))
+    }
+
+    /// Whose it is; `None` for the operator's own.
+    pub fn tenant(&self) -> Option<&str> {
+        self.0.split_once(OF_TENANT).map(|(tenant, _)| tenant)
+    }
+
+    /// What its tenant calls it.
+    pub fn within_tenant(&self) -> &str {
+        self.0.split_once(OF_TENANT).map_or(self.as_str(), |(_, name)| name)
+    }
+}
+
+impl FromStr for TenantName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        if is_name(name) { Ok(Self(name.to_owned())) } else { Err(not_a_name("tenant", name)) }
     }
 }
 
@@ -95,6 +144,7 @@ macro_rules! string_id {
 }
 
 string_id!(CorpusName);
+string_id!(TenantName);
 string_id!(DocumentId);
 
 impl fmt::Display for ShardIndex {
@@ -111,10 +161,29 @@ mod tests {
     fn corpus_names_are_folder_names() {
         for good in ["a", "notes", "0-a_b", &"x".repeat(63)] {
             assert!(good.parse::<CorpusName>().is_ok(), "{good}");
+            assert!(good.parse::<TenantName>().is_ok(), "{good}");
         }
-        for bad in ["", "-a", "_a", "A", "a/b", "..", "a b", "é", &"x".repeat(64)] {
+        for bad in
+            ["", "-a", "_a", "A", "a/b", "..", "a b", "é", ".a", "a.", "a.b.c", &"x".repeat(64)]
+        {
             assert!(bad.parse::<CorpusName>().is_err(), "{bad}");
+            assert!(bad.parse::<TenantName>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_tenant_names_no_corpus_but_his_own() {
+        let acme: TenantName = "acme".parse().unwrap();
+        let notes: CorpusName = "notes".parse().unwrap();
+        let full = CorpusName::of_tenant(&acme, &notes).unwrap();
+        assert_eq!((full.as_str(), full.tenant()), ("acme.notes", Some("acme")));
+        assert_eq!((full.within_tenant(), notes.within_tenant()), ("notes", "notes"));
+        assert_eq!(
+            (notes.tenant(), full.to_string().parse::<CorpusName>().unwrap()),
+            (None, full.clone())
+        );
+        assert!(CorpusName::of_tenant(&acme, &full).is_err());
+        assert!("acme.notes".parse::<TenantName>().is_err());
     }
 
     #[test]

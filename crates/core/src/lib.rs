@@ -45,7 +45,7 @@ pub use graph::{
     Entity, EntityKind, Extraction, ExtractionTask, Quote, Relation, Summary, SummaryLevel,
     SummaryTask,
 };
-pub use id::{CorpusName, DocumentId, ShardIndex};
+pub use id::{CorpusName, DocumentId, ShardIndex, TenantName};
 pub use judging::{GradingRule, JudgeTask, Judging, Verdict};
 pub use limits::Limits;
 pub use listening::Listener;

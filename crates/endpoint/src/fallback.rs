@@ -105,6 +105,8 @@ fn is_of_the_model(kind: ErrorKind) -> bool {
         ErrorKind::InvalidInput
         | ErrorKind::NotFound
         | ErrorKind::AlreadyExists
+        | ErrorKind::Unauthenticated
+        | ErrorKind::Denied
         | ErrorKind::LostRace
         | ErrorKind::DataLoss
         | ErrorKind::Internal => false,

@@ -34,6 +34,8 @@ pub(crate) fn code_of(kind: ErrorKind) -> Code {
         ErrorKind::InvalidInput => Code::InvalidArgument,
         ErrorKind::NotFound => Code::NotFound,
         ErrorKind::AlreadyExists => Code::AlreadyExists,
+        ErrorKind::Unauthenticated => Code::Unauthenticated,
+        ErrorKind::Denied => Code::PermissionDenied,
         ErrorKind::WrongState => Code::FailedPrecondition,
         ErrorKind::LostRace => Code::Aborted,
         ErrorKind::Exhausted => Code::ResourceExhausted,
@@ -50,6 +52,8 @@ pub(crate) fn kind_of(code: Code) -> ErrorKind {
         Code::InvalidArgument | Code::OutOfRange => ErrorKind::InvalidInput,
         Code::NotFound => ErrorKind::NotFound,
         Code::AlreadyExists => ErrorKind::AlreadyExists,
+        Code::Unauthenticated => ErrorKind::Unauthenticated,
+        Code::PermissionDenied => ErrorKind::Denied,
         Code::FailedPrecondition => ErrorKind::WrongState,
         Code::Aborted => ErrorKind::LostRace,
         Code::ResourceExhausted => ErrorKind::Exhausted,
@@ -57,12 +61,7 @@ pub(crate) fn kind_of(code: Code) -> ErrorKind {
         // A passed deadline reaches a client as CANCELLED, by its own timer.
         Code::DeadlineExceeded | Code::Cancelled => ErrorKind::DeadlineExceeded,
         Code::DataLoss => ErrorKind::DataLoss,
-        Code::Ok
-        | Code::Unknown
-        | Code::PermissionDenied
-        | Code::Unimplemented
-        | Code::Internal
-        | Code::Unauthenticated => ErrorKind::Internal,
+        Code::Ok | Code::Unknown | Code::Unimplemented | Code::Internal => ErrorKind::Internal,
     }
 }
 
@@ -163,6 +162,11 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "NO_MODEL",
         "NO_STRUCTURE",
         "DIMENSION_MISMATCH",
+        "KEY_REFUSED",
+        "SCOPE_MISSING",
+        "NODES_ONLY",
+        "QUOTA_SPENT",
+        "TLS_REFUSED",
     ];
     KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
 }
@@ -177,6 +181,8 @@ mod tests {
             ErrorKind::InvalidInput,
             ErrorKind::NotFound,
             ErrorKind::AlreadyExists,
+            ErrorKind::Unauthenticated,
+            ErrorKind::Denied,
             ErrorKind::WrongState,
             ErrorKind::LostRace,
             ErrorKind::Exhausted,

@@ -1,7 +1,9 @@
 //! What tests need and cannot have otherwise: a clock that is told the time, a model that loads in
-//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, and an endpoint
-//! of language models, a network and an object store that fail when told so.
+//! milliseconds, a Redis server that can be killed and stopped, an S3-compatible server, an
+//! authority of certificates, and an endpoint of language models, a network and an object store that fail when
+//! told so.
 
+mod authority;
 mod faulty_store;
 mod faulty_wire;
 mod manual_clock;
@@ -11,6 +13,7 @@ mod s3_server;
 mod tiny_bert;
 mod tiny_decoder;
 
+pub use authority::{Authority, IssuedFiles, Validity};
 pub use faulty_store::{Fault, FaultyStore};
 pub use faulty_wire::FaultyWire;
 pub use manual_clock::ManualClock;

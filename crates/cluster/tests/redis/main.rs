@@ -9,4 +9,5 @@ mod cache;
 mod fixture;
 mod leases;
 mod membership;
+mod quotas;
 mod stopped_process;

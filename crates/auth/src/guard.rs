@@ -1,0 +1,261 @@
+//! The guard before every service.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use clew_cluster::Quotas;
+use clew_core::{Clock, Error, ErrorKind, SystemClock};
+use clew_proto::to_status;
+use clew_tls::{ConnectInfo, Followed, Proof};
+use futures::future::BoxFuture;
+use tonic::body::Body;
+use tonic::codegen::http::header::AUTHORIZATION;
+use tonic::codegen::http::{Request, Response};
+use tonic::{Code, Status};
+use tower::{Layer, Service};
+
+use crate::caller::Caller;
+use crate::keys::Keys;
+use crate::methods::{Needs, needs};
+use crate::{AuthConfig, Scope};
+
+/// Finds out who calls and whether he may, before anything of the request's body is read. Cheap to clone.
+#[derive(Clone)]
+pub struct Guard(Arc<Inner>);
+
+struct Inner {
+    keys: Option<Followed<Keys>>,
+    /// Whether callers that present nothing may do everything.
+    open: bool,
+    /// Whether nodes can prove that they are.
+    nodes_prove: bool,
+    quotas: Quotas,
+    clock: Arc<dyn Clock>,
+}
+
+impl Guard {
+    /// A guard as configured. `encrypted` says whether connections are, so that nodes prove who they are; `quotas`
+    /// count what tenants use.
+    ///
+    /// Without keys whoever connects in plain text may do everything, since nothing can be asked of him. Over
+    /// encrypted connections only nodes are let in then, unless `auth.insecure` says otherwise.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] if the keys cannot be read.
+    pub async fn start(
+        config: &AuthConfig,
+        encrypted: bool,
+        quotas: Quotas,
+    ) -> Result<Self, Error> {
+        let keys = match &config.keys_file {
+            Some(file) => {
+                let files = vec![("auth.keys_file", file.clone())];
+                let parse = |contents: &[Vec<u8>]| match contents {
+                    [text] => Keys::parse(text),
+                    _ => Err(Error::internal("there is one file of keys")),
+                };
+                Some(Followed::start("keys", files, parse).await?)
+            }
+            None => None,
+        };
+        let open = keys.is_none() && (!encrypted || config.insecure);
+        let clock = Arc::new(SystemClock);
+        Ok(Self(Arc::new(Inner { keys, open, nodes_prove: encrypted, quotas, clock })))
+    }
+
+    /// A guard of services that nobody reaches but their own process.
+    pub fn open() -> Self {
+        Self(Arc::new(Inner {
+            keys: None,
+            open: true,
+            nodes_prove: false,
+            quotas: Quotas::local(),
+            clock: Arc::new(SystemClock),
+        }))
+    }
+
+    /// Who presents `key` on a connection that proves `proof`, if he may call `path`.
+    fn admit(&self, path: &str, proof: Proof, key: Option<&[u8]>) -> Result<Caller, Error> {
+        let needed = needs(path);
+        let inner = &self.0;
+        if proof == Proof::Node && key.is_none() {
+            return Ok(Caller::operator("node"));
+        }
+        match needed {
+            Some(Needs::Nothing) => return Ok(Caller::operator("nobody")),
+            Some(Needs::Node) if inner.nodes_prove => {
+                let problem = "only nodes of the cluster may call this; a node shows a certificate of the cluster's authority";
+                return Err(Error::new(ErrorKind::Denied, "NODES_ONLY", problem));
+            }
+            Some(Needs::Node) => return Ok(Caller::operator("node")),
+            _ if inner.open => return Ok(Caller::operator("anybody")),
+            _ => {}
+        }
+        let refused = || {
+            let problem =
+                "expected `authorization: Bearer KEY` with a key that is known and has not ended";
+            Error::new(ErrorKind::Unauthenticated, "KEY_REFUSED", problem)
+        };
+        let keys = inner.keys.as_ref().ok_or_else(refused)?.current();
+        let key = key.ok_or_else(refused)?;
+        let (caller, scopes) =
+            keys.find(key, inner.clock.now(), &inner.quotas).ok_or_else(refused)?;
+        let lacks = |what: String| {
+            let problem = format!("the key `{}` does not open this: it needs {what}", caller.key());
+            Err(Error::new(ErrorKind::Denied, "SCOPE_MISSING", problem))
+        };
+        let opens = |scope: Scope| scopes.contains(&scope);
+        match needed {
+            Some(Needs::Key(scope)) if !opens(scope) => {
+                lacks(format!("the scope `{}`", scope.as_str()))
+            }
+            Some(Needs::Operator(scope)) if !opens(scope) || caller.tenant().is_some() => {
+                lacks(format!("the scope `{}` of an operator, without a tenant", scope.as_str()))
+            }
+            _ => Ok(caller),
+        }
+    }
+}
+
+/// The key in `authorization: Bearer KEY`.
+fn bearer(request: &Request<Body>) -> Option<&[u8]> {
+    let value = request.headers().get(AUTHORIZATION)?.as_bytes();
+    let (scheme, key) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| key.trim_ascii())
+}
+
+impl<S> Layer<S> for Guard {
+    type Service = Guarded<S>;
+
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { guard: self.clone(), inner }
+    }
+}
+
+/// A service behind a guard.
+#[derive(Clone)]
+pub struct Guarded<S> {
+    guard: Guard,
+    inner: S,
+}
+
+impl<S> Service<Request<Body>> for Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let path = request.uri().path();
+        if needs(path).is_none() {
+            let response = Status::new(Code::Unimplemented, "there is no such method").into_http();
+            return Box::pin(async { Ok(response) });
+        }
+        let connection = request.extensions().get::<ConnectInfo>();
+        let proof = connection.map_or(Proof::Plain, |connection| connection.proof);
+        let admitted = self.guard.admit(path, proof, bearer(&request));
+        if let Err(error) = &admitted {
+            let address = connection.and_then(|connection| connection.address);
+            tracing::info!(path, ?address, reason = error.reason(), "a request was refused");
+        }
+        // The one that is ready, not the clone that may not be.
+        let ready = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, ready);
+        Box::pin(async move {
+            let caller = match admitted {
+                Ok(caller) => caller,
+                Err(error) => return Ok(to_status(&error).into_http()),
+            };
+            if let Err(error) = caller.take_request().await {
+                return Ok(to_status(&error).into_http());
+            }
+            // Nobody behind the guard needs it, and it might be logged.
+            request.headers_mut().remove(AUTHORIZATION);
+            request.extensions_mut().insert(caller);
+            inner.call(request).await
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::ApiKey;
+
+    const SEARCH: &str = "/clew.query.v1.QueryService/Search";
+    const INGEST: &str = "/clew.ingest.v1.IngestService/Ingest";
+    const DRAIN: &str = "/clew.cluster.v1.ClusterService/DrainNode";
+    const SHARD: &str = "/clew.shard.v1.ShardService/Forget";
+    const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+    async fn guard(text: Option<&str>, encrypted: bool) -> Guard {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.toml");
+        let keys_file = text.map(|text| {
+            std::fs::write(&file, text).unwrap();
+            file
+        });
+        let config = AuthConfig { keys_file, insecure: false };
+        Guard::start(&config, encrypted, Quotas::local()).await.unwrap()
+    }
+
+    fn reason(guard: &Guard, path: &str, proof: Proof, key: Option<&ApiKey>) -> &'static str {
+        match guard.admit(path, proof, key.map(|key| key.reveal().as_bytes())) {
+            Ok(_) => "let in",
+            Err(error) => error.reason(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_key_opens_what_its_scopes_say() {
+        let (reader, writer, operator) =
+            (ApiKey::generate().unwrap(), ApiKey::generate().unwrap(), ApiKey::generate().unwrap());
+        let entry = |name: &str, key: &ApiKey, rest: &str| {
+            format!("[[key]]\nname = '{name}'\nhash = '{}'\n{rest}\n", key.hash())
+        };
+        let text = entry("reader", &reader, "tenant = 'a'\nscopes = ['read']")
+            + &entry("writer", &writer, "tenant = 'a'\nscopes = ['write', 'admin']")
+            + &entry("operator", &operator, "scopes = ['read', 'write', 'admin']");
+        let guard = guard(Some(&text), true).await;
+        let key = |path, key| reason(&guard, path, Proof::Encrypted, Some(key));
+        assert_eq!((key(SEARCH, &reader), key(INGEST, &reader)), ("let in", "SCOPE_MISSING"));
+        assert_eq!((key(SEARCH, &writer), key(INGEST, &writer)), ("SCOPE_MISSING", "let in"));
+        assert_eq!((key(DRAIN, &writer), key(DRAIN, &operator)), ("SCOPE_MISSING", "let in"));
+        assert_eq!(key(SHARD, &operator), "NODES_ONLY");
+        assert_eq!(key(SEARCH, &ApiKey::generate().unwrap()), "KEY_REFUSED");
+        assert_eq!(reason(&guard, SEARCH, Proof::Client, None), "KEY_REFUSED");
+        assert_eq!(reason(&guard, HEALTH, Proof::Encrypted, None), "let in");
+        assert_eq!(reason(&guard, SHARD, Proof::Node, None), "let in");
+    }
+
+    #[tokio::test]
+    async fn without_keys_only_plain_text_lets_everybody_in() {
+        let plain = guard(None, false).await;
+        for path in [SEARCH, INGEST, DRAIN, SHARD, HEALTH] {
+            assert_eq!(reason(&plain, path, Proof::Plain, None), "let in", "{path}");
+        }
+        let encrypted = guard(None, true).await;
+        assert_eq!(reason(&encrypted, SEARCH, Proof::Encrypted, None), "KEY_REFUSED");
+        assert_eq!(reason(&encrypted, SHARD, Proof::Client, None), "NODES_ONLY");
+        assert_eq!(reason(&encrypted, SHARD, Proof::Node, None), "let in");
+    }
+
+    #[test]
+    fn a_key_is_what_follows_the_word_bearer() {
+        let request = |value: &str| {
+            Request::builder().header("authorization", value).body(Body::empty()).unwrap()
+        };
+        assert_eq!(bearer(&request("Bearer k")), Some(&b"k"[..]));
+        assert_eq!(bearer(&request("bearer  k ")), Some(&b"k"[..]));
+        for other in ["k", "Basic k", "Beare", ""] {
+            assert_eq!(bearer(&request(other)), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The file of keys.
+
+use std::collections::{BTreeSet, HashMap};
+
+use clew_cluster::{Quotas, Rate};
+use clew_core::{Error, TenantName, Timestamp, Violations};
+use serde::{Deserialize, Serialize};
+
+use crate::caller::{Caller, Scopes};
+use crate::key::KeyHash;
+
+/// The keys that open a server.
+#[derive(Debug, Default)]
+pub struct Keys {
+    by_hash: HashMap<KeyHash, KeyEntry>,
+    tenants: HashMap<TenantName, TenantEntry>,
+}
+
+/// A key, `[[key]]` in the file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyEntry {
+    /// What it is called in logs; unique.
+    pub name: String,
+    /// BLAKE3 hash of the key, as `clew key` prints it.
+    pub hash: KeyHash,
+    /// Whose corpora it opens. Without it the key is an operator's: it opens those of all, by their full names
+    /// (`tenant.corpus`), and tells of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<TenantName>,
+    /// What may be done with it.
+    pub scopes: Scopes,
+    /// The access labels its bearer holds; without it none, `["*"]` for all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub labels: BTreeSet<String>,
+    /// When it ends, such as `2030-01-31T00:00:00Z`; without it never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<jiff::Timestamp>,
+}
+
+/// What a tenant may use over all his keys, `[[tenant]]` in the file; what is left out has no bound.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TenantEntry {
+    /// Who.
+    pub name: Option<TenantName>,
+    /// Requests a second.
+    pub requests_per_second: Option<f64>,
+    /// Bytes of text a second that are brought.
+    pub bytes_per_second: Option<f64>,
+    /// Tokens a second that models read and write for his questions.
+    pub tokens_per_second: Option<f64>,
+    /// For how many seconds' worth of a quota may be used at once after a rest, 1 to 3600; 10 by default.
+    pub burst_secs: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    key: Vec<KeyEntry>,
+    #[serde(default)]
+    tenant: Vec<TenantEntry>,
+}
+
+/// Every label, in a key's list of labels.
+const ALL_LABELS: &str = "*";
+const BURST_SECS: f64 = 10.0;
+
+impl TenantEntry {
+    pub(crate) fn rate(&self, per_second: f64) -> Rate {
+        Rate { per_second, burst: per_second * self.burst_secs.unwrap_or(BURST_SECS) }
+    }
+
+    fn check(&self, violations: &mut Violations) {
+        let mut within = |name: &str, value: Option<f64>, low: f64, high: f64| {
+            if value.is_some_and(|value| !(low..=high).contains(&value)) {
+                violations.push(format!("tenant.{name}"), format!("expected {low} to {high}"));
+            }
+        };
+        within("requests_per_second", self.requests_per_second, 0.001, 1e9);
+        within("bytes_per_second", self.bytes_per_second, 1.0, 1e12);
+        within("tokens_per_second", self.tokens_per_second, 0.001, 1e9);
+        within("burst_secs", self.burst_secs, 1.0, 3600.0);
+        if self.name.is_none() {
+            violations.push("tenant.name", "expected the name of a tenant");
+        }
+    }
+}
+
+impl Keys {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming what is at fault. Nothing of the file's text is in it.
+    pub fn parse(text: &[u8]) -> Result<Self, Error> {
+        let not_toml = |place: String| Error::invalid("auth.keys_file", place);
+        let text = std::str::from_utf8(text).map_err(|_| not_toml("expected UTF-8".to_owned()))?;
+        let file: File = toml::from_str(text).map_err(|error| {
+            // Its own words show the line, which may hold a key that was put there by mistake.
+            let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
+            not_toml(format!(
+                "expected [[key]] and [[tenant]] tables with the fields of the manual; line {line} has something else"
+            ))
+        })?;
+        let mut violations = Violations::default();
+        let mut keys = Self::default();
+        let mut names = BTreeSet::new();
+        for key in file.key {
+            if key.scopes.is_empty() {
+                violations.push("key.scopes", "expected read, write or admin");
+            }
+            if key.name.is_empty() || key.name.len() > 100 || !names.insert(key.name.clone()) {
+                violations.push("key.name", "expected 1 to 100 bytes that no other key has");
+            }
+            if keys.by_hash.insert(key.hash, key).is_some() {
+                violations.push("key.hash", "expected every hash once");
+            }
+        }
+        for tenant in file.tenant {
+            tenant.check(&mut violations);
+            let Some(name) = tenant.name.clone() else { continue };
+            if keys.tenants.insert(name, tenant).is_some() {
+                violations.push("tenant.name", "expected every tenant once");
+            }
+        }
+        violations.into_result()?;
+        Ok(keys)
+    }
+
+    /// Who presents a key, and what he may do; `None` if it is unknown, or has ended.
+    pub(crate) fn find(
+        &self,
+        presented: &[u8],
+        now: Timestamp,
+        quotas: &Quotas,
+    ) -> Option<(Caller, &Scopes)> {
+        let key = self.by_hash.get(&KeyHash::of(presented))?;
+        if key.expires.is_some_and(|expires| expires.as_microsecond() <= now.as_micros()) {
+            return None;
+        }
+        let labels = (!key.labels.contains(ALL_LABELS)).then(|| key.labels.clone());
+        let quota = key.tenant.as_ref().and_then(|tenant| self.tenants.get(tenant));
+        let quota = quota.cloned().unwrap_or_default();
+        let caller = Caller::new(&key.name, key.tenant.clone(), labels, quota, quotas.clone());
+        Some((caller, &key.scopes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller::Scope;
+    use crate::key::ApiKey;
+
+    fn file(key: &ApiKey, rest: &str) -> String {
+        format!("[[key]]\nname = 'k'\nhash = '{}'\nscopes = ['read']\n{rest}", key.hash())
+    }
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::from_micros(text.parse::<jiff::Timestamp>().unwrap().as_microsecond())
+    }
+
+    #[test]
+    fn a_key_opens_until_it_ends() {
+        let key = ApiKey::generate().unwrap();
+        let rest = "tenant = 'acme'\nlabels = ['hr']\nexpires = '2030-01-01T00:00:00Z'\n";
+        let keys = Keys::parse(file(&key, rest).as_bytes()).unwrap();
+        let quotas = Quotas::local();
+        let find = |key: &ApiKey, when: &str| {
+            let found = keys.find(key.reveal().as_bytes(), at(when), &quotas);
+            found.map(|(caller, scopes)| {
+                (caller.tenant().cloned(), caller.labels().cloned(), scopes.clone())
+            })
+        };
+        let (tenant, labels, scopes) = find(&key, "2029-12-31T23:59:59Z").unwrap();
+        assert_eq!(tenant.unwrap().as_str(), "acme");
+        assert_eq!(labels.unwrap().into_iter().collect::<Vec<_>>(), ["hr"]);
+        assert!(scopes.contains(&Scope::Read) && !scopes.contains(&Scope::Write));
+        assert!(find(&key, "2030-01-01T00:00:00Z").is_none());
+        assert!(find(&ApiKey::generate().unwrap(), "2029-01-01T00:00:00Z").is_none());
+    }
+
+    #[test]
+    fn a_broken_file_is_refused_without_showing_it() {
+        let key = ApiKey::generate().unwrap();
+        let good = file(&key, "");
+        let twice = format!("{good}{good}");
+        let other_field = file(&key, "scope = 'read'\n");
+        let plain = good.replace(&key.hash().to_string(), key.reveal());
+        for bad in [
+            &twice,
+            &other_field,
+            &plain,
+            "[[key]",
+            "[[tenant]]\nname = 'a'\nrequests_per_second = 0.0\n",
+        ] {
+            let error = Keys::parse(bad.as_bytes()).unwrap_err();
+            assert!(!error.chain().contains(key.reveal()), "{}", error.chain());
+        }
+        assert!(Keys::parse(b"").unwrap().by_hash.is_empty());
+    }
+}

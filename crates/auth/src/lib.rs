@@ -1,0 +1,23 @@
+//! Who calls and what he may do: API keys, tenants, scopes and quotas, and the guard before every service.
+//!
+//! ```text
+//! connection (what it proves) ─┐
+//! authorization: Bearer KEY ───┼─► Guard ─► Caller, in the request's extensions ─► handler
+//! method (what it needs) ──────┘     └─► UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED
+//! ```
+//!
+//! Keys are random, so that a hash of them is all that is stored: there is nothing to guess.
+
+mod caller;
+mod config;
+mod guard;
+mod key;
+mod keys;
+mod methods;
+
+pub use caller::{Caller, Scope, Scopes};
+pub use config::AuthConfig;
+pub use guard::{Guard, Guarded};
+pub use key::{ApiKey, KeyHash};
+pub use keys::{KeyEntry, Keys, TenantEntry};
+pub use methods::{METHODS, NODE_SERVICES, Needs};

@@ -1,0 +1,110 @@
+//! What every method needs of its caller.
+
+use crate::caller::Scope;
+
+/// What a method needs of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// A key, whatever it opens.
+    AnyKey,
+    /// A key that opens this of a tenant's corpora.
+    Key(Scope),
+    /// A key without a tenant that opens this.
+    Operator(Scope),
+    /// To be a node of the cluster.
+    Node,
+}
+
+/// Services that only nodes call.
+pub const NODE_SERVICES: &[&str] = &[
+    "clew.cluster.v1.NodeService",
+    "clew.encoder.v1.EncoderService",
+    "clew.generator.v1.GeneratorService",
+    "clew.shard.v1.CatalogueService",
+    "clew.shard.v1.ShardService",
+];
+
+/// The methods of all other services, by their paths. One that is not here is refused. A node may call them all.
+pub const METHODS: &[(&str, Needs)] = {
+    use Needs::{AnyKey, Key, Nothing, Operator};
+    use Scope::{Admin, Read, Write};
+    &[
+        ("/grpc.health.v1.Health/Check", Nothing),
+        ("/grpc.health.v1.Health/List", Nothing),
+        ("/grpc.health.v1.Health/Watch", Nothing),
+        ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", AnyKey),
+        ("/clew.chat.v1.ChatService/Answer", Key(Read)),
+        ("/clew.chat.v1.ChatService/AppendTurns", Key(Write)),
+        ("/clew.chat.v1.ChatService/ForgetTurns", Key(Write)),
+        ("/clew.chat.v1.ChatService/ListTurns", Key(Read)),
+        ("/clew.chat.v1.ChatService/Recall", Key(Read)),
+        ("/clew.cluster.v1.ClusterService/DrainNode", Operator(Admin)),
+        ("/clew.cluster.v1.ClusterService/GetTopology", Operator(Read)),
+        ("/clew.cluster.v1.ClusterService/GetTree", Operator(Read)),
+        ("/clew.corpus.v1.CorpusService/CheckCorpus", Key(Admin)),
+        ("/clew.corpus.v1.CorpusService/CreateCorpus", Key(Admin)),
+        ("/clew.corpus.v1.CorpusService/DeleteCorpus", Key(Admin)),
+        ("/clew.corpus.v1.CorpusService/GetCorpus", Key(Read)),
+        ("/clew.corpus.v1.CorpusService/ListCorpora", Key(Read)),
+        ("/clew.graph_builder.v1.GraphBuilderService/Extract", Key(Read)),
+        ("/clew.graph_builder.v1.GraphBuilderService/Summarise", Key(Read)),
+        ("/clew.ingest.v1.IngestService/EstimateIngestion", Key(Read)),
+        ("/clew.ingest.v1.IngestService/ForgetDocuments", Key(Write)),
+        ("/clew.ingest.v1.IngestService/GetDocument", Key(Read)),
+        ("/clew.ingest.v1.IngestService/Ingest", Key(Write)),
+        ("/clew.ingest.v1.IngestService/ListDocuments", Key(Read)),
+        ("/clew.ingest.v1.IngestService/WatchIngestion", Key(Read)),
+        ("/clew.memory.v1.MemoryService/FindPaths", Key(Read)),
+        ("/clew.memory.v1.MemoryService/ListMemories", Key(Read)),
+        ("/clew.memory.v1.MemoryService/RankGraph", Key(Read)),
+        ("/clew.memory.v1.MemoryService/ReadGraph", Key(Read)),
+        ("/clew.memory.v1.MemoryService/ReadTree", Key(Read)),
+        ("/clew.query.v1.QueryService/Answer", Key(Read)),
+        ("/clew.query.v1.QueryService/Search", Key(Read)),
+    ]
+};
+
+/// What the method at `path` needs; `None` if there is none such.
+pub(crate) fn needs(path: &str) -> Option<Needs> {
+    let service = path.strip_prefix('/')?.split_once('/')?.0;
+    if NODE_SERVICES.contains(&service) {
+        return Some(Needs::Node);
+    }
+    METHODS.iter().find(|(known, _)| *known == path).map(|(_, needs)| *needs)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use prost::Message;
+    use prost_types::FileDescriptorSet;
+
+    use super::*;
+
+    #[test]
+    fn every_method_is_decided_on_and_no_other() {
+        let set = FileDescriptorSet::decode(clew_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let mut there = BTreeSet::new();
+        for file in &set.file {
+            for service in &file.service {
+                let name = format!("{}.{}", file.package(), service.name());
+                for method in &service.method {
+                    let path = format!("/{name}/{}", method.name());
+                    assert!(needs(&path).is_some(), "say what {path} needs");
+                    there.insert(path);
+                }
+            }
+        }
+        for (path, _) in METHODS.iter().filter(|(path, _)| path.starts_with("/clew.")) {
+            assert!(there.contains(*path), "there is no {path}");
+        }
+        for service in NODE_SERVICES {
+            assert!(there.iter().any(|path| path.contains(service)), "there is no {service}");
+        }
+        assert_eq!(needs("/clew.query.v1.QueryService/Other"), None);
+        assert_eq!(needs("nonsense"), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! Quotas are counted over all nodes, and by each for itself while Redis is away.
+
+use std::time::Duration;
+
+use clew_cluster::Rate;
+use clew_testkit::RedisServer;
+
+use super::fixture::join;
+
+const SLOW: Rate = Rate { per_second: 0.01, burst: 4.0 };
+
+#[tokio::test]
+async fn two_nodes_share_a_bucket_and_count_alone_without_redis() {
+    let mut redis = RedisServer::start().unwrap();
+    let (one, two) = (join(&redis.url(), "one").await, join(&redis.url(), "two").await);
+    for quotas in [&one.quotas, &two.quotas, &one.quotas, &two.quotas] {
+        quotas.take("acme:requests", 1.0, SLOW).await.unwrap();
+    }
+    for quotas in [&one.quotas, &two.quotas] {
+        let wait = quotas.take("acme:requests", 1.0, SLOW).await.unwrap_err();
+        assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(100), "{wait:?}");
+        quotas.take("other:requests", 1.0, SLOW).await.unwrap();
+    }
+    one.quotas.charge("acme:tokens", 1000.0, SLOW).await;
+    assert!(two.quotas.take("acme:tokens", 0.0, SLOW).await.is_err());
+    redis.kill().unwrap();
+    for _ in 0..4 {
+        one.quotas.take("acme:requests", 1.0, SLOW).await.unwrap();
+    }
+    one.quotas.take("acme:requests", 1.0, SLOW).await.unwrap_err();
+}

@@ -1,0 +1,83 @@
+//! Connections of clients, who know a server by its host.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clew_core::Error;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::followed::read;
+use crate::material::{certificates, client_config, no_handshake, private_key, roots};
+use crate::stream::Stream;
+
+/// PEM files of a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTls {
+    /// Certificate of the authority that certifies the server; without it those that this system trusts.
+    pub ca: Option<PathBuf>,
+    /// The client's own certificate and its private key, where the server asks for one.
+    pub identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl ClientTls {
+    /// Reads the files.
+    fn config(&self) -> Result<ClientConfig, Error> {
+        let roots = match &self.ca {
+            Some(file) => roots("client.ca", &read("client.ca", file)?)?,
+            None => of_this_system(),
+        };
+        let identity = match &self.identity {
+            None => None,
+            Some((certificate, key)) => {
+                let chain = read("client.certificate", certificate)?;
+                let chain = certificates("client.certificate", &chain)?;
+                Some((chain, private_key("client.key", &read("client.key", key)?)?))
+            }
+        };
+        client_config(roots, identity)
+    }
+}
+
+/// The authorities that this system trusts; what of them cannot be used is passed over.
+fn of_this_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    for error in found.errors {
+        tracing::debug!(%error, "some of this system's certificates cannot be read");
+    }
+    roots.add_parsable_certificates(found.certs);
+    roots
+}
+
+/// Connects to `host:port`, encrypted if `tls` says how.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] for files that cannot be used or a host that is no name;
+/// [`clew_core::ErrorKind::Unavailable`] if nobody answers there, or no handshake is agreed on.
+pub async fn connect(host: &str, port: u16, tls: Option<&ClientTls>) -> Result<Stream, Error> {
+    // IPv6 addresses stand in brackets in an address, and without them here.
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let config = match tls.cloned() {
+        None => None,
+        Some(files) => {
+            let read = tokio::task::spawn_blocking(move || files.config()).await;
+            let panicked =
+                |panic| Error::internal("reading certificates panicked").with_source(panic);
+            Some(read.map_err(panicked)??)
+        }
+    };
+    let unreachable = |error: std::io::Error| {
+        let problem = "no server answers at the endpoint; is it running?";
+        Error::new(clew_core::ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
+    };
+    let socket = TcpStream::connect((host, port)).await.map_err(unreachable)?;
+    socket.set_nodelay(true).map_err(unreachable)?;
+    let Some(config) = config else { return Ok(Stream::Plain(socket)) };
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|error| Error::invalid("endpoint", "expected a host name").with_source(error))?;
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, socket).await;
+    Ok(Stream::Made(Box::new(stream.map_err(no_handshake)?)))
+}

@@ -1,0 +1,59 @@
+//! Configuration section `tls`.
+
+use std::path::PathBuf;
+
+use clew_core::{Error, Violations};
+use serde::{Deserialize, Serialize};
+
+/// Section `tls`: PEM files. Without them connections are in plain text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsConfig {
+    /// The node's certificate, followed by those between it and the authority. Among its names are the host that
+    /// clients connect to and, for a node of a cluster, `node.clew.internal`.
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate.
+    pub key: Option<PathBuf>,
+    /// Certificate of the authority that certifies the cluster's nodes, and nobody else for `node.clew.internal`.
+    pub ca: Option<PathBuf>,
+    /// Certificate of the authority that certifies clients. With it every client must present a certificate of
+    /// it; an API key, it needs all the same.
+    pub client_ca: Option<PathBuf>,
+}
+
+impl TlsConfig {
+    /// Whether connections are encrypted.
+    pub fn is_on(&self) -> bool {
+        self.certificate.is_some()
+    }
+
+    /// Refuses a section of which a part is missing.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        let parts = [("certificate", &self.certificate), ("key", &self.key), ("ca", &self.ca)];
+        if parts.iter().any(|(_, file)| file.is_some()) || self.client_ca.is_some() {
+            for (name, _) in parts.iter().filter(|(_, file)| file.is_none()) {
+                let problem = "expected a PEM file, since other keys of `tls` are set";
+                violations.push(format!("tls.{name}"), problem);
+            }
+        }
+        violations.into_result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_or_nothing() {
+        TlsConfig::default().validate().unwrap();
+        let half = TlsConfig { certificate: Some("a".into()), ..Default::default() };
+        let fields: Vec<_> =
+            half.validate().unwrap_err().violations().iter().map(|v| v.field.clone()).collect();
+        assert_eq!(fields, ["tls.key", "tls.ca"]);
+    }
+}

@@ -1,0 +1,95 @@
+//! The connections that come in, each with its handshake done.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::Tls;
+use crate::stream::{ConnectInfo, Connection, Proof, Stream};
+
+/// Bounds of what comes in before anybody is known.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at the same time; more are closed at once.
+    pub connections: usize,
+    /// How long a handshake may take, and after it the first words.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { connections: 8192, patience: Duration::from_secs(5) }
+    }
+}
+
+/// Connections with their handshake done that wait to be served.
+const READY: usize = 64;
+/// How long a system that can open no more files is left alone.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The connections that come in at `listener`, encrypted if there is a certificate. A handshake holds up
+/// nobody but its own connection. The listener is closed when the stream is dropped.
+///
+/// A response is several small frames. They are sent at once: a system that collects them waits for an
+/// acknowledgement which the other side holds back for 40 ms.
+pub fn incoming(
+    listener: TcpListener,
+    tls: Option<Tls>,
+    limits: Limits,
+) -> ReceiverStream<io::Result<Connection>> {
+    let (ready, receiver) = mpsc::channel(READY);
+    tokio::spawn(async move {
+        let places = Arc::new(Semaphore::new(limits.connections));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = ready.closed() => return,
+            };
+            let socket = match accepted {
+                Ok((socket, _)) => socket,
+                Err(error) => {
+                    tracing::debug!(%error, "a connection was not taken");
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                tracing::warn!(
+                    limit = limits.connections,
+                    "a connection was refused: there are too many"
+                );
+                continue;
+            };
+            let (ready, tls) = (ready.clone(), tls.clone());
+            tokio::spawn(async move {
+                let opened = open(socket, tls, limits.patience, place);
+                match tokio::time::timeout(limits.patience, opened).await {
+                    // Nobody serves any more.
+                    Ok(Ok(connection)) => drop(ready.send(Ok(connection)).await),
+                    Ok(Err(error)) => tracing::debug!(%error, "a handshake failed"),
+                    Err(_elapsed) => tracing::debug!("a handshake took too long"),
+                }
+            });
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+async fn open(
+    socket: TcpStream,
+    tls: Option<Tls>,
+    patience: Duration,
+    place: OwnedSemaphorePermit,
+) -> io::Result<Connection> {
+    socket.set_nodelay(true)?;
+    let address = socket.peer_addr().ok();
+    let (stream, proof) = match tls {
+        Some(tls) => tls.accept(socket).await?,
+        None => (Stream::Plain(socket), Proof::Plain),
+    };
+    Ok(Connection::new(stream, ConnectInfo { address, proof }, patience, place))
+}

@@ -1,0 +1,220 @@
+//! Certificates and keys as they are in their files now.
+
+use std::sync::Arc;
+
+use clew_core::{Error, ErrorKind};
+use tokio::io;
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::client::{Resumption, verify_server_name};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::server::{
+    NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
+};
+use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::TlsConfig;
+use crate::followed::Followed;
+use crate::stream::{Proof, Stream};
+
+/// The name that the cluster's authority certifies nodes for, and nobody else.
+pub const NODE_NAME: &str = "node.clew.internal";
+
+/// What HTTP/2 is called in a handshake.
+const PROTOCOL: &[u8] = b"h2";
+
+/// A node's certificate and whom it trusts, as the files say now. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Tls(Followed<Material>);
+
+/// What the files make.
+struct Material {
+    server: Arc<ServerConfig>,
+    node: Arc<ClientConfig>,
+    nodes: Arc<dyn ClientCertVerifier>,
+}
+
+impl std::fmt::Debug for Material {
+    /// Without the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Material").finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files, and again whenever they change: what was renewed holds for connections that are made
+    /// from then on. `None` if the section is empty.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] naming the key whose file cannot be used.
+    pub async fn load(config: &TlsConfig) -> Result<Option<Self>, Error> {
+        config.validate()?;
+        let named = [
+            ("tls.certificate", &config.certificate),
+            ("tls.key", &config.key),
+            ("tls.ca", &config.ca),
+            ("tls.client_ca", &config.client_ca),
+        ];
+        let files: Vec<_> =
+            named.iter().filter_map(|(key, file)| Some((*key, (*file).clone()?))).collect();
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let followed = Followed::start("certificates", files, |contents| match contents {
+            [certificate, key, ca] => material(certificate, key, ca, None),
+            [certificate, key, ca, client_ca] => material(certificate, key, ca, Some(client_ca)),
+            _ => Err(Error::internal("a section that was checked has not all its files")),
+        });
+        Ok(Some(Self(followed.await?)))
+    }
+
+    /// Shakes hands with whoever connected, and says who that is.
+    ///
+    /// # Errors
+    /// Those of the connection, and of a certificate that is missing, foreign, not yet or no longer valid.
+    pub(crate) async fn accept(&self, socket: TcpStream) -> io::Result<(Stream, Proof)> {
+        let material = self.0.current();
+        let stream = TlsAcceptor::from(Arc::clone(&material.server)).accept(socket).await?;
+        let proof = match stream.get_ref().1.peer_certificates() {
+            None => Proof::Encrypted,
+            Some(chain) if material.is_node(chain) => Proof::Node,
+            Some(_) => Proof::Client,
+        };
+        Ok((Stream::Accepted(Box::new(stream)), proof))
+    }
+
+    /// Shakes hands with a node of the cluster.
+    ///
+    /// # Errors
+    /// Those of the connection, and of a certificate that is not a node's.
+    pub async fn connect_to_node(&self, socket: TcpStream) -> io::Result<Stream> {
+        let config = Arc::clone(&self.0.current().node);
+        let stream = TlsConnector::from(config).connect(node_name(), socket).await?;
+        Ok(Stream::Made(Box::new(stream)))
+    }
+}
+
+impl Material {
+    /// Whether a chain that was presented is a node's: whoever the clients' authority certifies is none,
+    /// whatever name he has.
+    fn is_node(&self, chain: &[CertificateDer<'_>]) -> bool {
+        let Some((end, between)) = chain.split_first() else { return false };
+        let certified = self.nodes.verify_client_cert(end, between, UnixTime::now()).is_ok();
+        let named = ParsedCertificate::try_from(end)
+            .is_ok_and(|parsed| verify_server_name(&parsed, &node_name()).is_ok());
+        certified && named
+    }
+}
+
+fn node_name() -> ServerName<'static> {
+    ServerName::try_from(NODE_NAME).expect("a constant, and a name")
+}
+
+fn material(
+    certificate: &[u8],
+    key: &[u8],
+    ca: &[u8],
+    client_ca: Option<&Vec<u8>>,
+) -> Result<Material, Error> {
+    let chain = certificates("tls.certificate", certificate)?;
+    let key = private_key("tls.key", key)?;
+    let nodes = roots("tls.ca", ca)?;
+    let mut clients = nodes.clone();
+    if let Some(client_ca) = client_ca {
+        clients.roots.extend(roots("tls.client_ca", client_ca)?.roots);
+    }
+    let refused = |key: &str, error: &dyn std::fmt::Display| {
+        Error::invalid(key, format!("expected certificates of an authority: {error}"))
+    };
+    let verifier = |roots: RootCertStore| {
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
+    };
+    let of_nodes = verifier(nodes.clone()).build().map_err(|e| refused("tls.ca", &e))?;
+    let of_clients = match client_ca {
+        Some(_) => verifier(clients),
+        None => verifier(clients).allow_unauthenticated(),
+    };
+    let of_clients = of_clients.build().map_err(|e| refused("tls.client_ca", &e))?;
+    let mismatch = |error| {
+        Error::invalid("tls.key", "expected the private key of `tls.certificate`")
+            .with_source(error)
+    };
+    let mut server = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(unsupported)?
+        .with_client_cert_verifier(of_clients)
+        .with_single_cert(chain.clone(), key.clone_key())
+        .map_err(mismatch)?;
+    server.alpn_protocols = vec![PROTOCOL.to_vec()];
+    // A session that is taken up again would be one whose certificate nobody looks at any more.
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.send_tls13_tickets = 0;
+    let node = client_config(nodes, Some((chain, key)))?;
+    Ok(Material { server: Arc::new(server), node: Arc::new(node), nodes: of_nodes })
+}
+
+/// How connections are made by whoever trusts `roots` and is who `identity` says.
+pub(crate) fn client_config(
+    roots: RootCertStore,
+    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13])
+        .map_err(unsupported)?
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(|error| {
+            Error::invalid("key", "expected the private key of the certificate").with_source(error)
+        })?,
+    };
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn unsupported(error: tokio_rustls::rustls::Error) -> Error {
+    Error::internal("TLS 1.3 is not supported").with_source(error)
+}
+
+pub(crate) fn certificates(key: &str, pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let refused = |problem: String| {
+        Error::invalid(key, format!("expected certificates in PEM form: {problem}"))
+    };
+    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match read {
+        Ok(chain) if chain.is_empty() => Err(refused("there is none".to_owned())),
+        Ok(chain) => Ok(chain),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// Never tells what is in the file.
+pub(crate) fn private_key(key: &str, pem: &[u8]) -> Result<PrivateKeyDer<'static>, Error> {
+    PrivateKeyDer::from_pem_slice(pem)
+        .map_err(|_| Error::invalid(key, "expected a private key in PEM form"))
+}
+
+pub(crate) fn roots(key: &str, pem: &[u8]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(key, pem)? {
+        roots.add(certificate).map_err(|error| {
+            Error::invalid(key, "expected certificates of authorities").with_source(error)
+        })?;
+    }
+    Ok(roots)
+}
+
+/// The error of whoever cannot be reached the way he should be.
+pub(crate) fn no_handshake(error: io::Error) -> Error {
+    let problem = "no encrypted connection could be agreed on; is the certificate valid, and of a known authority?";
+    Error::new(ErrorKind::Unavailable, "TLS_REFUSED", problem).with_source(error)
+}

@@ -1,0 +1,190 @@
+//! A connection, encrypted or not, and what it proves about the other side.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+use tokio_rustls::{client, server};
+use tonic::transport::server::Connected;
+
+/// What a connection proves about who is at its other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Nothing: it is in plain text.
+    Plain,
+    /// Nothing, but nobody on the way reads along.
+    Encrypted,
+    /// He has a certificate of the clients' authority.
+    Client,
+    /// He is a node of the cluster.
+    Node,
+}
+
+/// A connection, encrypted or not.
+#[derive(Debug)]
+pub enum Stream {
+    /// In plain text.
+    Plain(TcpStream),
+    /// Encrypted, made by the other side.
+    Accepted(Box<server::TlsStream<TcpStream>>),
+    /// Encrypted, made by this side.
+    Made(Box<client::TlsStream<TcpStream>>),
+}
+
+macro_rules! delegate {
+    ($self:ident, $method:ident $(, $argument:expr)*) => {
+        match $self.get_mut() {
+            Stream::Plain(stream) => Pin::new(stream).$method($($argument),*),
+            Stream::Accepted(stream) => Pin::new(stream.as_mut()).$method($($argument),*),
+            Stream::Made(stream) => Pin::new(stream.as_mut()).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        delegate!(self, poll_read, context, buffer)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, poll_write, context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        delegate!(self, poll_write_vectored, context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Accepted(stream) => stream.is_write_vectored(),
+            Self::Made(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, poll_flush, context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        delegate!(self, poll_shutdown, context)
+    }
+}
+
+/// Bytes with which every HTTP/2 client begins.
+const PREFACE_BYTES: usize = 24;
+
+/// A connection that came in. One that does not begin to speak in time ends.
+#[derive(Debug)]
+pub struct Connection {
+    stream: Stream,
+    info: ConnectInfo,
+    /// Until the other side has said as much as every client says at once.
+    begins: Option<(Pin<Box<Sleep>>, usize)>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        stream: Stream,
+        info: ConnectInfo,
+        patience: Duration,
+        place: OwnedSemaphorePermit,
+    ) -> Self {
+        let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
+        Self { stream, info, begins, _place: place }
+    }
+
+    /// Who is at the other end.
+    pub fn info(&self) -> ConnectInfo {
+        self.info
+    }
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectInfo {
+    /// Where.
+    pub address: Option<SocketAddr>,
+    /// What is proved of him.
+    pub proof: Proof,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ConnectInfo;
+
+    fn connect_info(&self) -> ConnectInfo {
+        self.info
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if let Some((patience, missing)) = &mut self.begins {
+            *missing = missing.saturating_sub(buffer.filled().len() - before);
+            if *missing == 0 {
+                self.begins = None;
+            } else if patience.as_mut().poll(context).is_ready() {
+                let silent = io::Error::new(io::ErrorKind::TimedOut, "the peer does not begin");
+                return Poll::Ready(Err(silent));
+            }
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
