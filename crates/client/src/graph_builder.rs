@@ -7,36 +7,35 @@ use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary
 use clew_proto::convert::graph_builder as convert;
 use clew_proto::graph_builder::v1::graph_builder_service_client::GraphBuilderServiceClient;
 use futures::TryStreamExt;
-use tonic::transport::Channel;
 
-use crate::{Client, failed, within};
+use crate::{Client, Wire, failed, within};
 
-/// Has the tasks of one message summarised over `channel`, within `patience`.
+/// Has the tasks of one message summarised over `wire`, within `patience`.
 ///
 /// # Errors
 /// Those of `GraphBuilderService.Summarise`.
 pub async fn summarise(
-    channel: Channel,
+    wire: impl Into<Wire>,
     tasks: &[SummaryTask],
     patience: Duration,
 ) -> Result<Vec<Summary>, Error> {
     let request = within(patience, convert::summarise_to_wire(tasks));
-    let responses = GraphBuilderServiceClient::new(channel).summarise(request).await;
+    let responses = GraphBuilderServiceClient::new(wire.into()).summarise(request).await;
     let responses = responses.map_err(failed)?.into_inner().map_err(failed);
     in_order(tasks, responses.try_collect().await?, convert::summary_from_wire)
 }
 
-/// Has the tasks of one message extracted over `channel`, within `patience`.
+/// Has the tasks of one message extracted over `wire`, within `patience`.
 ///
 /// # Errors
 /// Those of `GraphBuilderService.Extract`.
 pub async fn extract(
-    channel: Channel,
+    wire: impl Into<Wire>,
     tasks: &[ExtractionTask],
     patience: Duration,
 ) -> Result<Vec<Extraction>, Error> {
     let request = within(patience, convert::extract_to_wire(tasks));
-    let responses = GraphBuilderServiceClient::new(channel).extract(request).await;
+    let responses = GraphBuilderServiceClient::new(wire.into()).extract(request).await;
     let responses = responses.map_err(failed)?.into_inner().map_err(failed);
     in_order(tasks, responses.try_collect().await?, convert::extraction_from_wire)
 }
@@ -65,7 +64,7 @@ impl GraphBuilder for Client {
         let mut summaries = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, SummaryTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            summaries.extend(summarise(self.channel.clone(), &batch, patience).await?);
+            summaries.extend(summarise(self.wire.clone(), &batch, patience).await?);
         }
         Ok(summaries)
     }
@@ -78,7 +77,7 @@ impl GraphBuilder for Client {
         let mut extractions = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, ExtractionTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            extractions.extend(extract(self.channel.clone(), &batch, patience).await?);
+            extractions.extend(extract(self.wire.clone(), &batch, patience).await?);
         }
         Ok(extractions)
     }

@@ -5,6 +5,7 @@
 //! [`clew_core::GraphBuilder`], too: the server's.
 
 pub mod graph_builder;
+mod wire;
 
 use std::time::Duration;
 
@@ -29,9 +30,9 @@ use clew_proto::{
 };
 use futures::{Stream, StreamExt};
 use tonic::Request;
-use tonic::transport::{Channel, Endpoint};
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+pub use self::wire::{Credentials, Wire};
+
 const PAGE_SIZE: u32 = 1000;
 /// Largest part of a graph that is taken.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
@@ -41,13 +42,13 @@ const READ_ATTEMPTS: usize = 10;
 /// A connection to a server. Cheap to clone; calls share the connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    corpora: CorpusServiceClient<Channel>,
-    documents: IngestServiceClient<Channel>,
-    queries: QueryServiceClient<Channel>,
-    memories: MemoryServiceClient<Channel>,
-    chats: ChatServiceClient<Channel>,
-    cluster: ClusterServiceClient<Channel>,
-    channel: Channel,
+    corpora: CorpusServiceClient<Wire>,
+    documents: IngestServiceClient<Wire>,
+    queries: QueryServiceClient<Wire>,
+    memories: MemoryServiceClient<Wire>,
+    chats: ChatServiceClient<Wire>,
+    cluster: ClusterServiceClient<Wire>,
+    wire: Wire,
     patience: Duration,
 }
 
@@ -77,35 +78,34 @@ impl Client {
     /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Unavailable`] if no
     /// one answers there.
     pub async fn connect(endpoint: &str, patience: Duration) -> Result<Self, Error> {
-        let endpoint = Endpoint::from_shared(endpoint.to_owned()).map_err(|error| {
-            Error::invalid("endpoint", "expected an address like http://127.0.0.1:7421")
-                .with_source(error)
-        })?;
-        let channel = endpoint
-            .connect_timeout(CONNECT_PATIENCE)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(10))
-            .keep_alive_timeout(Duration::from_secs(10))
-            .connect()
-            .await
-            .map_err(|error| {
-                let problem = "no server answers at the endpoint; is `clew serve` running there?";
-                Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
-            })?;
-        Ok(Self::over(channel, patience))
+        Self::connect_as(&Credentials::default(), endpoint, patience).await
+    }
+
+    /// Connects as whom the credentials say. An endpoint that begins with `https://` must prove that it is that
+    /// host.
+    ///
+    /// # Errors
+    /// As [`Client::connect`]; [`ErrorKind::InvalidInput`] also for files that cannot be used.
+    pub async fn connect_as(
+        credentials: &Credentials,
+        endpoint: &str,
+        patience: Duration,
+    ) -> Result<Self, Error> {
+        Ok(Self::over(Wire::connect(endpoint, credentials).await?, patience))
     }
 
     /// A client over a connection that was made elsewhere.
-    pub fn over(channel: Channel, patience: Duration) -> Self {
+    pub fn over(wire: impl Into<Wire>, patience: Duration) -> Self {
+        let wire = wire.into();
         Self {
-            corpora: CorpusServiceClient::new(channel.clone()),
-            documents: IngestServiceClient::new(channel.clone()),
-            queries: QueryServiceClient::new(channel.clone()),
-            chats: ChatServiceClient::new(channel.clone()),
-            memories: MemoryServiceClient::new(channel.clone())
+            corpora: CorpusServiceClient::new(wire.clone()),
+            documents: IngestServiceClient::new(wire.clone()),
+            queries: QueryServiceClient::new(wire.clone()),
+            chats: ChatServiceClient::new(wire.clone()),
+            memories: MemoryServiceClient::new(wire.clone())
                 .max_decoding_message_size(MAX_GRAPH_BYTES),
-            cluster: ClusterServiceClient::new(channel.clone()),
-            channel,
+            cluster: ClusterServiceClient::new(wire.clone()),
+            wire,
             patience,
         }
     }

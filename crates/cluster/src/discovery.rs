@@ -93,7 +93,7 @@ fn member(service: &ServiceConfig, place: SocketAddr) -> Option<Member> {
     let name = format!("{host}-{}-{port}", place.ip()).replace([':', '[', ']'], "-");
     Some(Member {
         id: name.parse::<NodeId>().ok()?,
-        address: format!("http://{place}").parse().ok()?,
+        address: service.address.at(place).ok()?,
         roles: service.roles.clone(),
         state: MemberState::Serving,
         incarnation: 0,

@@ -11,7 +11,7 @@ use clew_core::{CorpusName, Error, ShardIndex};
 use serde::{Deserialize, Serialize};
 
 const MAX_NODE_ID_BYTES: usize = 128;
-const SCHEME: &str = "http://";
+const SCHEMES: [&str; 2] = ["http://", "https://"];
 
 /// Name of a node, unique in its cluster: 1 to 128 of `A-Z`, `a-z`, `0-9`, `.`, `-`, `_`, beginning with
 /// a letter or digit.
@@ -63,7 +63,8 @@ impl FromStr for NodeId {
     }
 }
 
-/// Where the other nodes reach a node: `http://host:port`.
+/// Where the other nodes reach a node: `http://host:port`, or `https://host:port` if they prove to each other who
+/// they are.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Address(String);
@@ -76,7 +77,18 @@ impl Address {
 
     /// Its `host:port`.
     pub(crate) fn authority(&self) -> &str {
-        self.0.trim_start_matches(SCHEME)
+        self.split().1
+    }
+
+    /// Another place that is reached in the same way.
+    pub(crate) fn at(&self, place: impl fmt::Display) -> Result<Self, Error> {
+        format!("{}{place}", self.split().0).parse()
+    }
+
+    fn split(&self) -> (&str, &str) {
+        // It was checked that one of them comes first.
+        let scheme = SCHEMES.into_iter().find(|scheme| self.0.starts_with(scheme));
+        self.0.split_at(scheme.map_or(0, str::len))
     }
 }
 
@@ -84,7 +96,8 @@ impl FromStr for Address {
     type Err = Error;
 
     fn from_str(address: &str) -> Result<Self, Error> {
-        let place = address.strip_prefix(SCHEME).and_then(|rest| rest.rsplit_once(':'));
+        let rest = SCHEMES.iter().find_map(|scheme| address.strip_prefix(scheme));
+        let place = rest.and_then(|rest| rest.rsplit_once(':'));
         let is_host = |host: &str| {
             !host.is_empty() && !host.contains(|c: char| c.is_whitespace() || "/@?#".contains(c))
         };
@@ -93,7 +106,8 @@ impl FromStr for Address {
                 Ok(Self(address.to_owned()))
             }
             _ => {
-                let problem = format!("expected `http://host:port`, got `{address}`");
+                let problem =
+                    format!("expected `http://host:port` or `https://host:port`, got `{address}`");
                 Err(Error::invalid("address", problem))
             }
         }
@@ -339,7 +353,12 @@ mod tests {
         for bad in ["", "-a", "a b", "a/b", "é", &"x".repeat(129)] {
             assert!(bad.parse::<NodeId>().is_err(), "{bad}");
         }
-        for good in ["http://10.0.0.1:7000", "http://node-1.svc:1", "http://[::1]:65535"] {
+        for good in [
+            "http://10.0.0.1:7000",
+            "https://10.0.0.1:7000",
+            "http://node-1.svc:1",
+            "http://[::1]:65535",
+        ] {
             assert!(good.parse::<Address>().is_ok(), "{good}");
         }
         for bad in ["", "10.0.0.1:7000", "http://:1", "http://a", "http://a:0", "http://a:1/b"] {

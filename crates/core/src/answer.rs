@@ -214,6 +214,13 @@ pub struct Cost {
     pub shards_searched: u64,
 }
 
+impl Cost {
+    /// Tokens that models read and wrote.
+    pub fn tokens(&self) -> u64 {
+        self.embedded_tokens + self.prompt_tokens + self.completion_tokens
+    }
+}
+
 impl std::ops::AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.embedded_tokens += other.embedded_tokens;

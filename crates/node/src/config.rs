@@ -1,10 +1,13 @@
 //! What every node is configured with, whatever its roles.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use clew_auth::AuthConfig;
 use clew_cluster::ClusterConfig;
 use clew_core::{Error, Violations};
 use clew_runtime::peer::PeerConfig;
+use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
 /// The keys that all services share.
@@ -19,6 +22,10 @@ pub struct NodeConfig {
     pub cluster: ClusterConfig,
     /// How the others are reached.
     pub peers: PeerConfig,
+    /// Certificates.
+    pub tls: TlsConfig,
+    /// Who may call.
+    pub auth: AuthConfig,
 }
 
 impl Default for NodeConfig {
@@ -28,6 +35,8 @@ impl Default for NodeConfig {
             shutdown_secs: 30,
             cluster: ClusterConfig::default(),
             peers: PeerConfig::default(),
+            tls: TlsConfig::default(),
+            auth: AuthConfig::default(),
         }
     }
 }
@@ -45,11 +54,49 @@ impl NodeConfig {
         }
         violations.take(self.cluster.validate());
         violations.take(self.peers.validate());
+        violations.take(self.tls.validate());
         violations.into_result()
     }
 
     /// How long a shutdown may take.
     pub fn shutdown(&self) -> Duration {
         Duration::from_secs(self.shutdown_secs)
+    }
+}
+
+/// Refuses to listen where anybody may come, unless callers prove who they are or it is wanted so.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] that says what to configure.
+pub fn may_listen(address: SocketAddr, tls: &TlsConfig, auth: &AuthConfig) -> Result<(), Error> {
+    if address.ip().is_loopback() || tls.is_on() || auth.insecure {
+        return Ok(());
+    }
+    let problem = format!(
+        "expected certificates (`tls.certificate`, `tls.key`, `tls.ca`) to listen at {address}, which others than this \
+         machine reach; for a network in which everybody may do everything, set `auth.insecure`"
+    );
+    Err(Error::invalid("listen", problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_listens_beyond_this_machine_unless_it_is_safe_or_wanted() {
+        let everywhere = "0.0.0.0:7421".parse().unwrap();
+        let (plain, open) = (TlsConfig::default(), AuthConfig::default());
+        assert!(may_listen("127.0.0.1:7421".parse().unwrap(), &plain, &open).is_ok());
+        assert!(may_listen("[::1]:7421".parse().unwrap(), &plain, &open).is_ok());
+        let keys = AuthConfig { keys_file: Some("keys".into()), insecure: false };
+        for auth in [&open, &keys] {
+            let refused = may_listen(everywhere, &plain, auth).unwrap_err();
+            assert!(refused.message().contains("auth.insecure"), "{}", refused.message());
+        }
+        let tls = TlsConfig { certificate: Some("crt".into()), ..TlsConfig::default() };
+        assert!(may_listen(everywhere, &tls, &open).is_ok());
+        let wanted = AuthConfig { insecure: true, ..open };
+        assert!(may_listen(everywhere, &plain, &wanted).is_ok());
     }
 }

@@ -35,7 +35,7 @@ impl Node {
                 members: addresses(Some(Role::Encoder), &now),
                 expected: None,
                 config: config.clone(),
-                peers: self.config().peers.clone(),
+                peers: self.reach(),
             };
             match RemoteEncoder::connect(options, Instant::now() + ANSWER_PATIENCE).await {
                 Ok(encoder) => break Arc::new(encoder),
@@ -58,8 +58,7 @@ impl Node {
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
     pub async fn memory_encoder(&self) -> Result<Arc<RemoteMemoryEncoder>, Error> {
-        let PeerOptions { service, credits, .. } =
-            RemoteMemoryEncoder::peer_options(self.config().peers.clone());
+        let PeerOptions { service, credits, .. } = RemoteMemoryEncoder::peer_options(self.reach());
         let encoders = self.pool(Some(Role::Encoder), "memory encoders", &service, credits).await?;
         Ok(Arc::new(RemoteMemoryEncoder::new(encoders)))
     }

@@ -8,6 +8,7 @@
 //! A role is added by its own crate: it takes what it needs of a [`Node`] and hands its services to the
 //! [`Server`]. So one process runs any set of roles.
 
+mod body;
 mod config;
 mod encoders;
 mod node;
@@ -16,7 +17,7 @@ mod peers;
 mod run;
 mod server;
 
-pub use config::NodeConfig;
+pub use config::{NodeConfig, may_listen};
 pub use node::{Node, Parts};
 pub use run::{Stop, run, service_main};
-pub use server::{Server, connections, transport};
+pub use server::{Server, Transport, transport};

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use clew_auth::Guard;
 use clew_cluster::{Cache, Cluster, Leases, Member, Members, NodeId, Role};
 use clew_core::Error;
-use clew_runtime::peer::PeerOptions;
+use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use clew_runtime::tree::TreeNode;
+use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -38,6 +40,8 @@ pub struct Node {
     parts: Parts,
     draining: watch::Sender<bool>,
     followers: Mutex<JoinSet<()>>,
+    tls: Option<Tls>,
+    guard: Guard,
 }
 
 impl Node {
@@ -56,16 +60,22 @@ impl Node {
         let id = config.cluster.node_id.clone().unwrap_or_else(NodeId::generate);
         let address = match &config.cluster.advertise {
             Some(address) => address.clone(),
+            None if config.tls.is_on() => format!("https://{listening}").parse()?,
             None => format!("http://{listening}").parse()?,
         };
+        let tls = Tls::load(&config.tls).await?;
         let me = Member::starting(id, address, roles);
         let cluster = Cluster::join(&config.cluster, me).await?;
+        let quotas = cluster.quotas.clone();
+        let guard = Guard::start(&config.auth, tls.is_some(), quotas).await?;
         Ok(Self {
             cluster,
             config,
             parts: Parts::default(),
             draining: watch::Sender::new(false),
             followers: Mutex::default(),
+            tls,
+            guard,
         })
     }
 
@@ -94,9 +104,19 @@ impl Node {
         &self.parts
     }
 
-    /// The node's configuration.
-    pub(crate) fn config(&self) -> &NodeConfig {
-        &self.config
+    /// How other nodes are reached.
+    pub(crate) fn reach(&self) -> Reach {
+        Reach { config: self.config.peers.clone(), tls: self.tls.clone() }
+    }
+
+    /// This node's certificate, if it has one.
+    pub(crate) fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
+    /// Who may call this node.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// Runs a task for as long as the node is there.
@@ -114,8 +134,7 @@ impl Node {
         service: &str,
         credits: u32,
     ) -> Result<Pool, Error> {
-        let options =
-            PeerOptions { service: service.to_owned(), credits, config: self.config.peers.clone() };
+        let options = PeerOptions { service: service.to_owned(), credits, reach: self.reach() };
         let pool = Pool::new(name, options);
         let members = self.members();
         let now = Arc::clone(&members.borrow());

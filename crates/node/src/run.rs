@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::{Node, NodeConfig, Server};
+use crate::{Node, NodeConfig, Server, may_listen};
 
 /// Ends a role: hands over what it owns and finishes what it was given, until the deadline.
 pub type Stop =
@@ -47,6 +47,8 @@ where
     let address = listener
         .local_addr()
         .map_err(|error| Error::internal("the listener has no address").with_source(error))?;
+    may_listen(address, &config.tls, &config.auth)?;
+    let scheme = if config.tls.is_on() { "https" } else { "http" };
     let patience = config.shutdown();
     let node = Arc::new(Node::join(config, roles, address).await?);
     let server = Server::new(&node)?;
@@ -54,7 +56,7 @@ where
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
     // Tests and scripts wait for this line.
-    eprintln!("listening on http://{address}");
+    eprintln!("listening on {scheme}://{address}");
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}

@@ -4,9 +4,11 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use clew_auth::Guard;
 use clew_core::{Error, ErrorKind};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
+use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tonic::body::Body;
@@ -14,16 +16,21 @@ use tonic::codegen::Service;
 use tonic::codegen::http::{Request, Response};
 use tonic::server::NamedService;
 use tonic::service::RoutesBuilder;
-use tonic::transport::server::TcpIncoming;
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+use tower::layer::util::{Identity, Stack};
 
 use crate::Node;
+use crate::body::BodyPatience;
 use crate::node_service::NodeRpc;
 
 /// Requests that one connection may have in flight; beyond it they wait on the connection, searches
 /// behind writes. So it is as many as a gateway sends at most; the queues behind have limits of their own.
 const REQUESTS_PER_CONNECTION: usize = 4096;
+/// Requests that a connection may have begun: those in flight and as many that wait.
+const STREAMS_PER_CONNECTION: u32 = 2 * REQUESTS_PER_CONNECTION as u32;
+/// Bytes of a request's headers.
+const HEADER_BYTES: u32 = 16 << 10;
 /// Bytes that a peer may send ahead of what is read, on one stream and on one connection. With many
 /// producers it is these that a node's memory holds.
 const STREAM_BYTES: u32 = 256 << 10;
@@ -35,9 +42,16 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long after saying so a node goes on taking requests, so that callers have heard it.
 const NOTICE: Duration = Duration::from_millis(500);
 
-/// A server without services: how Clew's servers treat their connections.
-pub fn transport() -> tonic::transport::Server {
+/// What every request goes through before it comes to a service.
+pub type Transport = Stack<Guard, Stack<BodyPatience, Identity>>;
+
+/// A server without services: how Clew's servers treat their connections, behind `guard`.
+pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
     tonic::transport::Server::builder()
+        .layer(BodyPatience::default())
+        .layer(guard)
+        .max_concurrent_streams(STREAMS_PER_CONNECTION)
+        .http2_max_header_list_size(HEADER_BYTES)
         .concurrency_limit_per_connection(REQUESTS_PER_CONNECTION)
         .initial_stream_window_size(STREAM_BYTES)
         .initial_connection_window_size(CONNECTION_BYTES)
@@ -45,19 +59,13 @@ pub fn transport() -> tonic::transport::Server {
         .http2_keepalive_timeout(Some(KEEPALIVE))
 }
 
-/// The connections that come in at `listener`.
-///
-/// A response is several small frames. They are sent at once: a system that collects them waits for an
-/// acknowledgement which the other side holds back for 40 ms.
-pub fn connections(listener: TcpListener) -> TcpIncoming {
-    TcpIncoming::from(listener).with_nodelay(Some(true))
-}
-
 /// The services that a node offers.
 pub struct Server {
     routes: RoutesBuilder,
     health: HealthReporter,
     names: Vec<&'static str>,
+    guard: Guard,
+    tls: Option<Tls>,
 }
 
 impl Server {
@@ -74,7 +82,13 @@ impl Server {
             .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
         let mut routes = RoutesBuilder::default();
         routes.add_service(health_service).add_service(reflection);
-        let mut server = Self { routes, health, names: Vec::new() };
+        let mut server = Self {
+            routes,
+            health,
+            names: Vec::new(),
+            guard: node.guard().clone(),
+            tls: node.tls().cloned(),
+        };
         server.add(NodeServiceServer::new(NodeRpc { node: Arc::clone(node) }));
         Ok(server)
     }
@@ -111,7 +125,7 @@ impl Server {
         mut draining: watch::Receiver<bool>,
         mut stop: watch::Receiver<bool>,
     ) -> Result<(), Error> {
-        let Self { routes, mut health, names } = self;
+        let Self { routes, mut health, names, guard, tls } = self;
         for name in &names {
             health.set_service_status(name, ServingStatus::Serving).await;
         }
@@ -128,32 +142,13 @@ impl Server {
                 health.clear_service_status(name).await;
             }
         };
-        transport()
+        transport(guard)
             .add_routes(routes.routes())
-            .serve_with_incoming_shutdown(connections(listener), shutdown)
+            .serve_with_incoming_shutdown(incoming(listener, tls, Limits::default()), shutdown)
             .await
             .map_err(|error| {
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "the listener failed")
                     .with_source(error)
             })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tokio::net::TcpStream;
-    use tokio_stream::StreamExt;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn a_connection_sends_what_it_has_at_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (client, server) = tokio::join!(TcpStream::connect(address), async {
-            connections(listener).next().await.unwrap()
-        });
-        drop(client.unwrap());
-        assert!(server.unwrap().nodelay().unwrap());
     }
 }

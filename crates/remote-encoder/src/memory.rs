@@ -17,7 +17,7 @@ use clew_proto::encoder::v1::generate_clues_request::Payload as Asked;
 use clew_proto::from_status;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{request, within};
-use clew_runtime::peer::{Link, Peer, PeerConfig, PeerOptions, PeerState};
+use clew_runtime::peer::{Link, Peer, PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use futures::stream;
 use tokio::sync::Mutex;
@@ -57,8 +57,8 @@ impl RemoteMemoryEncoder {
     }
 
     /// What a pool of encoders for it is made with.
-    pub fn peer_options(config: PeerConfig) -> PeerOptions {
-        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, config }
+    pub fn peer_options(reach: Reach) -> PeerOptions {
+        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
     }
 
     /// The encoder that is asked of this memory first, if it has room.

@@ -10,7 +10,7 @@ use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority,
 use clew_runtime::admission::Gate;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
-use clew_runtime::peer::{PeerConfig, PeerOptions, PeerState};
+use clew_runtime::peer::{PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use clew_runtime::tree::TreeNode;
 use futures::future::try_join_all;
@@ -69,8 +69,8 @@ pub struct RemoteEncoderOptions {
     pub expected: Option<EncoderIdentity>,
     /// Section `remote_encoder`.
     pub config: RemoteEncoderConfig,
-    /// Section `peers`.
-    pub peers: PeerConfig,
+    /// How they are reached.
+    pub peers: Reach,
 }
 
 impl Shared {
@@ -116,7 +116,7 @@ impl RemoteEncoder {
     pub async fn connect(options: RemoteEncoderOptions, deadline: Instant) -> Result<Self, Error> {
         let RemoteEncoderOptions { members, expected, config, peers } = options;
         config.validate()?;
-        peers.validate()?;
+        peers.config.validate()?;
         let shared = Arc::new(Shared {
             board: Board::new(config.window),
             model: OnceLock::new(),
@@ -126,7 +126,7 @@ impl RemoteEncoder {
         let credits = config.credits();
         let pool = Pool::new(
             "encoders",
-            PeerOptions { service: SERVICE.to_owned(), credits, config: peers },
+            PeerOptions { service: SERVICE.to_owned(), credits, reach: peers },
         );
         let couriers = Mutex::default();
         follow(&shared, &pool, &couriers, members).await?;
@@ -226,7 +226,7 @@ impl RemoteEncoder {
 
     /// Waits for a member that takes work, as long as configured.
     async fn somebody(&self, deadline: Instant) -> Result<(), Error> {
-        let patience = deadline.min(Instant::now() + self.pool.options().config.wait());
+        let patience = deadline.min(Instant::now() + self.pool.options().reach.config.wait());
         let mut seated = self.shared.board.seated();
         let waited =
             tokio::time::timeout_at(patience.into(), seated.wait_for(|seated| *seated > 0)).await;

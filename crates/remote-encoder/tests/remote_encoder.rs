@@ -146,7 +146,8 @@ fn options(servers: &[&Server]) -> RemoteEncoderOptions {
             keepalive_interval_ms: 1000,
             keepalive_timeout_ms: 1000,
             ..PeerConfig::default()
-        },
+        }
+        .into(),
     }
 }
 
@@ -348,8 +349,8 @@ async fn without_any_encoder_callers_are_told_and_later_served() {
     let pool = pool(1).await;
     let server = Server::willing(&pool).await;
     let mut options = options(&[&server]);
-    options.peers.wait_ms = 100;
-    options.peers.reconnect_max_ms = 50;
+    options.peers.config.wait_ms = 100;
+    options.peers.config.reconnect_max_ms = 50;
     let encoder = connect(options).await;
     server.wire.cut();
     let deadline = soon();

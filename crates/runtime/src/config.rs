@@ -31,7 +31,16 @@ where
     }
     // Variables that are not configuration keys but names of places: the tools' own.
     let environment = Env::prefixed(ENVIRONMENT_PREFIX)
-        .ignore(&["endpoint", "log", "model_dir", "regenerate"])
+        .ignore(&[
+            "api_key",
+            "ca",
+            "client_certificate",
+            "client_key",
+            "endpoint",
+            "log",
+            "model_dir",
+            "regenerate",
+        ])
         .split("__");
     figment
         .merge(environment)

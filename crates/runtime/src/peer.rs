@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, ErrorKind, Violations};
+use clew_tls::Tls;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -200,8 +201,24 @@ pub struct PeerOptions {
     pub service: String,
     /// Most units of work (requests, tokens) that may be under way on it.
     pub credits: u32,
+    /// How it is reached.
+    pub reach: Reach,
+}
+
+/// How peers are reached.
+#[derive(Clone, Debug, Default)]
+pub struct Reach {
     /// Section `peers`.
     pub config: PeerConfig,
+    /// This node's certificate; without it connections are in plain text.
+    pub tls: Option<Tls>,
+}
+
+impl From<PeerConfig> for Reach {
+    /// In plain text.
+    fn from(config: PeerConfig) -> Self {
+        Self { config, tls: None }
+    }
 }
 
 impl Peer {
@@ -212,13 +229,13 @@ impl Peer {
     /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Internal`] if the actor
     /// system refuses.
     pub async fn start(name: &str, address: &str, options: &PeerOptions) -> Result<Self, Error> {
-        let connection = Connection::try_new(address, &options.config)?;
+        let connection = Connection::try_new(address, &options.reach)?;
         let (published, view) = watch::channel(View { state: PeerState::Connecting, link: None });
         let line = ProxyLine {
             name: name.to_owned(),
             connection,
             service: options.service.clone(),
-            longest_pause: Duration::from_millis(options.config.reconnect_max_ms),
+            longest_pause: Duration::from_millis(options.reach.config.reconnect_max_ms),
             published: Arc::new(published),
         };
         let supervised = Supervised::start(line).await?;

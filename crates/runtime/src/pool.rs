@@ -148,7 +148,7 @@ impl Pool {
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let config = &self.inner.options.config;
+        let config = &self.inner.options.reach.config;
         let doing = format!("calling one of the {}", self.inner.name);
         let patience = deadline.min(Instant::now() + config.wait());
         let mut backoff = Backoff::new(TRY_PAUSES.0, TRY_PAUSES.1);

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use clew_testkit::{Authority, Validity};
-use clew_tls::{ClientTls, Connection, Limits, NODE_NAME, Proof, Tls, TlsConfig, connect, incoming};
+use clew_tls::{
+    ClientTls, Connection, Limits, NODE_NAME, Proof, Tls, TlsConfig, connect, incoming,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

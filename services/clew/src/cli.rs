@@ -1,17 +1,20 @@
 //! The words of the command line.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clew_chat::{KeyDesign, Smoothing, TimeUse};
+use clew_client::{Client, Credentials};
 use clew_cluster::Role;
 use clew_core::{
-    AttributeName, Chunking, CorpusName, DocumentId, Filter, MemorySettings, SearchMode,
-    StructureSettings, TimeRange, Timestamp,
+    AttributeName, Chunking, CorpusName, DocumentId, Error, Filter, MemorySettings, SearchMode,
+    StructureSettings, TenantName, TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
 use clew_runtime::logging::LogFormat;
+use clew_tls::ClientTls;
 
 /// Long-term memory for language-model applications.
 ///
@@ -32,6 +35,39 @@ pub struct Shared {
     /// Server to speak to, such as http://127.0.0.1:7421.
     #[arg(long, global = true, env = "CLEW_ENDPOINT", value_name = "ADDRESS")]
     pub endpoint: Option<String>,
+    /// API key to show the server. A key on the command line is seen by whoever lists this machine's processes:
+    /// rather set the variable.
+    #[arg(
+        long,
+        global = true,
+        env = "CLEW_API_KEY",
+        value_name = "KEY",
+        hide_env_values = true,
+        requires = "endpoint"
+    )]
+    pub api_key: Option<String>,
+    /// Certificate (PEM) of the authority that certifies a server at an address with https:// [default: those that
+    /// this system trusts].
+    #[arg(long, global = true, env = "CLEW_CA", value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Certificate (PEM) to show a server that asks for one.
+    #[arg(
+        long,
+        global = true,
+        env = "CLEW_CLIENT_CERTIFICATE",
+        value_name = "FILE",
+        requires = "client_key"
+    )]
+    pub client_certificate: Option<PathBuf>,
+    /// Private key (PEM) of that certificate.
+    #[arg(
+        long,
+        global = true,
+        env = "CLEW_CLIENT_KEY",
+        value_name = "FILE",
+        requires = "client_certificate"
+    )]
+    pub client_key: Option<PathBuf>,
     /// Data directory, a folder or s3://bucket/prefix, to open in this process when there is no
     /// endpoint [default: .clew].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "endpoint")]
@@ -51,6 +87,17 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// A client of the server at `endpoint`, whose calls may take `patience`.
+    ///
+    /// # Errors
+    /// Those of [`Client::connect_as`].
+    pub async fn connect(&self, endpoint: &str, patience: Duration) -> Result<Client, Error> {
+        let identity = self.client_certificate.clone().zip(self.client_key.clone());
+        let tls = ClientTls { ca: self.ca.clone(), identity };
+        let credentials = Credentials { api_key: self.api_key.clone(), tls };
+        Client::connect_as(&credentials, endpoint, patience).await
+    }
+
     /// How log lines look.
     pub fn log_format(&self) -> LogFormat {
         if self.log_json { LogFormat::Json } else { LogFormat::Text }
@@ -102,6 +149,8 @@ pub enum Command {
     Status(Status),
     /// Check that what is stored is what Clew promises; fails if something is not.
     Check(Check),
+    /// Make an API key, and what is stored of it.
+    Key(Key),
     /// Show and steer a cluster, through any of its gateways (--endpoint).
     Cluster(Cluster),
     /// Measure quality on public data sets.
@@ -131,6 +180,7 @@ impl Command {
             Self::Forget(arguments) => arguments.print.json,
             Self::Status(arguments) => arguments.print.json,
             Self::Check(arguments) => arguments.print.json,
+            Self::Key(arguments) => arguments.print.json,
             Self::Cluster(arguments) => arguments.json,
             Self::Eval(arguments) => match &arguments.action {
                 EvalAction::Retrieval(_) => false,
@@ -1289,4 +1339,36 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+}
+
+/// Arguments of `clew key`.
+#[derive(Debug, Args)]
+pub struct Key {
+    /// What the key is called in logs.
+    pub name: String,
+    /// Whose corpora it opens; without it those of all tenants, and the cluster itself.
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantName>,
+    /// What it opens, several with commas.
+    #[arg(long = "scope", value_delimiter = ',', default_value = "read", value_name = "SCOPES")]
+    pub scopes: Vec<KeyScope>,
+    /// An access label that its bearer holds, or `*` for all; may be repeated.
+    #[arg(long = "holds", value_name = "LABEL")]
+    pub labels: Vec<String>,
+    /// When it ends, such as 2030-01-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<Timestamp>,
+    #[command(flatten)]
+    pub print: Print,
+}
+
+/// What a key opens.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum KeyScope {
+    /// Searching, asking, and seeing what is stored.
+    Read,
+    /// Bringing documents and turns, and forgetting them.
+    Write,
+    /// Making and deleting corpora.
+    Admin,
 }

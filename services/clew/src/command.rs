@@ -11,6 +11,7 @@ pub mod forget;
 pub mod generate;
 pub mod graph;
 pub mod ingest;
+pub mod key;
 pub mod memory;
 pub mod outline;
 pub mod search;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clew_auth::AuthConfig;
 use clew_cluster::ClusterConfig;
 use clew_core::Error;
 use clew_endpoint::EndpointConfig;
@@ -12,6 +13,7 @@ use clew_memory_encoder::{EncoderConfig, MemoryModelConfig};
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
+use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::cli::Shared;
@@ -45,6 +47,10 @@ pub struct NodeConfig {
     pub cluster: ClusterConfig,
     /// How others are reached.
     pub peers: PeerConfig,
+    /// Certificates.
+    pub tls: TlsConfig,
+    /// Who may call.
+    pub auth: AuthConfig,
     /// Embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
     /// A language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval answers`
@@ -67,6 +73,8 @@ impl Default for NodeConfig {
             graph_builder: GraphBuilderConfig::default(),
             cluster: ClusterConfig::default(),
             peers: PeerConfig::default(),
+            tls: TlsConfig::default(),
+            auth: AuthConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
             judge: None,
         }
@@ -119,6 +127,7 @@ impl NodeConfig {
         self.remote_encoder.validate()?;
         self.cluster.validate()?;
         self.peers.validate()?;
+        self.tls.validate()?;
         self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use clew_auth::Guard;
 use clew_client::Client;
 use hyper_util::rt::TokioIo;
 use tokio::io::DuplexStream;
@@ -41,7 +42,7 @@ impl Connection {
     pub async fn open(shared: &Shared) -> anyhow::Result<Self> {
         match &shared.endpoint {
             Some(endpoint) => {
-                let client = Client::connect(endpoint, PATIENCE).await?;
+                let client = shared.connect(endpoint, PATIENCE).await?;
                 Ok(Self { client, embedded: None })
             }
             None => Self::embed(&NodeConfig::load(shared, None)?).await,
@@ -51,7 +52,7 @@ impl Connection {
     /// Starts a node in this process and connects to it.
     pub async fn embed(config: &NodeConfig) -> anyhow::Result<Self> {
         let node = RunningNode::start(config).await?;
-        let server = clew_gateway::router(node.backends.clone()).await?;
+        let server = clew_gateway::router(node.backends.clone(), Guard::open()).await?;
         let (connect, incoming) = mpsc::channel::<std::io::Result<DuplexStream>>(1);
         let (stop, stopped) = oneshot::channel::<()>();
         let server = tokio::spawn(server.serve(ReceiverStream::new(incoming), async {

@@ -43,7 +43,7 @@ fn main() -> ExitCode {
 async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
     let shared = cli.shared;
     match cli.command {
-        Command::Serve(arguments) => command::serve::run(&shared, arguments).await,
+        Command::Serve(arguments) => Box::pin(command::serve::run(&shared, arguments)).await,
         Command::Corpus(arguments) => command::corpus::run(&shared, arguments, output).await,
         Command::Ingest(arguments) => command::ingest::run(&shared, arguments, output).await,
         Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
@@ -62,6 +62,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
         Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
         Command::Check(arguments) => command::check::run(&shared, arguments, output).await,
+        Command::Key(arguments) => command::key::run(arguments, output),
         Command::Cluster(arguments) => command::cluster::run(&shared, arguments, output).await,
         Command::Eval(arguments) => command::eval::run(&shared, arguments, output).await,
         Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
-use clew_gateway::Backends;
+use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderPool, MemoryPool};
 use clew_retriever::Retriever;
@@ -55,7 +55,7 @@ impl RunningNode {
         .await?;
         let retriever = Arc::new(retriever);
         let backends = Backends {
-            corpora: Arc::clone(&retriever) as Arc<dyn Corpora>,
+            corpora: AllCorpora::new(Arc::clone(&retriever) as Arc<dyn Corpora>),
             encoder: seam,
             reasoner: judgement.reasoner,
             guide: judgement.guide,

@@ -33,6 +33,8 @@ pub async fn run(config: NodeConfig, roles: BTreeSet<Role>) -> Result<(), Error>
         shutdown_secs: config.shutdown_secs,
         cluster: config.cluster.clone(),
         peers: config.peers.clone(),
+        tls: config.tls.clone(),
+        auth: config.auth.clone(),
     };
     let started = roles.clone();
     clew_node::run(node_config, roles, async move |node, server| {

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Corpora, Encoder, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_core::{Clock, Encoder, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
 
+use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
 
 /// What stands behind the services.
 pub struct Backends {
-    /// The corpora and their shards, wherever they are.
-    pub corpora: Arc<dyn Corpora>,
+    /// The corpora and their shards, wherever they are and whosever.
+    pub corpora: AllCorpora,
     /// Embeds questions and documents.
     pub encoder: Arc<dyn Encoder>,
     /// Judges and composes answers.

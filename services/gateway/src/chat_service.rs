@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clew_auth::Caller;
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
     Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
@@ -24,6 +25,7 @@ use crate::Backends;
 use crate::ingest_service::forget;
 use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
+use crate::reading::while_read;
 
 /// Turns that are told or forgotten at once.
 const PAGE: usize = 256;
@@ -47,8 +49,13 @@ impl Chats {
         Self { backends, queries }
     }
 
-    async fn memory(&self, corpus: &CorpusName, deadline: Instant) -> Result<CorpusMemory, Error> {
-        let corpus = self.backends.corpora.get(corpus, deadline).await?;
+    async fn memory(
+        &self,
+        caller: &Caller,
+        corpus: &CorpusName,
+        deadline: Instant,
+    ) -> Result<CorpusMemory, Error> {
+        let corpus = self.backends.corpora.of(caller).get(corpus, deadline).await?;
         Ok(CorpusMemory::over(&self.backends, corpus))
     }
 
@@ -56,14 +63,17 @@ impl Chats {
         &self,
         request: Request<wire::AppendTurnsRequest>,
     ) -> Result<wire::AppendTurnsResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
+        caller.has_tokens().await?;
         let waits = !request.get_ref().without_waiting;
         let appended = convert::append_from_wire(request.into_inner())?;
-        let corpus = self.backends.corpora.get(&appended.corpus, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).get(&appended.corpus, deadline).await?;
         let documents = self.documents(&corpus, &appended, deadline).await?;
         for document in &documents {
             self.backends.moderation.check(document, deadline).await?;
         }
+        caller.take_bytes(documents.iter().map(|document| document.text.len()).sum()).await?;
         let ids = documents.iter().map(|document| document.id.clone()).collect();
         let mut accepting = Vec::new();
         for document in documents {
@@ -133,11 +143,13 @@ impl Chats {
         &self,
         request: Request<wire::RecallRequest>,
     ) -> Result<wire::RecallResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
+        caller.has_tokens().await?;
         let limits = &self.backends.limits;
         let (corpus, mut asked, inference) =
             convert::recall_from_wire(request.into_inner(), limits)?;
-        let memory = self.memory(&corpus, deadline).await?;
+        let memory = self.memory(&caller, &corpus, deadline).await?;
         let _permit = self.queries.enter()?;
         let mut cost = Cost::default();
         if let (Inference::Model, Some(asked_at)) = (inference, asked.asked_at) {
@@ -149,13 +161,15 @@ impl Chats {
         }
         let mut recalled = clew_chat::recall(&memory.search, &memory, &asked, deadline).await?;
         recalled.cost += cost;
+        caller.used_tokens(recalled.cost.tokens()).await;
         Ok(convert::recalled_to_wire(recalled))
     }
 
     async fn list(&self, request: Request<wire::ListTurnsRequest>) -> Result<TurnStream, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let wanted = Arc::new(convert::list_from_wire(request.into_inner())?);
-        let memory = self.memory(&wanted.corpus, deadline).await?;
+        let memory = self.memory(&caller, &wanted.corpus, deadline).await?;
         let pages = stream::try_unfold(None, move |after: Option<DocumentId>| {
             let (memory, wanted) = (memory.clone(), Arc::clone(&wanted));
             async move {
@@ -170,17 +184,19 @@ impl Chats {
             Some(Ok(wire::ListTurnsResponse { session, turn, key: document.title }))
         };
         let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
-        Ok(told.map_err(|error| to_status(&error)).try_flatten().boxed())
+        let told = told.map_err(|error| to_status(&error)).try_flatten();
+        Ok(while_read(told).boxed())
     }
 
     async fn forget(
         &self,
         request: Request<wire::ForgetTurnsRequest>,
     ) -> Result<wire::ForgetTurnsResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let ToForget { of, which, preview } =
             convert::forget_from_wire(request.into_inner(), &self.backends.limits)?;
-        let memory = self.memory(&of.corpus, deadline).await?;
+        let memory = self.memory(&caller, &of.corpus, deadline).await?;
         let mut forgetting = Forgetting::new(&memory, preview, deadline);
         match which {
             WhichTurns::All => {
@@ -361,11 +377,13 @@ impl ChatService for Chats {
         &self,
         request: Request<wire::AnswerRequest>,
     ) -> Result<Response<AnswerStream>, Status> {
-        let deadline = self.backends.config.deadline(&request);
-        let asked = convert::answer_from_wire(request.into_inner());
-        let asked = asked.map_err(|error| to_status(&error))?;
-        let answering = self.queries.answer(asked, deadline).await;
-        let events = answering.map_err(|error| to_status(&error))?;
+        let answering = async {
+            let caller = Caller::of(&request)?;
+            let deadline = self.backends.config.deadline(&request);
+            let asked = convert::answer_from_wire(request.into_inner())?;
+            self.queries.answer(caller, asked, deadline).await
+        };
+        let events = answering.await.map_err(|error| to_status(&error))?;
         let told = events.map_ok(|event| wire::AnswerResponse { event: Some(event) });
         Ok(Response::new(told.boxed()))
     }

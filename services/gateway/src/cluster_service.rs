@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clew_auth::Caller;
 use clew_cluster::{MemberState, NodeId, Role, ShardKey, placement};
 use clew_core::{Error, ErrorKind, ShardIndex};
 use clew_node::Node;
@@ -32,11 +33,15 @@ pub(crate) struct ClusterRpc {
 }
 
 impl ClusterRpc {
-    async fn topology(&self, deadline: Instant) -> Result<wire::GetTopologyResponse, Error> {
+    async fn topology(
+        &self,
+        caller: &Caller,
+        deadline: Instant,
+    ) -> Result<wire::GetTopologyResponse, Error> {
         let members = self.node.members();
         let members = Arc::clone(&members.borrow());
         let mut keys = Vec::new();
-        for corpus in self.backends.corpora.list("", usize::MAX, deadline).await? {
+        for corpus in self.backends.corpora.of(caller).list("", usize::MAX, deadline).await? {
             let settings = corpus.settings();
             keys.extend(
                 (0..settings.shards).map(|shard| ShardKey {
@@ -142,7 +147,11 @@ impl ClusterService for ClusterRpc {
         request: Request<wire::GetTopologyRequest>,
     ) -> Result<Response<wire::GetTopologyResponse>, Status> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        self.topology(deadline).await.map(Response::new).map_err(|error| to_status(&error))
+        let told = match Caller::of(&request) {
+            Ok(caller) => self.topology(&caller, deadline).await,
+            Err(unknown) => Err(unknown),
+        };
+        told.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn get_tree(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use clew_auth::Caller;
 use clew_core::{CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error};
 use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire};
 use clew_proto::convert::{Page, document_id};
@@ -35,15 +36,21 @@ pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
 }
 
 impl Corpora {
-    async fn describe(&self, corpus: &Corpus, deadline: Instant) -> Result<wire::Corpus, Error> {
+    async fn describe(
+        &self,
+        caller: &Caller,
+        corpus: &Corpus,
+        deadline: Instant,
+    ) -> Result<wire::Corpus, Error> {
         let counts = corpus.counts(deadline).await?;
-        Ok(corpus_to_wire(corpus.settings().clone(), Some(counts_to_wire(&counts))))
+        Ok(described(caller, corpus, Some(counts_to_wire(&counts))))
     }
 
     async fn create(
         &self,
         request: Request<wire::CreateCorpusRequest>,
     ) -> Result<wire::CreateCorpusResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let NewCorpus { name, shards, chunking, structure, retention_days, memory } =
             request.into_inner().try_into()?;
@@ -61,8 +68,8 @@ impl Corpora {
             created_at,
         };
         settings.check(&self.backends.limits)?;
-        let corpus = self.backends.corpora.create(settings, deadline).await?;
-        let corpus = Some(self.describe(&corpus, deadline).await?);
+        let corpus = self.backends.corpora.of(&caller).create(settings, deadline).await?;
+        let corpus = Some(self.describe(&caller, &corpus, deadline).await?);
         Ok(wire::CreateCorpusResponse { corpus })
     }
 
@@ -70,10 +77,11 @@ impl Corpora {
         &self,
         request: Request<wire::GetCorpusRequest>,
     ) -> Result<wire::GetCorpusResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let name = request.into_inner().name.parse()?;
-        let corpus = self.backends.corpora.get(&name, deadline).await?;
-        let corpus = Some(self.describe(&corpus, deadline).await?);
+        let corpus = self.backends.corpora.of(&caller).get(&name, deadline).await?;
+        let corpus = Some(self.describe(&caller, &corpus, deadline).await?);
         Ok(wire::GetCorpusResponse { corpus })
     }
 
@@ -81,25 +89,27 @@ impl Corpora {
         &self,
         request: Request<wire::ListCorporaRequest>,
     ) -> Result<wire::ListCorporaResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
         let page = Page::from_wire(request.page_size, &request.page_token)?;
-        let found = self.backends.corpora.list(&page.after, page.size, deadline).await?;
+        let found =
+            self.backends.corpora.of(&caller).list(&page.after, page.size, deadline).await?;
         let next_page_token = match found.last() {
             Some(last) if found.len() == page.size => {
-                Page::token_after(last.settings().name.as_str())
+                Page::token_after(caller.name_of(&last.settings().name))
             }
             _ => String::new(),
         };
         let mut corpora = Vec::with_capacity(found.len());
         for corpus in found {
             // A corpus that cannot run is listed all the same, without counts.
-            corpora.push(match self.describe(&corpus, deadline).await {
+            corpora.push(match self.describe(&caller, &corpus, deadline).await {
                 Ok(described) => described,
                 Err(error) => {
                     let name = &corpus.settings().name;
                     tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
-                    corpus_to_wire(corpus.settings().clone(), None)
+                    described(&caller, &corpus, None)
                 }
             });
         }
@@ -110,9 +120,10 @@ impl Corpora {
         &self,
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<wire::DeleteCorpusResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let name = request.into_inner().name.parse()?;
-        let documents = self.backends.corpora.delete(&name, deadline).await?;
+        let documents = self.backends.corpora.of(&caller).delete(&name, deadline).await?;
         Ok(wire::DeleteCorpusResponse { documents })
     }
 
@@ -121,9 +132,11 @@ impl Corpora {
         &self,
         request: Request<wire::CheckCorpusRequest>,
     ) -> Result<wire::CheckCorpusResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
-        let corpus = self.backends.corpora.get(&request.name.parse()?, deadline).await?;
+        let corpus =
+            self.backends.corpora.of(&caller).get(&request.name.parse()?, deadline).await?;
         let page = Page::from_wire(request.page_size, &request.page_token)?;
         let (number, after) = place_of(&page.after)?;
         let Some(shard) = corpus.shards().get(number) else {
@@ -142,6 +155,13 @@ impl Corpora {
             next_page_token: next.as_deref().map(Page::token_after).unwrap_or_default(),
         })
     }
+}
+
+/// A corpus by its caller's name.
+fn described(caller: &Caller, corpus: &Corpus, counts: Option<wire::CorpusCounts>) -> wire::Corpus {
+    let settings = corpus.settings();
+    let name = caller.name_of(&settings.name).to_owned();
+    wire::Corpus { name, ..corpus_to_wire(settings.clone(), counts) }
 }
 
 /// Which shard a page is of, and after which document it begins.

@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clew_auth::Caller;
 use clew_core::{
     Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, Forgotten, ListQuery,
 };
@@ -19,6 +20,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::Backends;
 use crate::corpus_service::counts_to_wire;
+use crate::reading::while_read;
 
 mod assemble;
 mod estimate;
@@ -38,40 +40,47 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const TEXT_PART_BYTES: usize = 1 << 20;
 
 impl Ingestion {
-    async fn corpus(&self, name: &str, deadline: Instant) -> Result<Arc<Corpus>, Error> {
-        self.backends.corpora.get(&name.parse()?, deadline).await
+    async fn corpus(
+        &self,
+        caller: &Caller,
+        name: &str,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
+        self.backends.corpora.of(caller).get(&name.parse()?, deadline).await
     }
 
     /// Reads documents off the stream, waits for room for each, and answers in order. Nothing is
     /// read ahead beyond the window and the shards' queues, so a fast producer is slowed down by
     /// the connection's flow control.
-    fn ingest(&self, requests: Streaming<wire::IngestRequest>) -> IngestStream {
+    fn ingest(&self, caller: Caller, requests: Streaming<wire::IngestRequest>) -> IngestStream {
         let backends = Arc::clone(&self.backends);
         let assembler = Assembler::new(requests, backends.limits);
         let pending = futures::stream::unfold(Some(assembler), move |assembler| {
-            let backends = Arc::clone(&backends);
+            let (backends, caller) = (Arc::clone(&backends), caller.clone());
             async move {
                 let mut assembler = assembler?;
                 match assembler.next().await {
                     None => None,
                     Some(Ok(assembled)) => {
-                        let offered = offer(&backends, assembled).await;
+                        let offered = offer(&backends, &caller, assembled).await;
                         Some((offered, Some(assembler)))
                     }
                     Some(Err(broken)) => Some((Offered::Broken(broken), None)),
                 }
             }
         });
-        pending.map(Offered::finish).buffered(self.backends.config.ingest_window).boxed()
+        let finished = pending.map(Offered::finish).buffered(self.backends.config.ingest_window);
+        while_read(finished).boxed()
     }
 
     async fn get(
         &self,
         request: Request<wire::GetDocumentRequest>,
     ) -> Result<wire::GetDocumentResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus, deadline).await?;
+        let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
         let id = document_id("document_id", &request.document_id)?;
         let found = corpus.shard_of(&id).document(&id, deadline).await?;
         let (stored, status) = found.ok_or_else(|| Error::not_found("document", &id))?;
@@ -90,9 +99,10 @@ impl Ingestion {
         &self,
         request: Request<wire::ListDocumentsRequest>,
     ) -> Result<wire::ListDocumentsResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus, deadline).await?;
+        let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
         let page = Page::from_wire(request.page_size, &request.page_token)?;
         let after = match page.after.as_str() {
             "" => None,
@@ -124,9 +134,10 @@ impl Ingestion {
         &self,
         request: Request<wire::WatchIngestionRequest>,
     ) -> Result<ReceiverStream<Result<wire::WatchIngestionResponse, Status>>, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = Instant::now() + ACCEPT_PATIENCE;
         let request = request.into_inner();
-        let corpus = self.corpus(&request.corpus, deadline).await?;
+        let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
         let (progress, receiver) = mpsc::channel(1);
         // Ends with the client: sending fails once the receiver is gone.
         tokio::spawn(async move {
@@ -135,7 +146,9 @@ impl Ingestion {
                 let idle = counts.as_ref().is_ok_and(|c| c.pending + c.retrying == 0);
                 let failed = counts.is_err();
                 let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
-                if progress.send(report.map_err(|error| to_status(&error))).await.is_err()
+                let report = report.map_err(|error| to_status(&error));
+                // A client that reads nothing for so long is not watched for.
+                if progress.send_timeout(report, ACCEPT_PATIENCE).await.is_err()
                     || failed
                     || (idle && request.until_idle)
                 {
@@ -151,9 +164,10 @@ impl Ingestion {
         &self,
         request: Request<wire::ForgetDocumentsRequest>,
     ) -> Result<wire::ForgetDocumentsResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.backends.limits)?;
-        let corpus = self.backends.corpora.get(&corpus, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
         let (forgotten, verified) = forget(&corpus, &ids, deadline).await?;
         Ok(wire::ForgetDocumentsResponse {
             documents: forgotten.iter().map(convert_shard::forgotten_to_wire).collect(),
@@ -204,10 +218,10 @@ enum Offered {
     Broken(Status),
 }
 
-async fn offer(backends: &Backends, assembled: Assembled) -> Offered {
+async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Offered {
     let Assembled { corpus, id, document } = assembled;
     let deadline = Instant::now() + ACCEPT_PATIENCE;
-    let corpus = match backends.corpora.get(&corpus, deadline).await {
+    let corpus = match backends.corpora.of(caller).get(&corpus, deadline).await {
         Ok(corpus) => corpus,
         // No document of the stream could be accepted.
         Err(unknown) => return Offered::Broken(to_status(&unknown)),
@@ -215,6 +229,7 @@ async fn offer(backends: &Backends, assembled: Assembled) -> Offered {
     let offered = async {
         let document = document?;
         backends.moderation.check(&document, deadline).await?;
+        caller.take_bytes(document.text.len()).await?;
         corpus.shard_of(&document.id).accept(document, deadline).await
     };
     match offered.await {
@@ -324,7 +339,8 @@ impl IngestService for Ingestion {
         &self,
         request: Request<Streaming<wire::IngestRequest>>,
     ) -> Result<Response<IngestStream>, Status> {
-        Ok(Response::new(self.ingest(request.into_inner())))
+        let caller = Caller::of(&request).map_err(|error| to_status(&error))?;
+        Ok(Response::new(self.ingest(caller, request.into_inner())))
     }
 
     async fn get_document(

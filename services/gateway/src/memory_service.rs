@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use clew_auth::Caller;
 use clew_core::{
     Corpus, DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory, ListQuery,
     MemoryRecord, Tree, Version,
@@ -35,8 +36,14 @@ pub(crate) struct Memories {
 }
 
 impl Memories {
-    async fn memory(&self, corpus: &str, deadline: Instant) -> Result<CorpusMemory, Error> {
-        let corpus = self.backends.corpora.get(&corpus_name(corpus)?, deadline).await?;
+    async fn memory(
+        &self,
+        caller: &Caller,
+        corpus: &str,
+        deadline: Instant,
+    ) -> Result<CorpusMemory, Error> {
+        let corpus = corpus_name(corpus)?;
+        let corpus = self.backends.corpora.of(caller).get(&corpus, deadline).await?;
         Ok(CorpusMemory::over(&self.backends, corpus))
     }
 
@@ -44,9 +51,10 @@ impl Memories {
         &self,
         request: Request<wire::ReadTreeRequest>,
     ) -> Result<wire::ReadTreeResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let (corpus, parent) = convert::read_tree_from_wire(request.into_inner())?;
-        let memory = self.memory(corpus.as_str(), deadline).await?;
+        let memory = self.memory(&caller, corpus.as_str(), deadline).await?;
         let nodes = match parent {
             Some(parent) => memory.children(&parent, deadline).await?,
             None => memory.all_tops(&[], deadline).await?,
@@ -59,11 +67,12 @@ impl Memories {
         &self,
         request: Request<wire::ReadGraphRequest>,
     ) -> Result<wire::ReadGraphResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
         let query = request.query.unwrap_or_default();
         let query = convert::graph_query_from_wire(query, &self.backends.limits)?;
-        let memory = self.memory(&request.corpus, deadline).await?;
+        let memory = self.memory(&caller, &request.corpus, deadline).await?;
         let graph = memory.subgraph(&query, deadline).await?;
         Ok(wire::ReadGraphResponse { graph: Some(convert::subgraph_to_wire(graph)) })
     }
@@ -72,11 +81,12 @@ impl Memories {
         &self,
         request: Request<wire::FindPathsRequest>,
     ) -> Result<wire::FindPathsResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
         let most_hops = within("most_hops", request.most_hops, PATH_HOPS)?;
         let most_paths = within("most", request.most, PATHS)?;
-        let memory = self.memory(&request.corpus, deadline).await?;
+        let memory = self.memory(&caller, &request.corpus, deadline).await?;
         let part = async |name: &str| {
             memory.subgraph(&clew_graph::half_way(name, most_hops), deadline).await
         };
@@ -92,6 +102,7 @@ impl Memories {
         &self,
         request: Request<wire::RankGraphRequest>,
     ) -> Result<wire::RankGraphResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let request = request.into_inner();
         let k = within("k", request.k, RANKED)? as usize;
@@ -100,7 +111,7 @@ impl Memories {
             let problem = format!("expected at most {most} bytes, got {}", request.text.len());
             return Err(Error::invalid("text", problem));
         }
-        let memory = self.memory(&request.corpus, deadline).await?;
+        let memory = self.memory(&caller, &request.corpus, deadline).await?;
         let graph = memory.subgraph(&clew_graph::reach(&request.text), deadline).await?;
         let seeds = graph.seeds.clone();
         let rank = move || clew_graph::rank(&graph);
@@ -112,8 +123,9 @@ impl Memories {
         &self,
         request: Request<wire::ListMemoriesRequest>,
     ) -> Result<wire::ListMemoriesResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let memory = self.memory(&request.into_inner().corpus, deadline).await?;
+        let memory = self.memory(&caller, &request.into_inner().corpus, deadline).await?;
         let settings = memory.corpus.settings();
         if settings.memory.is_none() {
             return Err(Error::new(
@@ -122,7 +134,7 @@ impl Memories {
                 format!(
                     "corpus `{}` was made without compressed memories; make one with \
                      `--memory-ratio`",
-                    settings.name
+                    caller.name_of(&settings.name)
                 ),
             ));
         }

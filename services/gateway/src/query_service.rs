@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Corpus, CorpusName, Error, Retriever};
+use clew_auth::Caller;
+use clew_core::{Error, Retriever};
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -20,6 +21,7 @@ use tonic::{Request, Response, Status};
 use crate::Backends;
 use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
+use crate::reading::while_read;
 use crate::scatter::Scatter;
 
 /// The handler.
@@ -40,32 +42,33 @@ impl Queries {
         self.questions.try_enter(1)
     }
 
-    async fn corpus(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
-        self.backends.corpora.get(name, deadline).await
-    }
-
     async fn search(
         &self,
         request: Request<wire::SearchRequest>,
     ) -> Result<wire::SearchResponse, Error> {
+        let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let (corpus, query) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
-        let corpus = self.corpus(&corpus, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
         let scatter = Scatter::over(&self.backends, corpus);
         let _permit = self.enter()?;
-        Ok(convert::retrieved_to_wire(scatter.retrieve(&query, deadline).await?))
+        let retrieved = scatter.retrieve(&query, deadline).await?;
+        caller.used_tokens(retrieved.cost.tokens()).await;
+        Ok(convert::retrieved_to_wire(retrieved))
     }
 
     /// Begins to answer, and tells what happens on the way.
     pub(crate) async fn answer(
         &self,
+        caller: Caller,
         request: wire::AnswerRequest,
         deadline: Instant,
     ) -> Result<AnswerStream, Error> {
         let asked = convert::question_from_wire(request, &self.backends.limits)?;
+        caller.has_tokens().await?;
         let strategy = clew_strategy::find(&asked.strategy)?;
-        let corpus = self.corpus(&asked.corpus, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).get(&asked.corpus, deadline).await?;
         let memory = CorpusMemory::over(&self.backends, corpus);
         let permit = self.enter()?;
         let (events, receiver) = mpsc::channel(EVENTS);
@@ -79,11 +82,11 @@ impl Queries {
             deadline,
         };
         let backends = Arc::clone(&self.backends);
-        let arguments = Arguments { question, strategy, memory, backends, events, permit };
+        let arguments = Arguments { caller, question, strategy, memory, backends, events, permit };
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
-        Ok(ReceiverStream::new(receiver).map(event_to_wire).boxed())
+        Ok(while_read(ReceiverStream::new(receiver).map(event_to_wire)).boxed())
     }
 }
 
@@ -106,9 +109,12 @@ impl QueryService for Queries {
         &self,
         request: Request<wire::AnswerRequest>,
     ) -> Result<Response<AnswerStream>, Status> {
-        let deadline = self.backends.config.deadline(&request);
-        let answering = Queries::answer(self, request.into_inner(), deadline).await;
-        answering.map(Response::new).map_err(|error| to_status(&error))
+        let answering = async {
+            let caller = Caller::of(&request)?;
+            let deadline = self.backends.config.deadline(&request);
+            Queries::answer(self, caller, request.into_inner(), deadline).await
+        };
+        answering.await.map(Response::new).map_err(|error| to_status(&error))
     }
 }
 

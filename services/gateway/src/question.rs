@@ -2,7 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
+use clew_auth::Caller;
 use clew_core::{Answer, Error, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
@@ -26,11 +28,15 @@ pub(crate) enum Event {
 /// Events that wait for a slow client; a strategy takes far fewer steps.
 pub(crate) const EVENTS: usize = 1024;
 
+/// How long the last event waits for a client that does not read.
+const LAST_WORD: Duration = Duration::from_secs(60);
+
 /// The actor.
 pub(crate) struct Coordinator;
 
 /// What a coordinator works with.
 pub(crate) struct Arguments {
+    pub caller: Caller,
     pub question: Question,
     pub strategy: &'static dyn Strategy,
     pub memory: CorpusMemory,
@@ -69,7 +75,7 @@ impl Actor for Coordinator {
 }
 
 async fn run(arguments: Arguments) {
-    let Arguments { question, strategy, memory, backends, events, permit } = arguments;
+    let Arguments { caller, question, strategy, memory, backends, events, permit } = arguments;
     let progress = Reported(events.clone());
     let seams = Seams {
         retriever: &memory.search,
@@ -90,9 +96,15 @@ async fn run(arguments: Arguments) {
     tokio::select! {
         // The client left: nobody wants the answer.
         () = events.closed() => {}
-        ended = answering => drop(events.send(Event::Ended(ended)).await),
+        ended = answering => {
+            if let Ok(answer) = &ended {
+                caller.used_tokens(answer.cost.tokens()).await;
+            }
+            // Its place is for the next, however slowly the client reads.
+            drop(permit);
+            drop(events.send_timeout(Event::Ended(ended), LAST_WORD).await);
+        }
     }
-    drop(permit);
 }
 
 struct Reported(mpsc::Sender<Event>);

@@ -13,7 +13,7 @@ use crate::cached_questions::CachedQuestions;
 use crate::cluster_service::ClusterRpc;
 use crate::remote::RemoteCorpora;
 use crate::server::services;
-use crate::{Backends, GatewayConfig};
+use crate::{AllCorpora, Backends, GatewayConfig};
 
 /// Requests that a gateway has in flight on one retriever at most. Ownership decides where a request
 /// goes, so that this is only a bound.
@@ -56,7 +56,7 @@ pub async fn start(
     let corpora = RemoteCorpora::new(retrievers, node.members(), config.accept_queue_bytes, limits);
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
-    let corpora = Arc::new(corpora);
+    let corpora = AllCorpora::new(Arc::new(corpora));
     let backends = Arc::new(Backends {
         corpora,
         encoder,

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use clew_auth::Guard;
 use clew_core::Error;
 use clew_graph_builder::GraphBuilderRpc;
+use clew_node::Transport;
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::chat::v1::chat_service_server::ChatServiceServer;
 use clew_proto::corpus::v1::corpus_service_server::CorpusServiceServer;
@@ -28,7 +30,7 @@ const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// A server that is ready to be given connections.
 pub struct Server {
-    router: Router,
+    router: Router<Transport>,
     health: HealthReporter,
 }
 
@@ -63,11 +65,11 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     )
 }
 
-/// All services of a node, healthy.
+/// All services of a node, healthy, behind `guard`.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
-pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
+pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
     health.set_serving::<CorpusServiceServer<Corpora>>().await;
@@ -81,7 +83,7 @@ pub async fn router(backends: Arc<Backends>) -> Result<Server, Error> {
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
         .map_err(|error| Error::internal("reflection cannot be served").with_source(error))?;
-    let router = clew_node::transport()
+    let router = clew_node::transport(guard)
         .add_service(health_service)
         .add_service(reflection)
         .add_service(corpora)

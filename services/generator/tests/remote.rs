@@ -74,8 +74,8 @@ impl Drop for Node {
 }
 
 async fn pool(nodes: &[Node]) -> Pool {
-    let config = PeerConfig::default();
-    let pool = Pool::new("generators", PeerOptions { service: String::new(), credits: 8, config });
+    let reach = PeerConfig::default().into();
+    let pool = Pool::new("generators", PeerOptions { service: String::new(), credits: 8, reach });
     let member = |(place, node): (usize, &Node)| {
         (format!("generator-{place}"), format!("http://{}", node.wire.address()))
     };

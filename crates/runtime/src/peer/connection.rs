@@ -11,13 +11,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
+use clew_tls::{Stream, Tls};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
 
-use super::{Link, PeerConfig};
+use super::{Link, Reach};
 
 /// Reason of the error when no connection can be made.
 pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";
@@ -25,17 +26,21 @@ pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";
 /// Where and how to connect.
 pub(super) struct Connection {
     endpoint: Endpoint,
+    tls: Option<Tls>,
 }
 
 impl Connection {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an address that is none.
-    pub(super) fn try_new(address: &str, config: &PeerConfig) -> Result<Self, Error> {
-        let expected = "expected an address like http://10.0.0.7:7421";
+    pub(super) fn try_new(address: &str, reach: &Reach) -> Result<Self, Error> {
+        let Reach { config, tls } = reach;
+        // Never in plain text to a cluster that is encrypted, whatever a list of members says.
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let expected = format!("expected an address like {scheme}://10.0.0.7:7421");
         let invalid = || Error::invalid("peer.address", format!("{expected}, got `{address}`"));
         let endpoint =
             Endpoint::from_shared(address.to_owned()).map_err(|e| invalid().with_source(e))?;
-        if endpoint.uri().scheme_str() != Some("http") || endpoint.uri().host().is_none() {
+        if endpoint.uri().scheme_str() != Some(scheme) || endpoint.uri().host().is_none() {
             return Err(invalid());
         }
         let endpoint = endpoint
@@ -44,7 +49,7 @@ impl Connection {
             .keep_alive_timeout(Duration::from_millis(config.keepalive_timeout_ms))
             // A member without work must be known to be there before work is given to it.
             .keep_alive_while_idle(true);
-        Ok(Self { endpoint })
+        Ok(Self { endpoint, tls: tls.clone() })
     }
 
     /// Makes a connection, and the place where it is seen that it takes no new requests.
@@ -58,7 +63,9 @@ impl Connection {
         let (alive, open) = watch::channel(());
         let (closing, seen_closing) = watch::channel(false);
         let socket = Arc::new(Mutex::new(Some(alive)));
+        let tls = self.tls.clone();
         let connector = tower::service_fn(move |uri: Uri| {
+            let tls = tls.clone();
             let alive = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
             if alive.is_none() {
                 closing.send_replace(true);
@@ -75,6 +82,10 @@ impl Connection {
                 // Otherwise the kernel delivers it once the network heals, and an old write comes
                 // after newer ones that went another way.
                 stream.set_zero_linger()?;
+                let stream = match tls {
+                    Some(tls) => tls.connect_to_node(stream).await?,
+                    None => Stream::Plain(stream),
+                };
                 Ok::<_, io::Error>(TokioIo::new(Socket { stream, _alive: alive }))
             }
         });
@@ -88,7 +99,7 @@ impl Connection {
 
 /// A socket whose end is seen by the receivers of `_alive`.
 struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     _alive: watch::Sender<()>,
 }
 

@@ -123,7 +123,7 @@ async fn a_call_waits_a_while_for_the_first_member() {
     call.await.unwrap().unwrap();
 
     let mut impatient = options(10);
-    impatient.config.wait_ms = 50;
+    impatient.reach.config.wait_ms = 50;
     let pool = Pool::new("workers", impatient);
     let refused = pool.call(1, soon(), work).await.unwrap_err();
     assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Unavailable, "NO_PEER"));
@@ -139,7 +139,7 @@ async fn a_call_that_fails_everywhere_is_given_up() {
         async { Err::<(), _>(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "no")) }
     };
     assert_eq!(pool.call(1, soon(), failing).await.unwrap_err().message(), "no");
-    assert_eq!(tries.into_inner(), options(1).config.attempts);
+    assert_eq!(tries.into_inner(), options(1).reach.config.attempts);
     let wrong = |_channel| async { Err::<(), _>(Error::invalid("k", "no")) };
     let refused = pool.call(1, soon(), wrong).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);

@@ -135,7 +135,7 @@ pub fn options(credits: u32) -> PeerOptions {
         reconnect_max_ms: 100,
         ..PeerConfig::default()
     };
-    PeerOptions { service: String::new(), credits, config }
+    PeerOptions { service: String::new(), credits, reach: config.into() }
 }
 
 /// Waits until the peer is so.

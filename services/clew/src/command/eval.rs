@@ -10,6 +10,7 @@ mod recalled;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clew_auth::Caller;
 use clew_client::Question as Asked;
 use clew_core::{CorpusName, DocumentId, Evidence, Grouping, Query, StructureSettings};
 use clew_eval::{
@@ -220,7 +221,8 @@ async fn fill(
     wait_until_structured(connection, corpus).await?;
     let node = connection.node().context("the node runs in this process")?;
     let deadline = Instant::now() + PATIENCE;
-    for shard in node.backends.corpora.get(corpus, deadline).await?.shards() {
+    let operator = Caller::operator("eval");
+    for shard in node.backends.corpora.of(&operator).get(corpus, deadline).await?.shards() {
         shard.maintain(deadline).await?;
     }
     Ok(())

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_client::Client;
 use clew_core::{
     Document, EntityKind, Extraction, ExtractionTask, GraphBuilder, Span, Summary, SummaryLevel,
     SummaryTask,
@@ -30,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Reads texts and prints what they tell of.
 pub async fn run(shared: &Shared, arguments: Outline, output: &Output) -> anyhow::Result<()> {
     let builder: Box<dyn GraphBuilder> = match &shared.endpoint {
-        Some(endpoint) => Box::new(Client::connect(endpoint, PATIENCE).await?),
+        Some(endpoint) => Box::new(shared.connect(endpoint, PATIENCE).await?),
         // It needs neither a data directory nor a model.
         None => Box::new(Extractive::new(&NodeConfig::load(shared, None)?.graph_builder)),
     };

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use clew_auth::Guard;
+use clew_cluster::Quotas;
+use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -27,16 +30,21 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("cannot listen on `{}`", config.listen))?;
     let address = listener.local_addr()?;
+    clew_node::may_listen(address, &config.tls, &config.auth)?;
+    let tls = Tls::load(&config.tls).await?;
+    let guard = Guard::start(&config.auth, tls.is_some(), Quotas::local()).await?;
+    let scheme = if tls.is_some() { "https" } else { "http" };
     let node = RunningNode::start(&config).await?;
-    let server = clew_gateway::router(node.backends.clone()).await?;
+    let server = clew_gateway::router(node.backends.clone(), guard).await?;
 
     // Tests and scripts wait for this line.
-    eprintln!("listening on http://{address}");
+    eprintln!("listening on {scheme}://{address}");
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut wait = stopped.clone();
-    let mut serving = tokio::spawn(server.serve(clew_node::connections(listener), async move {
-        drop(wait.wait_for(|stopped| *stopped).await);
-    }));
+    let mut serving =
+        tokio::spawn(server.serve(incoming(listener, tls, Limits::default()), async move {
+            drop(wait.wait_for(|stopped| *stopped).await);
+        }));
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use clew_auth::Caller;
 use clew_core::{Attributes, Document, Encoder, Error, MediaType};
 use clew_proto::ingest::v1 as wire;
 use tonic::Request;
@@ -24,9 +25,10 @@ pub(super) async fn estimate(
     backends: &Backends,
     request: Request<wire::EstimateIngestionRequest>,
 ) -> Result<wire::EstimateIngestionResponse, Error> {
+    let caller = Caller::of(&request)?;
     let deadline = backends.config.deadline(&request);
     let request = request.into_inner();
-    let corpus = backends.corpora.get(&request.corpus.parse()?, deadline).await?;
+    let corpus = backends.corpora.of(&caller).get(&request.corpus.parse()?, deadline).await?;
     let samples = samples(request.samples)?;
     let chunking = corpus.settings().chunking;
     let encoder = Arc::clone(&backends.encoder);

@@ -1,0 +1,99 @@
+//! The corpora as their callers see them: a tenant reaches his own, by the names he gave them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use clew_auth::Caller;
+use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind};
+
+/// The corpora of all tenants.
+#[derive(Clone)]
+pub struct AllCorpora(Arc<dyn Corpora>);
+
+impl AllCorpora {
+    /// Those that are there.
+    pub fn new(corpora: Arc<dyn Corpora>) -> Self {
+        Self(corpora)
+    }
+
+    /// Those that `caller` reaches. Every handler goes this way, whoever calls.
+    pub fn of<'a>(&'a self, caller: &'a Caller) -> CallersCorpora<'a> {
+        CallersCorpora { all: self.0.as_ref(), caller }
+    }
+}
+
+/// The corpora of one caller, by his names.
+pub struct CallersCorpora<'a> {
+    all: &'a dyn Corpora,
+    caller: &'a Caller,
+}
+
+impl CallersCorpora<'_> {
+    /// Makes a corpus.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::create`].
+    pub async fn create(
+        &self,
+        mut settings: CorpusSettings,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
+        let name = settings.name.clone();
+        settings.name = self.caller.corpus(&name)?;
+        let made = self.all.create(settings, deadline).await;
+        made.map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => {
+                let problem = format!("there is a corpus `{name}` already");
+                Error::new(ErrorKind::AlreadyExists, error.reason(), problem)
+            }
+            _ => error,
+        })
+    }
+
+    /// The corpus of that name.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::get`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    pub async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        let found = self.all.get(&self.caller.corpus(name)?, deadline).await;
+        found.map_err(|error| by_his_name(error, name))
+    }
+
+    /// Up to `limit` corpora whose names come after `after`, by name.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::list`].
+    pub async fn list(
+        &self,
+        after: &str,
+        limit: usize,
+        deadline: Instant,
+    ) -> Result<Vec<Arc<Corpus>>, Error> {
+        let Some(tenant) = self.caller.tenant() else {
+            return self.all.list(after, limit, deadline).await;
+        };
+        // His are one after the other, since their names begin alike.
+        let from = format!("{tenant}.{after}");
+        let listed = self.all.list(&from, limit, deadline).await?.into_iter();
+        let is_his =
+            |corpus: &Arc<Corpus>| corpus.settings().name.tenant() == Some(tenant.as_str());
+        Ok(listed.take_while(is_his).collect())
+    }
+
+    /// Deletes a corpus; returns how many documents went with it.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::delete`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    pub async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
+        let deleted = self.all.delete(&self.caller.corpus(name)?, deadline).await;
+        deleted.map_err(|error| by_his_name(error, name))
+    }
+}
+
+/// What is not there is called as the caller called it.
+fn by_his_name(error: Error, name: &CorpusName) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::not_found("corpus", name),
+        _ => error,
+    }
+}
