@@ -25,6 +25,7 @@ mod python;
 mod refusals;
 mod replace;
 mod s3;
+mod security;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../shared/words.rs"]
 mod words;

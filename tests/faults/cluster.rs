@@ -93,6 +93,8 @@ impl Cluster {
         self.storage.configure(&mut command, &self.home);
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
+        // The network is of this test alone.
+        command.env("CLEW_AUTH__INSECURE", "true");
         command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
         command.envs(TIMES);
         let check_interval = self.storage.kind().check_interval();

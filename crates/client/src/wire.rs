@@ -52,7 +52,7 @@ impl Wire {
     ///
     /// # Errors
     /// As [`crate::Client::connect`].
-    pub(crate) async fn connect(endpoint: &str, credentials: &Credentials) -> Result<Self, Error> {
+    pub async fn connect(endpoint: &str, credentials: &Credentials) -> Result<Self, Error> {
         let expected = "expected an address like http://127.0.0.1:7421";
         let refused = || Error::invalid("endpoint", expected);
         let uri = Uri::from_str(endpoint).map_err(|error| refused().with_source(error))?;

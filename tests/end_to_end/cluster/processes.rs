@@ -54,12 +54,14 @@ impl Cluster {
     pub async fn start_again(&mut self, name: &str) {
         let command = self.command(name);
         let server = tokio::task::spawn_blocking(move || Server::start(command)).await.unwrap();
-        let address = server.endpoint.trim_start_matches("http://").to_owned();
+        let (_, address) = server.endpoint.split_once("://").unwrap();
+        let address = address.to_owned();
         self.addresses.insert(name.to_owned(), address);
         self.nodes.insert(name.to_owned(), server);
     }
 
-    fn command(&self, name: &str) -> Command {
+    /// What starts a node.
+    pub fn command(&self, name: &str) -> Command {
         let (role, _) = name.rsplit_once('-').unwrap();
         let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
         let mut command = self.home.clew();
@@ -81,7 +83,12 @@ impl Cluster {
     }
 
     pub fn gateway(&self) -> &Server {
-        &self.nodes["gateway-0"]
+        self.node("gateway-0")
+    }
+
+    /// A node that runs.
+    pub fn node(&self, name: &str) -> &Server {
+        &self.nodes[name]
     }
 
     pub async fn client(&self) -> Client {

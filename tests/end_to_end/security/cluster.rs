@@ -1,0 +1,78 @@
+//! A cluster whose nodes prove to each other who they are.
+
+use std::time::Duration;
+
+use clew_core::Query;
+use clew_testkit::{Authority, Validity};
+use clew_tls::NODE_NAME;
+use tonic::Code;
+
+use super::probe::call;
+use super::world::World;
+use crate::client::{create_in_shards, document, remember};
+use crate::cluster::processes::Cluster;
+use crate::harness::{eventually, start_and_kill};
+
+/// How long a stranger is in the list of nodes.
+const LISTED: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
+    let world = World::new();
+    let path = |name: &str| world.path(name).to_string_lossy().into_owned();
+    let settings = vec![
+        ("CLEW_TLS__CERTIFICATE", path("node.crt")),
+        ("CLEW_TLS__KEY", path("node.key")),
+        ("CLEW_TLS__CA", path("ca.crt")),
+        ("CLEW_AUTH__KEYS_FILE", path("keys.toml")),
+    ];
+    let mut cluster = Cluster::start_with(2, settings).await;
+    let acme = world.client(cluster.gateway(), "acme").await;
+    eventually("there are retrievers", async || acme.corpora().await.ok()).await;
+    let notes = create_in_shards(&acme, "notes", 2).await;
+    let documents =
+        (0..6).map(|n| document(&format!("d{n}"), format!("Bees number {n} are kept."))).collect();
+    remember(&acme, &notes, documents).await;
+    let found = eventually("all shards answer", async || {
+        let found = acme.search(&notes, Query::new("bees", 10)).await.ok()?;
+        found.shards_missing.is_empty().then_some(found.evidence)
+    })
+    .await;
+    assert_eq!(found.len(), 6);
+
+    // Neither a client's key nor his certificate opens what is the nodes'.
+    let retriever = cluster.node("retriever-0");
+    let wire = world.wire(retriever, "operator").await;
+    let refused = call(&wire, "/clew.shard.v1.ShardService/ListDocuments", Vec::new()).await;
+    assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+
+    // A node that another authority certified is in the list, and nobody's work goes there, nor does it learn
+    // anything.
+    let stranger = Authority::new("stranger").unwrap();
+    let folder = world.path("stranger");
+    std::fs::create_dir(&folder).unwrap();
+    stranger.write(&folder.join("ca.crt")).unwrap();
+    stranger.issue(&folder, "node", &["localhost", NODE_NAME], Validity::Valid).unwrap();
+    let mut command = cluster.command("retriever-9");
+    for (key, file) in [
+        ("CLEW_TLS__CERTIFICATE", "node.crt"),
+        ("CLEW_TLS__KEY", "node.key"),
+        ("CLEW_TLS__CA", "ca.crt"),
+    ] {
+        command.env(key, folder.join(file));
+    }
+    command.env("CLEW_LOG", "info");
+    let stranger = tokio::task::spawn_blocking(move || start_and_kill(command, LISTED));
+    while !stranger.is_finished() {
+        let found = acme.search(&notes, Query::new("bees", 10)).await.unwrap();
+        assert!(found.evidence.len() + 6 * found.shards_missing.len() >= 6, "{found:?}");
+    }
+    stranger.await.unwrap();
+    cluster.kill("retriever-1");
+    let found = eventually("one retriever serves all", async || {
+        let found = acme.search(&notes, Query::new("bees", 10)).await.ok()?;
+        found.shards_missing.is_empty().then_some(found.evidence)
+    })
+    .await;
+    assert_eq!(found.len(), 6);
+}

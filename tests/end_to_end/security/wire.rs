@@ -1,0 +1,140 @@
+//! What those who mean harm send: messages that are too large, too deep or compressed, headers without end,
+//! plain text to an encrypted port, and nothing at all.
+
+use std::time::Duration;
+
+use clew_core::Query;
+use clew_tls::ClientTls;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tonic::Code;
+
+use super::probe::call;
+use super::world::World;
+use crate::client::{create, document, remember};
+use crate::harness::PATIENCE;
+
+const SEARCH: &str = "/clew.query.v1.QueryService/Search";
+const INGEST: &str = "/clew.ingest.v1.IngestService/Ingest";
+
+/// Unknown groups in one another, as many as there may be bytes.
+fn nested(depth: usize) -> Vec<u8> {
+    // Field 100 as a group that begins: (100 << 3) | 3.
+    [0xa3, 0x06].repeat(depth)
+}
+
+/// Messages in unknown fields in one another, by their lengths.
+fn nested_messages(depth: usize) -> Vec<u8> {
+    let mut message = vec![];
+    for _ in 0..depth {
+        let mut outer = vec![0x2a];
+        prost::encoding::encode_varint(message.len() as u64, &mut outer);
+        outer.extend(&message);
+        message = outer;
+    }
+    message
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_messages_are_refused_and_others_are_served() {
+    let world = World::new();
+    let server = world.serve();
+    let acme = world.client(&server, "acme").await;
+    let notes = create(&acme, "notes").await;
+    remember(&acme, &notes, vec![document("plan", "The plan is to keep bees.")]).await;
+    let wire = world.wire(&server, "acme").await;
+    for path in [SEARCH, INGEST] {
+        let refused = call(&wire, path, vec![0x0a; 5 << 20]).await.unwrap_err();
+        assert_eq!(refused.code(), Code::OutOfRange, "{path}: {refused:?}");
+        for hostile in
+            [nested(1_000), nested(2_000_000), nested_messages(1_000), vec![0xff; 1 << 20]]
+        {
+            let refused = call(&wire, path, hostile).await.unwrap_err();
+            assert!(
+                [Code::Internal, Code::InvalidArgument].contains(&refused.code()),
+                "{path}: {refused:?}"
+            );
+        }
+    }
+    let found = acme.search(&notes, Query::new("bees", 5)).await.unwrap();
+    assert_eq!(found.evidence.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_messages_are_not_unpacked() {
+    let world = World::new();
+    let server = world.serve();
+    let wire = world.wire(&server, "acme").await;
+    // A gigabyte of zeros in a megabyte.
+    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    for _ in 0..1024 {
+        std::io::Write::write_all(&mut bomb, &[0; 1 << 20]).unwrap();
+    }
+    let bomb = bomb.finish().unwrap();
+    let mut frame = vec![1];
+    frame.extend((bomb.len() as u32).to_be_bytes());
+    frame.extend(bomb);
+    let body = tonic::body::Body::new(http_body_util::Full::new(bytes::Bytes::from(frame)));
+    let request = tonic::codegen::http::Request::post(format!("{}{SEARCH}", server.endpoint))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("grpc-encoding", "gzip")
+        .body(body)
+        .unwrap();
+    let mut ready = wire.clone();
+    let service = tower::ServiceExt::ready(&mut ready).await.unwrap();
+    let response = tower::Service::call(service, request).await.unwrap();
+    assert_eq!(response.headers()["grpc-status"], "12", "{:?}", response.headers());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_peers_and_plain_text_hold_nobody_up() {
+    let world = World::new();
+    let server = world.serve();
+    let address = server.endpoint.trim_start_matches("https://").to_owned();
+    let mut idle = Vec::new();
+    for _ in 0..200 {
+        idle.push(TcpStream::connect(&address).await.unwrap());
+    }
+    let mut plain = TcpStream::connect(&address).await.unwrap();
+    plain.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    let acme = world.client(&server, "acme").await;
+    create(&acme, "notes").await;
+    // Encrypted, and then silent.
+    let port = address.rsplit_once(':').unwrap().1.parse().unwrap();
+    let tls = ClientTls { ca: Some(world.path("ca.crt")), identity: None };
+    let mut silent = clew_tls::connect("127.0.0.1", port, Some(&tls)).await.unwrap();
+    let ended = async {
+        let mut rest = Vec::new();
+        drop(silent.read_to_end(&mut rest).await);
+        for mut socket in idle.into_iter().chain([plain]) {
+            rest.clear();
+            drop(socket.read_to_end(&mut rest).await);
+            assert!(rest.len() < 64, "{rest:?}");
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("they are all sent away");
+    acme.corpora().await.unwrap();
+}
+
+/// Headers that never end are not collected.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_have_a_limit() {
+    let world = World::new();
+    let server = world.serve();
+    let wire = world.wire(&server, "acme").await;
+    let request = tonic::codegen::http::Request::post(format!("{}{SEARCH}", server.endpoint))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .header("x-long", "x".repeat(64 << 10))
+        .body(tonic::body::Body::empty())
+        .unwrap();
+    let mut ready = wire.clone();
+    let service = tower::ServiceExt::ready(&mut ready).await.unwrap();
+    let answered =
+        tokio::time::timeout(PATIENCE, tower::Service::call(service, request)).await.unwrap();
+    assert!(answered.is_err() || answered.is_ok_and(|response| !response.status().is_success()));
+    let acme = world.client(&server, "acme").await;
+    acme.corpora().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+}

@@ -1,0 +1,105 @@
+//! A server with certificates, keys and tenants.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+use clew_auth::ApiKey;
+use clew_client::{Client, Credentials, Wire};
+use clew_testkit::{Authority, Validity};
+use clew_tls::{ClientTls, NODE_NAME};
+
+use crate::harness::{Home, PATIENCE, Ran, Server};
+
+/// Keys by name: (name, tenant, scopes, what else stands in the entry).
+const KEYS: [(&str, &str, &str, &str); 6] = [
+    ("acme", "acme", "'read', 'write', 'admin'", ""),
+    ("acme-reader", "acme", "'read'", ""),
+    ("acme-writer", "acme", "'write'", ""),
+    ("acme-ended", "acme", "'read'", "expires = '2020-01-01T00:00:00Z'"),
+    ("other", "other", "'read', 'write', 'admin'", ""),
+    ("operator", "", "'read', 'write', 'admin'", ""),
+];
+
+/// A folder with an authority, a node's certificate and a file of keys.
+pub(super) struct World {
+    pub home: Home,
+    pub authority: Authority,
+    pub keys: BTreeMap<&'static str, ApiKey>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with("")
+    }
+
+    /// `more` stands at the end of the file of keys.
+    pub fn with(more: &str) -> Self {
+        let home = Home::new();
+        let authority = Authority::new("cluster").unwrap();
+        authority.write(&home.path("ca.crt")).unwrap();
+        let names = ["localhost", "127.0.0.1", NODE_NAME];
+        let folder = home.path("ca.crt").parent().unwrap().to_owned();
+        authority.issue(&folder, "node", &names, Validity::Valid).unwrap();
+        let mut keys = BTreeMap::new();
+        let mut file = String::new();
+        for (name, tenant, scopes, rest) in KEYS {
+            let key = ApiKey::generate().unwrap();
+            let tenant =
+                if tenant.is_empty() { String::new() } else { format!("tenant = '{tenant}'") };
+            file += &format!(
+                "[[key]]\nname = '{name}'\nhash = '{}'\nscopes = [{scopes}]\n{tenant}\n{rest}\n",
+                key.hash()
+            );
+            keys.insert(name, key);
+        }
+        home.write("keys.toml", file + more);
+        Self { home, authority, keys }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path(name)
+    }
+
+    /// What a process is configured with to be encrypted and to ask for keys.
+    pub fn secure(&self, command: &mut Command) {
+        for (key, file) in [
+            ("CLEW_TLS__CERTIFICATE", "node.crt"),
+            ("CLEW_TLS__KEY", "node.key"),
+            ("CLEW_TLS__CA", "ca.crt"),
+            ("CLEW_AUTH__KEYS_FILE", "keys.toml"),
+        ] {
+            command.env(key, self.path(file));
+        }
+        command.env("CLEW_LOG", "debug,h2=info,hyper=info,lance=warn,datafusion=warn");
+    }
+
+    pub fn serve(&self) -> Server {
+        let mut command = self.home.serve_command();
+        self.secure(&mut command);
+        Server::start(command)
+    }
+
+    pub fn credentials(&self, key: &str) -> Credentials {
+        Credentials {
+            api_key: Some(self.keys[key].reveal().to_owned()),
+            tls: ClientTls { ca: Some(self.path("ca.crt")), identity: None },
+        }
+    }
+
+    pub async fn client(&self, server: &Server, key: &str) -> Client {
+        Client::over(self.wire(server, key).await, PATIENCE)
+    }
+
+    pub async fn wire(&self, server: &Server, key: &str) -> Wire {
+        Wire::connect(&server.endpoint, &self.credentials(key)).await.unwrap()
+    }
+
+    /// Runs `clew` against a server with a key.
+    pub fn run(&self, server: &Server, key: &str, arguments: &[&str]) -> Ran {
+        let mut command = self.home.clew();
+        command.args(arguments).args(["--endpoint", &server.endpoint]);
+        command.env("CLEW_API_KEY", self.keys[key].reveal()).env("CLEW_CA", self.path("ca.crt"));
+        Ran::of(command)
+    }
+}
