@@ -37,36 +37,17 @@ pub struct Shared {
     pub endpoint: Option<String>,
     /// API key to show the server. A key on the command line is seen by whoever lists this machine's processes:
     /// rather set the variable.
-    #[arg(
-        long,
-        global = true,
-        env = "CLEW_API_KEY",
-        value_name = "KEY",
-        hide_env_values = true,
-        requires = "endpoint"
-    )]
+    #[arg(long, global = true, env = "CLEW_API_KEY", value_name = "KEY", hide_env_values = true)]
     pub api_key: Option<String>,
     /// Certificate (PEM) of the authority that certifies a server at an address with https:// [default: those that
     /// this system trusts].
     #[arg(long, global = true, env = "CLEW_CA", value_name = "FILE")]
     pub ca: Option<PathBuf>,
     /// Certificate (PEM) to show a server that asks for one.
-    #[arg(
-        long,
-        global = true,
-        env = "CLEW_CLIENT_CERTIFICATE",
-        value_name = "FILE",
-        requires = "client_key"
-    )]
+    #[arg(long, global = true, env = "CLEW_CLIENT_CERTIFICATE", value_name = "FILE")]
     pub client_certificate: Option<PathBuf>,
     /// Private key (PEM) of that certificate.
-    #[arg(
-        long,
-        global = true,
-        env = "CLEW_CLIENT_KEY",
-        value_name = "FILE",
-        requires = "client_certificate"
-    )]
+    #[arg(long, global = true, env = "CLEW_CLIENT_KEY", value_name = "FILE")]
     pub client_key: Option<PathBuf>,
     /// Data directory, a folder or s3://bucket/prefix, to open in this process when there is no
     /// endpoint [default: .clew].
@@ -92,7 +73,14 @@ impl Shared {
     /// # Errors
     /// Those of [`Client::connect_as`].
     pub async fn connect(&self, endpoint: &str, patience: Duration) -> Result<Client, Error> {
-        let identity = self.client_certificate.clone().zip(self.client_key.clone());
+        let identity = match (self.client_certificate.clone(), self.client_key.clone()) {
+            (None, None) => None,
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            _ => {
+                let problem = "expected both --client-certificate and --client-key, or neither";
+                return Err(Error::invalid("client_key", problem));
+            }
+        };
         let tls = ClientTls { ca: self.ca.clone(), identity };
         let credentials = Credentials { api_key: self.api_key.clone(), tls };
         Client::connect_as(&credentials, endpoint, patience).await

@@ -75,7 +75,7 @@ async fn the_command_line_makes_keys_and_shows_them_to_servers() {
     let world = World::new();
     let server = world.serve();
     let made = world.run(&server, "acme", &["corpus", "create", "notes", "--json"]).done();
-    assert_eq!(made["name"], "notes", "{made}");
+    assert_eq!(made["corpus"], "notes", "{made}");
     let refused =
         world.run(&server, "acme-reader", &["corpus", "delete", "notes", "--json"]).error();
     assert_eq!(refused["reason"], "SCOPE_MISSING", "{refused}");

@@ -82,7 +82,7 @@ pub(super) async fn call(wire: &Wire, path: &str, message: Vec<u8>) -> Result<Ve
 fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
     let corpus = || corpus.to_owned();
     let id = || SECRET_ID.to_owned();
-    let question = || "Where are the zanzibar bees, and who is quetzal?".to_owned();
+    let question = || "Where are the bees, and who sells honey in spring?".to_owned();
     let (user, session) = (|| "ann".to_owned(), || "monday".to_owned());
     let filter = query::Filter { document_ids: vec![id()], ..Default::default() };
     let place = query::Place {
@@ -363,24 +363,12 @@ async fn furnish(acme: &Client, wire: &Wire, corpus: &CorpusName) -> Foreign {
     }
 }
 
-/// Fails if anything of what `acme` stores is in a response. What was asked may be said again.
+/// Fails if anything of what `acme` stores is in a response. The name that was asked for may be said again.
 fn tells_nothing(path: &str, corpus: &str, said: &[u8]) {
-    let text = String::from_utf8_lossy(said).to_lowercase();
-    // Answers repeat the question in their trace.
-    let text = text.replace("where are the zanzibar bees, and who is quetzal", "");
-    let asked_for = ["zanzibar", "quetzal"]
-        .iter()
-        .all(|word| path.contains("Answer") && text.matches(word).count() <= 3);
+    let text = String::from_utf8_lossy(said).to_lowercase().replace("got `zanzibar`", "");
     for secret in SECRETS {
-        assert!(
-            asked_for || !text.contains(secret),
-            "{path} of `{corpus}` tells of {secret}: {text}"
-        );
+        assert!(!text.contains(secret), "{path} of `{corpus}` tells of {secret}: {text}");
     }
-    assert!(
-        !text.contains("belong to") && !text.contains("i live in"),
-        "{path} of `{corpus}`: {text}"
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,6 @@ const KEYS: [(&str, &str, &str, &str); 6] = [
 /// A folder with an authority, a node's certificate and a file of keys.
 pub(super) struct World {
     pub home: Home,
-    pub authority: Authority,
     pub keys: BTreeMap<&'static str, ApiKey>,
 }
 
@@ -54,7 +53,7 @@ impl World {
             keys.insert(name, key);
         }
         home.write("keys.toml", file + more);
-        Self { home, authority, keys }
+        Self { home, keys }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
