@@ -185,7 +185,7 @@ impl Chats {
         };
         let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
         let told = told.map_err(|error| to_status(&error)).try_flatten();
-        Ok(while_read(told).boxed())
+        Ok(while_read(told, self.backends.config.reader_patience()).boxed())
     }
 
     async fn forget(

@@ -14,7 +14,8 @@ use crate::moderation::RefusedPhrases;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
-    /// Seconds a request may take that names no deadline, 1 to 3,600.
+    /// Seconds a request may take that names no deadline, and for which a client may read nothing of what is sent to
+    /// him, 1 to 3,600.
     pub default_deadline_secs: u64,
     /// Questions in flight, 1 to 100,000. Beyond it they are refused with a retry delay.
     pub questions: u32,
@@ -78,6 +79,11 @@ impl GatewayConfig {
     /// How long a search waits for one shard.
     pub(crate) fn shard_patience(&self) -> Duration {
         Duration::from_millis(self.shard_patience_ms)
+    }
+
+    /// How long a client may read nothing of what is sent to him.
+    pub(crate) fn reader_patience(&self) -> Duration {
+        Duration::from_secs(self.default_deadline_secs)
     }
 
     /// The deadline of a request: what the client says, else the default.

@@ -70,7 +70,7 @@ impl Ingestion {
             }
         });
         let finished = pending.map(Offered::finish).buffered(self.backends.config.ingest_window);
-        while_read(finished).boxed()
+        while_read(finished, self.backends.config.reader_patience()).boxed()
     }
 
     async fn get(
@@ -139,6 +139,7 @@ impl Ingestion {
         let request = request.into_inner();
         let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
         let (progress, receiver) = mpsc::channel(1);
+        let patience = self.backends.config.reader_patience();
         // Ends with the client: sending fails once the receiver is gone.
         tokio::spawn(async move {
             loop {
@@ -148,7 +149,7 @@ impl Ingestion {
                 let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
                 let report = report.map_err(|error| to_status(&error));
                 // A client that reads nothing for so long is not watched for.
-                if progress.send_timeout(report, ACCEPT_PATIENCE).await.is_err()
+                if progress.send_timeout(report, patience).await.is_err()
                     || failed
                     || (idle && request.until_idle)
                 {

@@ -86,7 +86,8 @@ impl Queries {
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
-        Ok(while_read(ReceiverStream::new(receiver).map(event_to_wire)).boxed())
+        let events = ReceiverStream::new(receiver).map(event_to_wire);
+        Ok(while_read(events, self.backends.config.reader_patience()).boxed())
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clew_auth::Caller;
 use clew_core::{Answer, Error, TraceEvent};
@@ -27,9 +26,6 @@ pub(crate) enum Event {
 
 /// Events that wait for a slow client; a strategy takes far fewer steps.
 pub(crate) const EVENTS: usize = 1024;
-
-/// How long the last event waits for a client that does not read.
-const LAST_WORD: Duration = Duration::from_secs(60);
 
 /// The actor.
 pub(crate) struct Coordinator;
@@ -102,7 +98,7 @@ async fn run(arguments: Arguments) {
             }
             // Its place is for the next, however slowly the client reads.
             drop(permit);
-            drop(events.send_timeout(Event::Ended(ended), LAST_WORD).await);
+            drop(events.send_timeout(Event::Ended(ended), backends.config.reader_patience()).await);
         }
     }
 }

@@ -9,21 +9,13 @@ use tonic::Status;
 
 /// Responses that wait for a client.
 const WAITING: usize = 16;
-/// How long a client may read nothing although something waits for him.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What `responses` yields, for as long as the client reads.
 ///
 /// A stream of responses holds places in queues, and goes on only while it is asked for the next. A client
 /// that keeps his connection and reads nothing would hold them for ever. So the stream is driven from here, and
-/// dropped when nobody took anything for a while.
+/// dropped when nobody took anything for as long as `patience`.
 pub(crate) fn while_read<T: Send + 'static>(
-    responses: impl Stream<Item = Result<T, Status>> + Send + 'static,
-) -> ReceiverStream<Result<T, Status>> {
-    while_read_within(responses, PATIENCE)
-}
-
-fn while_read_within<T: Send + 'static>(
     responses: impl Stream<Item = Result<T, Status>> + Send + 'static,
     patience: Duration,
 ) -> ReceiverStream<Result<T, Status>> {
@@ -77,13 +69,14 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_reads_ends_and_what_is_read_comes_whole() {
         let (held, made) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
-        let unread = while_read_within(endless(&held, &made), Duration::from_millis(50));
+        let unread = while_read(endless(&held, &made), Duration::from_millis(50));
         until_let_go(&held).await;
         assert!(made.load(Ordering::Relaxed) <= WAITING + 1);
         // What was made until then can still be read.
         assert_eq!(unread.count().await, WAITING);
         let few = futures::stream::iter((0..100).map(Ok));
-        let read: Vec<_> = while_read(few).map(Result::unwrap).collect().await;
+        let read: Vec<_> =
+            while_read(few, Duration::from_secs(60)).map(Result::unwrap).collect().await;
         assert_eq!(read, (0..100).collect::<Vec<_>>());
     }
 
@@ -91,7 +84,7 @@ mod tests {
     async fn a_client_who_leaves_is_not_waited_for() {
         let (held, made) = (Arc::new(()), Arc::new(AtomicUsize::new(0)));
         let idle = endless(&held, &made).take(3).chain(futures::stream::pending());
-        drop(while_read(idle));
+        drop(while_read(idle, Duration::from_secs(60)));
         until_let_go(&held).await;
     }
 }

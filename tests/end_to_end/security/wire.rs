@@ -1,18 +1,20 @@
 //! What those who mean harm send: messages that are too large, too deep or compressed, headers without end,
 //! plain text to an encrypted port, and nothing at all.
 
-use std::time::Duration;
-
 use clew_core::Query;
+use clew_proto::ingest::v1 as ingest;
+use clew_proto::ingest::v1::ingest_service_client::IngestServiceClient;
 use clew_tls::ClientTls;
+use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tonic::Code;
+use tonic::transport::Endpoint;
 
 use super::probe::call;
 use super::world::World;
 use crate::client::{create, document, remember};
-use crate::harness::PATIENCE;
+use crate::harness::{Home, PATIENCE, Server, eventually};
 
 const SEARCH: &str = "/clew.query.v1.QueryService/Search";
 const INGEST: &str = "/clew.ingest.v1.IngestService/Ingest";
@@ -117,6 +119,40 @@ async fn silent_peers_and_plain_text_hold_nobody_up() {
     acme.corpora().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_never_reads_is_given_up_and_others_are_served() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_GATEWAY__DEFAULT_DEADLINE_SECS", "2").env("CLEW_LOG", "info");
+    let server = Server::start(command);
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    // Room for the acknowledgements of a few documents.
+    let endpoint = Endpoint::from_shared(server.endpoint.clone()).unwrap();
+    let channel = endpoint.initial_stream_window_size(1000).connect().await.unwrap();
+    let documents = futures::stream::iter(0..).map(|number| {
+        let document = ingest::Document {
+            id: format!("d{number}"),
+            text: "Bees.".into(),
+            ..Default::default()
+        };
+        let payload = Some(ingest::ingest_request::Payload::Document(document));
+        ingest::IngestRequest { corpus: "notes".to_owned(), payload, continues: false }
+    });
+    let mut reader = IngestServiceClient::new(channel);
+    let mut unread = reader.ingest(documents).await.unwrap().into_inner();
+    let given_up = "a client that does not read was given up";
+    eventually(given_up, async || server.log().contains(given_up).then_some(())).await;
+    remember(&client, &notes, vec![document("mine", "Honey.")]).await;
+    // What was acknowledged is there; then the stream ends.
+    let mut acknowledged = 0;
+    while let Ok(Some(_)) = unread.message().await {
+        acknowledged += 1;
+    }
+    let documents = client.corpus(&notes).await.unwrap().counts.unwrap().documents;
+    assert!(acknowledged < documents, "{acknowledged} of {documents}");
+}
+
 /// Headers that never end are not collected.
 #[tokio::test(flavor = "multi_thread")]
 async fn headers_have_a_limit() {
@@ -136,5 +172,4 @@ async fn headers_have_a_limit() {
     assert!(answered.is_err() || answered.is_ok_and(|response| !response.status().is_success()));
     let acme = world.client(&server, "acme").await;
     acme.corpora().await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1)).await;
 }
