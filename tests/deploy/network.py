@@ -1,0 +1,127 @@
+"""Who may connect to whom, by the NetworkPolicies, against who has to.
+
+Policies are evaluated as Kubernetes says: a pod that a policy selects for a direction is let nothing through there
+but what one of these policies names, and a connection needs both ends' leave.
+"""
+
+import ipaddress
+import re
+
+from manifests import NAMESPACE, WORKSPACE, configuration
+from rules import of_kind, pods, selects
+
+ROLES = ("gateway", "retriever", "memory-encoder", "generator", "graph-builder")
+# What in a program opens connections, and to whom.
+CONNECTORS = {
+    r"\.encoders\(|\.memory_encoder\(": {"memory-encoder"},
+    r"RemoteReasoner::of|RemoteGuide::of|RemoteGenerator::of": {"generator"},
+    r"RemoteGraphBuilder::of": {"graph-builder"},
+    r"\.pool\(Some\(Role::Retriever\)": {"retriever"},
+    r"\.pool\(None": set(ROLES),
+}
+
+
+def calls(reader):
+    """Who calls whom, as it stands in the programs: role -> roles. `reader` is `graph_builder.reader`."""
+    found = {}
+    for role in ROLES:
+        folder = WORKSPACE / "services" / role / "src"
+        code = "".join((folder / name).read_text() for name in ("main.rs", "role.rs") if (folder / name).exists())
+        found[role] = set().union(*(called for form, called in CONNECTORS.items() if re.search(form, code)))
+        assert found[role] or role == "memory-encoder", f"who calls whom is not to be seen in {folder} any more"
+    if reader == "rules":
+        found["graph-builder"] -= {"generator"}
+    return found
+
+
+def peer_matches(peer, party):
+    if "ipBlock" in peer:
+        block = peer["ipBlock"]
+        address = ipaddress.ip_address(party["ip"]) if "ip" in party else None
+        inside = address is not None and address in ipaddress.ip_network(block["cidr"])
+        return inside and not any(address in ipaddress.ip_network(cut) for cut in block.get("except", []))
+    if "ip" in party:
+        return False
+    if "namespaceSelector" in peer:
+        wanted = peer["namespaceSelector"].get("matchLabels", {})
+        if not wanted.items() <= party["namespace"].items():
+            return False
+    elif party["namespace"]["kubernetes.io/metadata.name"] != NAMESPACE:
+        return False
+    return peer.get("podSelector", {}).get("matchLabels", {}).items() <= party["labels"].items()
+
+
+def lets_through(policies, direction, here, there, port, protocol):
+    """Whether the policies for `here` let a connection from (`Ingress`) or to (`Egress`) `there` through."""
+    if "ip" in here or here["namespace"]["kubernetes.io/metadata.name"] != NAMESPACE:
+        return True
+    mine = [
+        policy["spec"]
+        for policy in policies
+        if selects(policy["spec"]["podSelector"].get("matchLabels", {}), here["labels"])
+        and direction in policy["spec"]["policyTypes"]
+    ]
+    rules = [rule for spec in mine for rule in spec.get(direction.lower(), [])]
+    peers = "from" if direction == "Ingress" else "to"
+
+    def matches(rule):
+        port_matches = "ports" not in rule or any(
+            p["port"] == port and p.get("protocol", "TCP") == protocol for p in rule["ports"]
+        )
+        return port_matches and (peers not in rule or any(peer_matches(peer, there) for peer in rule[peers]))
+
+    return not mine or any(matches(rule) for rule in rules)
+
+
+def allowed(policies, source, target, port, protocol="TCP"):
+    return lets_through(policies, "Egress", source, target, port, protocol) and lets_through(
+        policies, "Ingress", target, source, port, protocol
+    )
+
+
+def party(labels, namespace=NAMESPACE, **namespace_labels):
+    return {"labels": labels, "namespace": {"kubernetes.io/metadata.name": namespace, **namespace_labels}}
+
+
+def breaches(objects, outward, clients_are_named=False):
+    """Every connection that is needed and not let through, or let through and not needed.
+
+    `outward` are places outside of the cluster with those who need them: name -> (address, port, roles).
+    """
+    policies = of_kind(objects, "NetworkPolicy")
+    config = configuration(objects)
+    grpc, admin = (int(config_of["listen"].rpartition(":")[2]) for config_of in (config, config["admin"]))
+    ours = {labels["app.kubernetes.io/component"]: party(labels) for _name, labels, _spec in pods(objects)}
+    others = {
+        "a pod beside": party({"app": "other"}),
+        "a client": party({"app": "client"}, "applications", **{"clew-client": "true"}),
+        "monitoring": party({"app": "prometheus"}, "monitoring"),
+        "the internet": {"ip": "203.0.113.9"},
+    }
+
+    called = calls(config["graph_builder"]["reader"])
+    needed = {(caller, role, grpc) for caller, roles in called.items() for role in roles}
+    needed |= {("monitoring", role, admin) for role in ROLES}
+    needed |= {(client, "gateway", grpc) for client in (["a client"] if clients_are_named else others)}
+    if "redis" in ours:
+        needed |= {(role, "redis", 6379) for role in ROLES}
+    if "ingest" in ours:
+        needed |= {("ingest", "gateway", grpc)}
+    for source_name, source in {**ours, **others}.items():
+        for target_name, target in ours.items():
+            for port in (grpc, admin, 6379):
+                is_allowed = allowed(policies, source, target, port)
+                if is_allowed != ((source_name, target_name, port) in needed):
+                    problem = "is let through" if is_allowed else "does not get through"
+                    yield f"NetworkPolicy: {source_name} to {target_name}:{port} {problem}"
+
+    dns = party({"k8s-app": "kube-dns"}, "kube-system")
+    for role, source in ours.items():
+        for protocol in ("UDP", "TCP"):
+            if not allowed(policies, source, dns, 53, protocol):
+                yield f"NetworkPolicy: {role} cannot look up names over {protocol}"
+        for place, (address, port, roles) in outward.items():
+            is_allowed = allowed(policies, source, {"ip": address}, port)
+            if is_allowed != (role in roles):
+                problem = "is let through" if is_allowed else "does not get through"
+                yield f"NetworkPolicy: {role} to {place} {problem}"
