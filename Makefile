@@ -4,7 +4,8 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench proto
+.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench proto \
+	manifests deploy-check deploy-test images images-cuda
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -12,9 +13,16 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
 PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
+DEPLOY_PACKAGES := .cache/python/deploy.installed
+
+# Of the images that `make images` builds.
+CONTAINER_ENGINE := podman
+REPOSITORY := clew
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml | head -1)
+IMAGES := gateway retriever memory-encoder generator graph-builder clew
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install what is missing: compilers, Redis, Python environment, embedding model
 	@.setup/install
@@ -29,7 +37,7 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/cluster.py
 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
-test: build $(PYTHON_PACKAGES) ## Run all tests
+test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	@.setup/install tests
 	cargo test --workspace
 
@@ -59,6 +67,35 @@ cluster-bench: build ## Measure what a cluster costs and gains on this machine
 proto: ## Generate the code in crates/proto from proto/
 	cargo run --package clew-proto-codegen
 
+manifests: setup $(DEPLOY_PACKAGES) ## Make the manifests in k8s that are made of the chart
+	@.setup/install deploy-check
+	$(PYTHON) tests/deploy/check.py --write
+
+deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests and the Containerfile
+	@.setup/install deploy-check
+	$(PYTHON) tests/deploy/check.py --clew $(CLEW)
+
+# As root on Linux, with Debian's buildah and podman.
+deploy-test: deploy-check ## Build the images and run the chart's pods with them
+	@.setup/install deploy-test
+	$(PYTHON) tests/deploy/cluster.py --programs $(dir $(CLEW)) $(addprefix --model=,$(CLEW_MODEL_DIR))
+
+images: ## Build the images: REPOSITORY=name, CONTAINER_ENGINE=docker
+	@for image in $(IMAGES); do \
+		$(CONTAINER_ENGINE) build --target $$image --tag $(REPOSITORY)/$$image:$(VERSION) \
+			--file Containerfile . || exit 1; \
+	done
+
+images-cuda: ## Build the images for NVIDIA GPUs, with the same settings
+	@for image in memory-encoder-cuda generator-cuda; do \
+		$(CONTAINER_ENGINE) build --build-arg FEATURES=clew/cuda --target $$image \
+			--tag $(REPOSITORY)/$$image:$(VERSION) --file Containerfile . || exit 1; \
+	done
+
 $(PYTHON_PACKAGES): tests/python/requirements.txt | setup
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+$(DEPLOY_PACKAGES): tests/deploy/requirements.txt | setup
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@

@@ -206,8 +206,9 @@ def containerfile_breaches():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--clew", required=True, help="the program, which is asked for its configuration")
-    parser.add_argument("--write", action="store_true", help="write what below k8s is made of the chart, and end")
+    task = parser.add_mutually_exclusive_group(required=True)
+    task.add_argument("--clew", help="the program, which is asked for its configuration")
+    task.add_argument("--write", action="store_true", help="write what below k8s is made of the chart, and end")
     arguments = parser.parse_args()
     with manifests.temporary() as folder:
         helm = Helm(folder)
@@ -219,7 +220,8 @@ def main():
         for case in CASES:
             report.section(f"chart, {case.name}", case_breaches(helm, case))
         report.section(f"{len(values.WRONG)} wrong values are refused", wrong_values_taken(helm))
-        report.section("values are the programs' configuration", values.breaches(arguments.clew))
+        report.section("values are the programs' configuration", values.breaches(arguments.clew, values.schema(), values.defaults()))
+        report.section(f"{len(faults.DRIFTS)} differences of them are found", faults.missed_drifts(arguments.clew))
         whole = CASES[-1]
         good = manifests.objects(helm.render(whole.examples, whole.settings))
         count = len(faults.FAULTS) + len(faults.NETWORK_FAULTS) + len(faults.TRAPS)

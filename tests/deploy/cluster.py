@@ -40,6 +40,7 @@ SUBNET = "10.213.7"
 BUILD_PATIENCE = 300
 START_PATIENCE = 120
 CLIENT_PATIENCE = 120
+SHARDS = 8
 SECRETS = {"clew-redis": {"password": "RedisOfTheDeployTest"}}
 DOCUMENTS = {
     "backups.md": "# Backups\n\nBackups of the harbour office are kept for ninety days in the lighthouse.\n",
@@ -335,7 +336,7 @@ class Cluster:
         until = time.monotonic() + CLIENT_PATIENCE
         while True:
             found = self.client("search", "--corpus=harbour", "where are backups kept")
-            titles = [item["document_id"] for item in found["items"]]
+            titles = [item["document_id"] for item in found["evidence"]]
             if titles and titles[0].endswith("backups.md"):
                 return
             if time.monotonic() > until:
@@ -372,6 +373,8 @@ def play(cluster):
         pod.wait_until_ready()
     say(f"{len(pods)} pods are ready", since)
 
+    # Of several shards, so that the retriever that leaves has some to hand over.
+    cluster.client("corpus", "create", "harbour", f"--shards={SHARDS}")
     since = time.monotonic()
     cluster.job()
     say("the Job took its files in", since)

@@ -4,6 +4,7 @@ import copy
 
 import network
 import rules
+import values
 
 
 def find(objects, kind, name):
@@ -179,6 +180,41 @@ TRAPS = [
     ("- No", "line 1: `No` without quotes"),
     ("a: 1\nb: 2\na: 3", "line 1: the key `a` is there twice"),
 ]
+
+
+# What is done to the schema's and to the values' `config`, and a part of what has to be said of it.
+DRIFTS = [
+    (lambda s, v: s["peers"]["properties"].pop("attempts"), "config.peers.attempts: only the programs know it"),
+    (lambda s, v: s["cluster"]["properties"].pop("members"), "config.cluster.members: only the programs know it"),
+    (
+        lambda s, v: s["gateway"]["properties"].update(pace={"type": "string"}),
+        "config.gateway.pace: only the chart's schema know it",
+    ),
+    (
+        lambda s, v: s["retriever"]["properties"]["searches"].update(maximum=20000),
+        "config.retriever.searches: the schema takes 20000, the programs do not",
+    ),
+    (
+        lambda s, v: s["retriever"]["properties"]["derive_batches"].update(maximum=8),
+        "config.retriever.derive_batches: the schema refuses 9, the programs say: nothing",
+    ),
+    (
+        lambda s, v: s["encoder"]["properties"]["precision"]["enum"].append("int8"),
+        "config.encoder.precision: the schema takes int8, the programs do not",
+    ),
+    (lambda s, v: v["gateway"].update(questions=1), "config.gateway.questions: is 1 in values.yaml, and 256"),
+    (lambda s, v: v["peers"].pop("wait_ms"), "config.peers.wait_ms: is missing in values.yaml"),
+]
+
+
+def missed_drifts(clew):
+    """Every difference between chart and programs that was not told."""
+    schema, ours = values.schema(), values.defaults()
+    for drift, _expected in DRIFTS:
+        drift(schema["properties"]["config"]["properties"], ours["config"])
+    said = list(values.breaches(clew, schema, ours))
+    for _drift, expected in DRIFTS:
+        yield from unless_said(expected, said)
 
 
 def missed(objects, provided, outward):

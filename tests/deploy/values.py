@@ -140,9 +140,8 @@ def resolve(whole, part):
     return part
 
 
-def breaches(clew):
-    """Every difference between the chart and the programs."""
-    whole = schema()
+def breaches(clew, whole, ours):
+    """Every difference between the programs and the chart, of which these are the schema and the values."""
     program = Program(clew)
     found = list(tables(whole, whole["properties"]["config"]))
     yield from keys_differ(program, found[:1])
@@ -150,7 +149,7 @@ def breaches(clew):
     # A section that the programs do not have was told just now.
     found = [table for table in found[1:] if table.path.partition(".")[0] in sections]
     yield from keys_differ(program, found)
-    yield from defaults_differ(program, found)
+    yield from defaults_differ(program, found, ours["config"])
     yield from ranges_differ(program, found)
 
 
@@ -162,8 +161,7 @@ def keys_differ(program, found):
             yield f"config.{table.key(key)}: only {where} know it"
 
 
-def defaults_differ(program, found):
-    ours = defaults()["config"]
+def defaults_differ(program, found, ours):
     theirs, problem = program.print_config({})
     assert theirs, problem
 
