@@ -24,7 +24,7 @@ from manifests import CHART, K8S, WORKSPACE, Helm, Refused
 # The oldest that the chart takes, and the newest of which there are schemas.
 VERSIONS = ("1.30", "1.37")
 # Kinds of which Kubernetes itself knows nothing.
-FOREIGN = ("ServiceMonitor",)
+FOREIGN = ("ServiceMonitor", "PrometheusRule")
 STORAGE = ("198.51.100.7", 443, {"retriever"})
 
 
@@ -82,6 +82,8 @@ CASES = [
         ["bucket"],
         [
             "serviceMonitor.enabled=true",
+            "alerts.enabled=true",
+            "dashboards.enabled=true",
             "ingest.enabled=true",
             "gateway.service.type=LoadBalancer",
             "config.tls.client_ca=null",

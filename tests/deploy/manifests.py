@@ -130,7 +130,7 @@ def objects(text):
 
 def configuration(found):
     """The configuration that the objects hold for the programs."""
-    (text,) = [o["data"]["clew.toml"] for o in found if o["kind"] == "ConfigMap"]
+    (text,) = [o["data"]["clew.toml"] for o in found if o["kind"] == "ConfigMap" and "clew.toml" in o["data"]]
     return tomllib.loads(text)
 
 

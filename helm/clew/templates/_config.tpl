@@ -1,8 +1,8 @@
-{{/* `config` as the programs read it, without what is not there. */}}
+{{/* `config` as all programs read it, without what is not there, and without what is for gateways only. */}}
 {{- define "clew.config" -}}
 {{- $config := deepCopy .Values.config -}}
 {{- if not .Values.secrets.tls }}{{ $_ := unset $config "tls" }}{{ end -}}
-{{- if not .Values.secrets.apiKeys }}{{ $_ := unset $config.auth "keys_file" }}{{ end -}}
+{{- $_ := unset $config.auth "keys_file" -}}
 {{- range $key, $value := $config }}
   {{- if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
 {{ $key }} = {{ include "clew.toml" $value }}

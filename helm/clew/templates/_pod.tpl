@@ -48,7 +48,7 @@ imagePullSecrets:
 - name: POD_IP
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
 - name: CLEW_CLUSTER__ADVERTISE
-  value: http://{{ ternary "[$(POD_IP)]" "$(POD_IP)" (hasPrefix "[" .Values.config.listen) }}:{{ include "clew.port" .Values.config.listen }}
+  value: {{ ternary "https" "http" (ne .Values.secrets.tls "") }}://{{ ternary "[$(POD_IP)]" "$(POD_IP)" (hasPrefix "[" .Values.config.listen) }}:{{ include "clew.port" .Values.config.listen }}
 {{- if and .Values.redis.enabled .Values.secrets.redis }}
 - name: REDIS_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ .Values.secrets.redis }}, key: password}}
@@ -152,9 +152,6 @@ spec:
         {{- if $values.secrets.tls }}
         - {name: tls, mountPath: /etc/clew/tls, readOnly: true}
         {{- end }}
-        {{- if $values.secrets.apiKeys }}
-        - {name: api-keys, mountPath: /etc/clew/auth, readOnly: true}
-        {{- end }}
         - {name: temporary, mountPath: /tmp}
         {{- with .mounts }}
         {{- . | nindent 8 }}
@@ -164,10 +161,6 @@ spec:
       configMap: {name: {{ include "clew.name" $root }}}
     {{- with $values.secrets.tls }}
     - name: tls
-      secret: {secretName: {{ . }}, defaultMode: 0440}
-    {{- end }}
-    {{- with $values.secrets.apiKeys }}
-    - name: api-keys
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     - name: temporary
