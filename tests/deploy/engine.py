@@ -1,0 +1,52 @@
+"""Builds images with buildah and runs containers with podman."""
+
+import json
+import subprocess
+
+from manifests import WORKSPACE
+
+# How the images of the test are called.
+REPOSITORY, TAG = "localhost/clew", "deploy-test"
+# Where the Containerfile looks for programs that are built already.
+PREBUILT = WORKSPACE / ".cache/images/programs"
+# Seconds that a command may take which builds something.
+PATIENCE = 300
+
+
+class Failure(Exception):
+    """What did not go as it should."""
+
+
+def run(*command, patience=PATIENCE, **options):
+    """What a command prints; ends the test if it fails."""
+    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=patience, **options)
+    if ran.returncode != 0:
+        raise Failure(f"{' '.join(map(str, command))} failed with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
+    return ran.stdout
+
+
+class Engine:
+    """buildah and podman, with a storage of their own that goes with its folder."""
+
+    def __init__(self, folder):
+        self.storage = [f"--root={folder}/storage", f"--runroot={folder}/running"]
+
+    def podman(self, *arguments, **options):
+        return run("podman", *self.storage, "--runtime=runc", *arguments, **options)
+
+    def import_debian(self, folder, name, packages):
+        """An image of nothing but some packages of Debian and what they need."""
+        archive = folder / f"{name}.tar"
+        run("mmdebstrap", "--quiet", "--variant=extract", f"--include={packages}", "bookworm", str(archive))
+        self.podman("import", "--quiet", str(archive), f"{REPOSITORY}/{name}:{TAG}")
+        archive.unlink()
+
+    def build(self, target):
+        """An image of the Containerfile, with the programs of this machine."""
+        arguments = {"PROGRAMS": "prebuilt", "BASE_IMAGE": f"{REPOSITORY}/base:{TAG}"}
+        given = [f"--build-arg={key}={value}" for key, value in arguments.items()]
+        how = ["--isolation=chroot", "--pull-never", "--layers", "--quiet"]
+        tag = f"--tag={REPOSITORY}/{target}:{TAG}"
+        run("buildah", *self.storage, "build", *how, *given, f"--target={target}", tag, str(WORKSPACE))
+        (image,) = json.loads(self.podman("image", "inspect", f"{REPOSITORY}/{target}:{TAG}"))
+        return image
