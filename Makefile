@@ -82,14 +82,14 @@ deploy-test: deploy-check ## Build the images and run the chart's pods with them
 
 images: ## Build the images: REPOSITORY=name, CONTAINER_ENGINE=docker
 	@for image in $(IMAGES); do \
-		$(CONTAINER_ENGINE) build --target $$image --tag $(REPOSITORY)/$$image:$(VERSION) \
+		$(CONTAINER_ENGINE) build --build-arg PROGRAMS=compiled --target $$image --tag $(REPOSITORY)/$$image:$(VERSION) \
 			--file Containerfile . || exit 1; \
 	done
 
 images-cuda: ## Build the images for NVIDIA GPUs, with the same settings
 	@for image in memory-encoder-cuda generator-cuda; do \
-		$(CONTAINER_ENGINE) build --build-arg FEATURES=clew/cuda --target $$image \
-			--tag $(REPOSITORY)/$$image:$(VERSION) --file Containerfile . || exit 1; \
+		$(CONTAINER_ENGINE) build --build-arg PROGRAMS=compiled --build-arg FEATURES=clew/cuda \
+			--target $$image --tag $(REPOSITORY)/$$image:$(VERSION) --file Containerfile . || exit 1; \
 	done
 
 $(PYTHON_PACKAGES): tests/python/requirements.txt | setup
