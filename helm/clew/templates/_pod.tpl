@@ -6,12 +6,12 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
-{{/* What holds for all containers of a pod: (dict "user" 65532). */}}
+{{/* What holds for all containers of a pod. */}}
 {{- define "clew.pod.security" -}}
 runAsNonRoot: true
-runAsUser: {{ .user }}
-runAsGroup: {{ .user }}
-fsGroup: {{ .user }}
+runAsUser: 65532
+runAsGroup: 65532
+fsGroup: 65532
 # Volumes with many files are not gone through at every start.
 fsGroupChangePolicy: OnRootMismatch
 seccompProfile:
@@ -89,7 +89,7 @@ spec:
   # Time to hand over and to finish, and a bit for what comes before and after.
   terminationGracePeriodSeconds: {{ add $values.config.shutdown_secs $preStop 15 }}
   securityContext:
-    {{- include "clew.pod.security" (dict "user" 65532) | nindent 4 }}
+    {{- include "clew.pod.security" . | nindent 4 }}
   topologySpreadConstraints:
     - maxSkew: 1
       topologyKey: kubernetes.io/hostname
