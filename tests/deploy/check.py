@@ -222,7 +222,8 @@ def main():
         for case in CASES:
             report.section(f"chart, {case.name}", case_breaches(helm, case))
         report.section(f"{len(values.WRONG)} wrong values are refused", wrong_values_taken(helm))
-        report.section("values are the programs' configuration", values.breaches(arguments.clew, values.schema(), values.defaults()))
+        differences = values.breaches(arguments.clew, values.schema(), values.defaults())
+        report.section("values are the programs' configuration", differences)
         report.section(f"{len(faults.DRIFTS)} differences of them are found", faults.missed_drifts(arguments.clew))
         whole = CASES[-1]
         good = manifests.objects(helm.render(whole.examples, whole.settings))

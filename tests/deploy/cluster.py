@@ -95,17 +95,20 @@ class Cluster:
         """The folder of this machine that a volume is."""
         if kind == "persistentVolumeClaim":
             return self.claims[source["claimName"]]
-        name = source["name"] if kind == "configMap" else source["secretName"]
-        path = self.folder / f"{kind}-{name}"
+        if kind == "configMap":
+            name = source["name"]
+            (files,) = [o["data"] for o in rules.of_kind(self.objects, "ConfigMap") if o["metadata"]["name"] == name]
+        else:
+            name = source["secretName"]
+            files = self.secrets[name]
+        if "items" in source:
+            files = {item["path"]: files[item["key"]] for item in source["items"]}
+        path = self.folder / "-".join([kind, name, *files])
         if not path.exists():
             path.mkdir()
-            if kind == "configMap":
-                (found,) = [o for o in self.objects if (o["kind"], o["metadata"]["name"]) == ("ConfigMap", name)]
-                files = found["data"]
-            else:
-                files = self.secrets[name]
             for file, text in files.items():
                 (path / file).write_text(text)
+                # As `fsGroup` does.
                 os.chown(path / file, 0, 65532)
                 (path / file).chmod(source.get("defaultMode", 0o644))
         return path

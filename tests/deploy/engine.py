@@ -17,9 +17,9 @@ class Failure(Exception):
     """What did not go as it should."""
 
 
-def run(*command, patience=PATIENCE, **options):
+def run(*command, patience=PATIENCE):
     """What a command prints; ends the test if it fails."""
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=patience, **options)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=patience)
     if ran.returncode != 0:
         raise Failure(f"{' '.join(map(str, command))} failed with {ran.returncode}:\n{ran.stdout}{ran.stderr}")
     return ran.stdout
@@ -31,8 +31,14 @@ class Engine:
     def __init__(self, folder):
         self.storage = [f"--root={folder}/storage", f"--runroot={folder}/running"]
 
-    def podman(self, *arguments, **options):
-        return run("podman", *self.storage, "--runtime=runc", *arguments, **options)
+    def podman(self, *arguments, patience=PATIENCE):
+        return run("podman", *self.storage, "--runtime=runc", *arguments, patience=patience)
+
+    def log(self, container):
+        """What a container wrote on both of its streams."""
+        command = ["podman", *self.storage, "logs", container]
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE)
+        return ran.stdout.decode(errors="replace")
 
     def import_debian(self, folder, name, packages):
         """An image of nothing but some packages of Debian and what they need."""

@@ -152,14 +152,9 @@ class Pod:
             while not self.probe(probe):
                 running = self.cluster.engine.podman("inspect", "--format={{.State.Running}}", self.name).strip()
                 if running != "true" or time.monotonic() > until:
-                    raise Failure(f"{self.name}: {probe} did not succeed; its log:\n{self.log()}")
+                    log = self.cluster.engine.log(self.name)
+                    raise Failure(f"{self.name}: {probe} did not succeed; its log:\n{log}")
                 time.sleep(0.2)
-
-    def log(self):
-        ran = subprocess.run(
-            ["podman", *self.cluster.engine.storage, "logs", self.name], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        return ran.stdout.decode(errors="replace")
 
     def stop(self):
         """Has the pod end as Kubernetes does; it has to by itself, and within its time."""
@@ -168,5 +163,6 @@ class Pod:
         took = time.monotonic() - since
         code = self.cluster.engine.podman("inspect", "--format={{.State.ExitCode}}", self.name).strip()
         if code != "0":
-            raise Failure(f"{self.name}: ended with {code} after {took:.0f} of {self.grace} s; its log:\n{self.log()}")
+            log = self.cluster.engine.log(self.name)
+            raise Failure(f"{self.name}: ended with {code} after {took:.0f} of {self.grace} s; its log:\n{log}")
         return took

@@ -127,10 +127,11 @@ def ports_are_in_range(objects):
 
 def ports_are_named_once(objects):
     for found in of_kind(objects, "Service"):
-        for key in ("name", "port"):
-            values = [(port.get(key), port.get("protocol", "TCP") if key == "port" else "") for port in found["spec"]["ports"]]
-            for value in {value for value in values if values.count(value) > 1}:
-                yield f"{title(found)}: has two ports with the {key} {value[0]}"
+        ports = found["spec"]["ports"]
+        names = [("name", port.get("name")) for port in ports]
+        numbers = [("port", port["port"], port.get("protocol", "TCP")) for port in ports]
+        for twice in {value for values in (names, numbers) for value in values if values.count(value) > 1}:
+            yield f"{title(found)}: has two ports with the {twice[0]} {twice[1]}"
     for name, _spec, container in containers(objects):
         values = [port["name"] for port in container.get("ports", [])]
         for value in {value for value in values if values.count(value) > 1}:
@@ -298,7 +299,8 @@ def terminations_wait_for_drains(objects):
         before = container.get("lifecycle", {}).get("preStop", {}).get("sleep", {}).get("seconds", 0)
         grace = spec.get("terminationGracePeriodSeconds", 30)
         if grace < shutdown + before + 10:
-            yield f"{name}: is killed after {grace} s, expected {shutdown} s of shutdown_secs, {before} s before and 10 s after"
+            expected = f"{shutdown} s of shutdown_secs, {before} s before and 10 s after"
+            yield f"{name}: is killed after {grace} s, expected {expected}"
 
 
 def budgets_leave_one_way(objects):
