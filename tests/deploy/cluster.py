@@ -79,7 +79,7 @@ class Cluster:
     def keys(self):
         """The Secrets of an API key: its hash, for the gateways, and the key itself, for whoever calls."""
         command = ["key", "deploy-test", "--tenant=office", "--scope=read,write,admin", "--json"]
-        made = self.engine.podman("run", "--rm", "--network=none", f"{REPOSITORY}/clew:{TAG}", *command)
+        made = self.engine.run("--rm", "--network=none", f"{REPOSITORY}/clew:{TAG}", *command)
         key = json.loads(made)
         return {"clew-api-keys": {"keys.toml": key["stored"]}, "clew-ingest": {"key": key["key"]}}
 
@@ -143,9 +143,8 @@ class Cluster:
         """What the command line says, run by a client in a container like the Job's."""
         (found,) = rules.of_kind(self.objects, "Job")
         pod = Pod(f"client-{self.network.count}", found["spec"]["template"], self)
-        connection = [word for word in pod.container["args"] if word.startswith(("--endpoint=", "--ca="))]
         variables = [v for v in pod.container["env"] if with_key or v["name"] != "CLEW_API_KEY"]
-        pod.container = {**pod.container, "args": [*arguments, *connection, "--json"], "env": variables}
+        pod.container = {**pod.container, "args": [*arguments, "--json"], "env": variables}
         return json.loads(pod.start("--rm"))
 
     def search(self):

@@ -9,6 +9,8 @@ from manifests import WORKSPACE
 REPOSITORY, TAG = "localhost/clew", "deploy-test"
 # Where the Containerfile looks for programs that are built already.
 PREBUILT = WORKSPACE / ".cache/images/programs"
+# Debian 12's runc with podman 4.3: more than these limits it does not get.
+ULIMITS = ["--ulimit=nofile=20000:20000", "--ulimit=nproc=1000:1000"]
 # Seconds that a command may take which builds something.
 PATIENCE = 300
 
@@ -33,6 +35,11 @@ class Engine:
 
     def podman(self, *arguments, patience=PATIENCE):
         return run("podman", *self.storage, "--runtime=runc", *arguments, patience=patience)
+
+    def run(self, *arguments, patience=PATIENCE):
+        """Runs a container of an image that is there, and returns what podman prints."""
+        how = ["--no-healthcheck", "--pull=never", *ULIMITS]
+        return self.podman("run", *how, *arguments, patience=patience)
 
     def log(self, container):
         """What a container wrote on both of its streams."""

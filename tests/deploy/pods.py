@@ -10,8 +10,6 @@ import urllib.request
 import rules
 from engine import Failure, run
 
-# Debian 12's runc with podman 4.3: more than these limits it does not get.
-ULIMITS = ["--ulimit=nofile=20000:20000", "--ulimit=nproc=1000:1000"]
 SUBNET = "10.213.7"
 # Seconds that a pod may take to get ready, and beside its own time to end.
 START_PATIENCE = 120
@@ -112,17 +110,17 @@ class Pod:
         user = f"--user={pod['runAsUser']}:{pod['runAsGroup']}"
         confined = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
         memory = int(rules.quantity(self.container["resources"]["limits"]["memory"]))
-        return [*confined, user, f"--memory={memory}", *ULIMITS]
+        return [*confined, user, f"--memory={memory}"]
 
     def start(self, *how):
         """Starts the container and returns what podman prints."""
         names = [f"--add-host={name}:{address}" for name, address in self.cluster.names().items()]
         variables = [f"--env={name}={value}" for name, value in self.environment().items()]
         network = [f"--network=ns:/run/netns/{self.namespace}", *names]
-        confined = [*self.confinement(), "--no-healthcheck", "--pull=never", f"--name={self.name}"]
+        confined = [*self.confinement(), f"--name={self.name}"]
         patience = self.grace + END_PATIENCE
         arguments = [*how, *confined, *network, *variables, *self.mounts(), *self.command()]
-        return self.cluster.engine.podman("run", *arguments, patience=patience)
+        return self.cluster.engine.run(*arguments, patience=patience)
 
     def probe(self, name):
         """Whether a probe of the container succeeds now."""
