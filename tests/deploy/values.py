@@ -93,7 +93,7 @@ class Program:
     def keys(self, table):
         """The keys that a table may have."""
         _config, problem = self.print_config(table.around({"no_such_key": 1}))
-        assert problem and "no_such_key" in problem, f"a key that does not exist was taken in {table.path}"
+        assert problem and "no_such_key" in problem, f"{table.key('no_such_key')} was not refused: {problem}"
         return set(re.findall(r"`(\w+)`", problem.partition("expected ")[2]))
 
 
