@@ -76,7 +76,7 @@ deploy-check: build $(DEPLOY_PACKAGES) ## Check the chart, the manifests and the
 	$(PYTHON) tests/deploy/check.py --clew $(CLEW)
 
 # As root on Linux, with Debian's buildah and podman.
-deploy-test: deploy-check ## Build the images and run the chart's pods with them
+deploy-test: deploy-check $(PYTHON_PACKAGES) ## Build the images and run the chart's pods with them
 	@.setup/install deploy-test
 	$(PYTHON) tests/deploy/cluster.py --programs $(dir $(CLEW)) $(addprefix --model=,$(CLEW_MODEL_DIR))
 

@@ -4,7 +4,7 @@ Run as `make deploy-test`, as root on Linux. There is no Kubernetes: each pod th
 container in a network of its own, with the image, user, root file system, capabilities, memory, variables, arguments,
 volumes and probes that its manifest says. Then the ingestion Job reads files, a client searches and asks, a retriever
 is told to end and the other one answers in its place, and in the end all end by themselves within their time.
-Connections are encrypted, and callers show their keys.
+Connections are encrypted, callers show their keys, and everything is kept in a bucket.
 
 The programs are those of this machine's build, and the images' base is made of Debian's packages, because neither
 can be fetched everywhere; all else is as the Containerfile says.
@@ -20,12 +20,13 @@ import tempfile
 import time
 from pathlib import Path
 
+import bucket
 import certificates
 import manifests
 import rules
 from engine import PREBUILT, REPOSITORY, TAG, Engine, Failure, run
 from manifests import NAMESPACE, WORKSPACE, Helm
-from pods import Network, Pod
+from pods import SUBNET, Network, Pod
 
 PROGRAMS = ["clew-gateway", "clew-retriever", "clew-memory-encoder", "clew-generator", "clew-graph-builder", "clew"]
 # Debian packages of the base: what distroless' `cc` has, without a shell.
@@ -43,12 +44,13 @@ SETTINGS = [
     f"image.tag={TAG}",
     "image.pullPolicy=Never",
     f"redis.image={REPOSITORY}/redis:{TAG}",
-    "secrets.tls=clew-tls",
-    "secrets.apiKeys=clew-api-keys",
-    "secrets.redis=clew-redis",
-    "config.auth.insecure=false",
+    f"config.data_dir=s3://{bucket.NAME}/some/where",
+    "config.storage.s3.allow_http=true",
     "config.encoder.threads=1",
     "retriever.replicas=2",
+    "memoryEncoder.replicas=1",
+    "generator.replicas=1",
+    "graphBuilder.replicas=1",
     "ingest.enabled=true",
     "ingest.corpus=harbour",
 ]
@@ -57,22 +59,23 @@ SETTINGS = [
 class Cluster:
     """All pods of the chart, and what they share."""
 
-    def __init__(self, engine, network, folder, model):
+    def __init__(self, engine, network, folder, model, endpoint):
         self.engine, self.network, self.folder = engine, network, folder
         with manifests.temporary() as copy:
-            settings = [*SETTINGS, f"config.encoder.model=/models/{model.name}"]
-            self.objects = manifests.objects(Helm(copy).render(["trial"], settings))
+            settings = [f"config.encoder.model=/models/{model.name}", f"config.storage.s3.endpoint={endpoint}"]
+            self.objects = manifests.objects(Helm(copy).render(["bucket"], [*SETTINGS, *settings]))
         self.claims = {
             "clew-models": model.parent,
-            "clew-data": self.new_folder("data"),
-            "clew-input": self.new_folder("input"),
+            "clew-input": folder / "input",
         }
+        self.claims["clew-input"].mkdir()
         for name, text in DOCUMENTS.items():
             (self.claims["clew-input"] / name).write_text(text)
         self.pods = {}
         self.secrets = {
             "clew-tls": certificates.of_a_cluster([f"clew-gateway.{NAMESPACE}.svc"]),
             "clew-redis": {"password": "RedisOfTheDeployTest"},
+            "clew-s3": bucket.CREDENTIALS,
             **self.keys(),
         }
 
@@ -82,14 +85,6 @@ class Cluster:
         made = self.engine.run("--rm", "--network=none", f"{REPOSITORY}/clew:{TAG}", *command)
         key = json.loads(made)
         return {"clew-api-keys": {"keys.toml": key["stored"]}, "clew-ingest": {"key": key["key"]}}
-
-    def new_folder(self, name):
-        path = self.folder / name
-        path.mkdir()
-        # As `fsGroup` does with a volume.
-        os.chown(path, 0, 65532)
-        path.chmod(0o2775)
-        return path
 
     def volume(self, kind, source):
         """The folder of this machine that a volume is."""
@@ -189,11 +184,11 @@ def play(cluster):
         pod.wait_until_ready()
     say(f"{len(pods)} pods are ready", since)
 
+    since = time.monotonic()
     # Of several shards, so that the retriever that leaves has some to hand over.
     cluster.client("corpus", "create", "harbour", f"--shards={SHARDS}")
-    since = time.monotonic()
     cluster.job()
-    say("the Job took its files in", since)
+    say(f"a corpus of {SHARDS} shards was made, and the Job took its files in", since)
 
     since = time.monotonic()
     cluster.search()
@@ -234,8 +229,8 @@ def main():
     problem = None
     try:
         build_images(engine, folder, arguments.programs)
-        with Network() as network:
-            cluster = Cluster(engine, network, folder, arguments.model.resolve())
+        with Network() as network, bucket.Bucket(f"{SUBNET}.1") as storage:
+            cluster = Cluster(engine, network, folder, arguments.model.resolve(), storage.endpoint)
             try:
                 play(cluster)
             finally:
