@@ -182,6 +182,13 @@ def overlay_breaches(overlay, provided):
     yield from manifest_breaches(text, provided, {"storage": STORAGE})
 
 
+def long_name_breaches(helm):
+    """Names stay names, and apart, for the longest name that Helm takes."""
+    whole = CASES[-1]
+    text = helm.render(whole.examples, whole.settings, release="memory-of-the-applications-of-the-second-department")
+    yield from manifest_breaches(text, whole.provided, whole.outward)
+
+
 def versions_differ():
     """What has to be the same in several files."""
     cargo = manifests.tomllib.loads((WORKSPACE / "Cargo.toml").read_text())
@@ -221,6 +228,7 @@ def main():
         report = Report()
         for case in CASES:
             report.section(f"chart, {case.name}", case_breaches(helm, case))
+        report.section("chart, a long name", long_name_breaches(helm))
         report.section(f"{len(values.WRONG)} wrong values are refused", wrong_values_taken(helm))
         differences = values.breaches(arguments.clew, values.schema(), values.defaults())
         report.section("values are the programs' configuration", differences)

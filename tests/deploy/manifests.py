@@ -77,10 +77,10 @@ class Helm:
     def lint(self, examples=(), settings=()):
         self.run("lint", "--strict", "clew", *self.values(examples, settings))
 
-    def render(self, examples=(), settings=()):
+    def render(self, examples=(), settings=(), release=RELEASE):
         """The chart's manifests as text."""
         where = [f"--namespace={NAMESPACE}", f"--kube-version={KUBERNETES}"]
-        return self.run("template", RELEASE, "clew", *where, *self.values(examples, settings))
+        return self.run("template", release, "clew", *where, *self.values(examples, settings))
 
     def notes(self, examples=(), settings=()):
         """What a person is told after an installation. Helm tells it only with a cluster at hand, unless it is a file

@@ -1,8 +1,8 @@
-{{/* Beginning of every name: the release's, with `clew` in it. */}}
+{{/* Beginning of every name: the release's, with `clew` in it, and short enough for what follows. */}}
 {{- define "clew.name" -}}
-{{- $name := .Release.Name -}}
+{{- $name := .Release.Name | trunc 35 | trimSuffix "-" -}}
 {{- if not (contains "clew" $name) }}{{ $name = printf "%s-clew" $name }}{{ end -}}
-{{- $name | trunc 40 | trimSuffix "-" -}}
+{{- $name -}}
 {{- end }}
 
 {{/* What selects the pods of a role, for ever: (dict "root" $ "role" "gateway"). */}}
