@@ -51,7 +51,7 @@ pub use exchange::{
     Imported, ImportedPassage, from_graphml, from_openie, import, to_graphml, to_json,
 };
 pub use key::entity_key;
-pub use memory::{Graph, GraphDocument, GraphSegment};
+pub use memory::{Graph, GraphDocument, GraphSegment, GraphView};
 pub use pagerank::{Ranking, Seed, pagerank};
 pub use path::{PathLimits, paths};
 pub use picture::svg;

@@ -8,9 +8,10 @@ mod store;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use clew_core::{DocumentId, EntityKey, Extraction, SegmentId, Span, Version};
+use clew_core::{DocumentId, EntityKey, Extraction, Span, Version};
 
 use self::draft::Draft;
+pub use self::query::GraphView;
 use self::store::{Document, Naming, Node, Slots};
 use crate::key::entity_key;
 use crate::near::NameIndex;
@@ -216,15 +217,6 @@ impl Graph {
                 node.documents.insert(at, handle);
             }
         }
-    }
-
-    /// Which segments mention an entity, in order.
-    fn segments_of<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = SegmentId> + 'a {
-        let documents = node.documents.iter().filter_map(|handle| self.documents.get(*handle));
-        let entity = self.names.get(&node.key).unwrap_or(u32::MAX);
-        documents.flat_map(move |document| {
-            document.mentions_of(entity).iter().map(|mention| document.segment_id(mention.segment))
-        })
     }
 }
 

@@ -70,10 +70,20 @@ impl NameIndex {
     /// the keys of what was inserted. Near is mutual, but of a name that very many are near to only the
     /// nearest are told.
     pub fn near<'k>(&self, key: &str, key_of: impl Fn(u32) -> &'k str) -> Vec<(u32, f32)> {
+        self.near_seen(key, key_of, |_| true)
+    }
+
+    /// As [`Self::near`], as if only the names that `sees` admits had been inserted.
+    pub fn near_seen<'k>(
+        &self,
+        key: &str,
+        key_of: impl Fn(u32) -> &'k str,
+        sees: impl Fn(u32) -> bool,
+    ) -> Vec<(u32, f32)> {
         let mut found: BTreeMap<u32, f32> = BTreeMap::new();
-        let words = self.by_words(key, &key_of);
-        let spelled = self.by_spelling(key, &key_of);
-        for (id, nearness) in words.chain(self.by_acronym(key)).chain(spelled) {
+        let words = self.by_words(key, &key_of, &sees);
+        let spelled = self.by_spelling(key, &key_of).filter(|(id, _)| sees(*id));
+        for (id, nearness) in words.chain(self.by_acronym(key, &sees)).chain(spelled) {
             if key_of(id) != key {
                 let best = found.entry(id).or_default();
                 *best = best.max(nearness);
@@ -90,34 +100,43 @@ impl NameIndex {
         &'a self,
         key: &'a str,
         key_of: &'a impl Fn(u32) -> &'k str,
+        sees: &'a impl Fn(u32) -> bool,
     ) -> impl Iterator<Item = (u32, f32)> + 'a {
-        let rarest = self.rarest_word(key).filter(|ids| ids.len() <= MOST_WITH_WORD);
-        let longer = rarest.into_iter().flatten().filter_map(move |&id| {
+        let rarest = self.rarest_word(key, sees).filter(|ids| ids.len() <= MOST_WITH_WORD);
+        let longer = rarest.into_iter().flatten().filter_map(move |id| {
             Some((id, part_of(key, key_of(id)).filter(|_| may_be_part(key))?))
         });
         let shorter = ends_of(key).filter_map(move |part| {
-            let spread = self.rarest_word(part)?.len();
+            let spread = self.rarest_word(part, sees)?.len();
             let is_telling = spread <= MOST_WITH_WORD && may_be_part(part);
-            Some((self.get(part)?, part_of(part, key).filter(|_| is_telling)?))
+            let id = self.get(part).filter(|id| sees(*id))?;
+            Some((id, part_of(part, key).filter(|_| is_telling)?))
         });
         longer.chain(shorter)
     }
 
-    /// Names with the rarest word of `key`.
-    fn rarest_word(&self, key: &str) -> Option<&Vec<u32>> {
-        key.split(' ').filter_map(|word| self.by_word.get(word)).min_by_key(|ids| ids.len())
+    /// Names with the rarest word of `key`; where even that is frequent, one more than tell anything.
+    fn rarest_word(&self, key: &str, sees: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
+        let lists = key.split(' ').filter_map(|word| self.by_word.get(word));
+        let seen = lists.map(|ids| first_seen(ids, &sees, MOST_WITH_WORD + 1));
+        seen.filter(|ids| !ids.is_empty()).min_by_key(Vec::len)
     }
 
     /// What `key` may stand for, and what may stand for it.
-    fn by_acronym<'a>(&'a self, key: &'a str) -> impl Iterator<Item = (u32, f32)> + 'a {
-        let telling = |acronym: &str| {
-            self.by_initials.get(acronym).filter(|ids| ids.len() <= MOST_WITH_INITIALS)
+    fn by_acronym<'a>(
+        &'a self,
+        key: &'a str,
+        sees: &'a impl Fn(u32) -> bool,
+    ) -> impl Iterator<Item = (u32, f32)> + 'a {
+        let telling = move |acronym: &str| {
+            let ids = first_seen(self.by_initials.get(acronym)?, sees, MOST_WITH_INITIALS + 1);
+            (1..=MOST_WITH_INITIALS).contains(&ids.len()).then_some(ids)
         };
-        let long = telling(key).into_iter().flatten().copied();
+        let long = telling(key).into_iter().flatten();
         let short = initials(key)
             .into_iter()
             .filter(move |acronym| telling(acronym).is_some())
-            .filter_map(|acronym| self.get(&acronym));
+            .filter_map(move |acronym| self.get(&acronym).filter(|id| sees(*id)));
         long.chain(short).map(|id| (id, ACRONYM))
     }
 
@@ -145,6 +164,11 @@ impl NameIndex {
             is_near.then_some((id, dice))
         })
     }
+}
+
+/// The first of these that are seen, at most so many.
+fn first_seen(ids: &[u32], sees: impl Fn(u32) -> bool, most: usize) -> Vec<u32> {
+    ids.iter().copied().filter(|id| sees(*id)).take(most).collect()
 }
 
 fn put(ids: &mut Vec<u32>, id: u32) {

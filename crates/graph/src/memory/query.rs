@@ -1,13 +1,15 @@
 //! What a graph tells of itself: which entities a text names, and what is around them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
-use clew_core::{EntityKey, EntityNode, GraphQuery, Subgraph};
+use clew_core::{DocumentId, EntityKey, EntityNode, GraphQuery, SegmentId, Subgraph};
 use clew_text::{is_common_verb, is_grammar_word};
 
 use super::Graph;
 use super::store::{Document, Node};
-use crate::key::{Token, key_of, tokens};
+use crate::key::{Token, entity_key, key_of, tokens};
 
 /// Most words of a name that is looked for in a text.
 const MAX_NAME_WORDS: usize = 8;
@@ -58,7 +60,8 @@ impl Graph {
     /// with a capital or a digit, unless the text has no capitals at all; one of several words may be
     /// written in any way. A name that is no entity's own may be another name of several: a surname.
     pub fn find(&self, text: &str) -> Vec<EntityKey> {
-        self.named(text).into_iter().map(|entity| self.entity_key(entity)).collect()
+        let view = self.view();
+        view.named(text).into_iter().map(|entity| view.entity_key(entity)).collect()
     }
 
     /// The part of the graph around what `query` names.
@@ -68,6 +71,53 @@ impl Graph {
     /// what has most relations to the entities it is reached from goes before what has few, and what few
     /// segments mention before what many do; one relation of each two entities goes before the others, and
     /// those of seeds first.
+    pub fn subgraph(&self, query: &GraphQuery) -> Subgraph {
+        self.view().subgraph(query)
+    }
+
+    /// All of it, for a figure, a file or [`crate::pagerank()`]; an entity's segments are not cut.
+    pub fn whole(&self) -> Subgraph {
+        let view = self.view();
+        let mut entities: Vec<EntityNode> =
+            self.entities.iter().map(|(_, node)| view.node(node, usize::MAX)).collect();
+        entities.sort_by(|a, b| a.key.cmp(&b.key));
+        let documents = self.by_id.values().filter_map(|handle| self.documents.get(*handle));
+        let relations = documents.flat_map(|document| {
+            let all = (0..).zip(&document.relations);
+            all.filter_map(|(at, _)| document.edge(at, |entity| self.key(entity)))
+        });
+        Subgraph { seeds: Vec::new(), entities, relations: relations.collect(), is_cut: false }
+    }
+
+    /// The graph as if it held none of these documents: none of their names, relations and counts is told or
+    /// decides what is told. It costs the more of a question the more documents mention what it is about.
+    pub fn without<'a>(&self, hidden: impl IntoIterator<Item = &'a DocumentId>) -> GraphView<'_> {
+        let handles = hidden.into_iter().filter_map(|id| self.by_id.get(id).copied());
+        let hidden: HashSet<u32> = handles.collect();
+        let segments = |handle: &u32| {
+            self.documents.get(*handle).map_or(0, |document| document.segments.len() as u64)
+        };
+        let segments = self.segments - hidden.iter().map(segments).sum::<u64>();
+        GraphView { graph: self, hidden, segments }
+    }
+
+    fn view(&self) -> GraphView<'_> {
+        GraphView { graph: self, hidden: HashSet::new(), segments: self.segments }
+    }
+}
+
+/// A graph without some of its documents, see [`Graph::without`].
+#[derive(Debug)]
+pub struct GraphView<'a> {
+    graph: &'a Graph,
+    /// Handles of the documents that it is without.
+    hidden: HashSet<u32>,
+    /// Segments of the others.
+    segments: u64,
+}
+
+impl<'a> GraphView<'a> {
+    /// The part of it around what `query` names, see [`Graph::subgraph`].
     pub fn subgraph(&self, query: &GraphQuery) -> Subgraph {
         let mut part = Part {
             seeds: BTreeSet::new(),
@@ -89,17 +139,61 @@ impl Graph {
         self.told(&part, &relations)
     }
 
-    /// All of it, for a figure, a file or [`crate::pagerank()`]; an entity's segments are not cut.
-    pub fn whole(&self) -> Subgraph {
-        let mut entities: Vec<EntityNode> =
-            self.entities.iter().map(|(_, node)| self.node(node, usize::MAX)).collect();
-        entities.sort_by(|a, b| a.key.cmp(&b.key));
-        let documents = self.by_id.values().filter_map(|handle| self.documents.get(*handle));
-        let relations = documents.flat_map(|document| {
-            let all = (0..).zip(&document.relations);
-            all.filter_map(|(at, _)| document.edge(at, |entity| self.key(entity)))
-        });
-        Subgraph { seeds: Vec::new(), entities, relations: relations.collect(), is_cut: false }
+    fn documents_of(&self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Document)> {
+        let handles = node.documents.iter().filter(|handle| !self.hidden.contains(*handle));
+        handles.filter_map(|&handle| Some((handle, self.graph.documents.get(handle)?)))
+    }
+
+    fn document(&self, id: &DocumentId) -> Option<&'a Document> {
+        let handle = self.graph.by_id.get(id).filter(|handle| !self.hidden.contains(*handle))?;
+        self.graph.documents.get(*handle)
+    }
+
+    /// Whether any of its documents mentions an entity.
+    fn sees(&self, entity: u32) -> bool {
+        let node = self.graph.entities.get(entity);
+        node.is_some_and(|node| self.hidden.is_empty() || self.documents_of(node).next().is_some())
+    }
+
+    /// Whether any of its documents calls an entity by a name of that key.
+    fn calls(&self, entity: u32, key: &EntityKey) -> bool {
+        let Some(node) = self.graph.entities.get(entity) else { return false };
+        self.hidden.is_empty()
+            || self.documents_of(node).any(|(_, document)| {
+                let mut names = document.namings.iter().filter(|naming| naming.entity == entity);
+                names.any(|naming| entity_key(&naming.spelling).as_ref() == Some(key))
+            })
+    }
+
+    /// An entity as its documents tell of it.
+    fn seen(&self, node: &'a Node) -> Cow<'a, Node> {
+        if node.documents.iter().all(|handle| !self.hidden.contains(handle)) {
+            return Cow::Borrowed(node);
+        }
+        let entity = self.graph.names.get(&node.key).unwrap_or(u32::MAX);
+        let mut seen = Node::new(&node.key);
+        for (handle, document) in self.documents_of(node) {
+            seen.documents.push(handle);
+            seen.segments += document.mentions_of(entity).len() as u64;
+            for naming in document.namings.iter().filter(|naming| naming.entity == entity) {
+                seen.count(Arc::clone(&naming.spelling), naming.kind, naming.count);
+            }
+        }
+        Cow::Owned(seen)
+    }
+
+    /// How many segments mention an entity.
+    fn mentioned_in(&self, entity: u32) -> u64 {
+        let Some(node) = self.graph.entities.get(entity) else { return 0 };
+        if self.hidden.is_empty() {
+            return node.segments;
+        }
+        let documents = self.documents_of(node);
+        documents.map(|(_, document)| document.mentions_of(entity).len() as u64).sum()
+    }
+
+    fn key(&self, entity: u32) -> &'a str {
+        self.graph.key(entity)
     }
 
     fn entity_key(&self, entity: u32) -> EntityKey {
@@ -149,10 +243,11 @@ impl Graph {
 
     /// The entity of that key, else those with a name of that key.
     fn known_as(&self, key: &EntityKey) -> Vec<u32> {
-        if let Some(entity) = self.names.get(&key.0) {
+        if let Some(entity) = self.graph.names.get(&key.0).filter(|entity| self.sees(*entity)) {
             return vec![entity];
         }
-        let mut meant = self.aliases.get(key.0.as_str()).cloned().unwrap_or_default();
+        let mut meant = self.graph.aliases.get(key.0.as_str()).cloned().unwrap_or_default();
+        meant.retain(|entity| self.calls(*entity, key));
         meant.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
         meant.dedup();
         meant.truncate(MOST_MEANT);
@@ -168,8 +263,7 @@ impl Graph {
         let mut there: BTreeMap<u32, f64> = BTreeMap::new();
         for clew_core::Place { document_id, version, span } in &query.places {
             let document =
-                self.by_id.get(document_id).and_then(|handle| self.documents.get(*handle));
-            let document = document.filter(|document| document.version == *version);
+                self.document(document_id).filter(|document| document.version == *version);
             for entity in document.into_iter().flat_map(|document| document.entities_at(*span)) {
                 *there.entry(entity).or_default() += 1.0;
             }
@@ -183,12 +277,12 @@ impl Graph {
         let mut links: BTreeMap<u32, f64> = BTreeMap::new();
         for &entity in frontier {
             for (handle, index) in self.relations_of(entity, part) {
-                let Some(document) = self.documents.get(handle) else { continue };
+                let Some(document) = self.graph.documents.get(handle) else { continue };
                 let relation = document.relations[index as usize];
                 let other = if relation.head == entity { relation.tail } else { relation.head };
                 *links.entry(other).or_default() += 1.0;
             }
-            let near = if is_first { self.near_ids(self.key(entity)) } else { Vec::new() };
+            let near = if is_first { self.near(entity) } else { Vec::new() };
             for (other, nearness) in near {
                 *links.entry(other).or_default() += f64::from(nearness);
             }
@@ -198,12 +292,11 @@ impl Graph {
 
     /// Relations of an entity, as far as the budget goes.
     fn relations_of(&self, entity: u32, part: &mut Part) -> Vec<Place> {
-        let handles = self.entities.get(entity).into_iter().flat_map(|node| &node.documents);
-        let mut places = handles
-            .filter_map(|&handle| Some((handle, self.documents.get(handle)?)))
-            .flat_map(|(handle, document)| {
-                document.relations_of(entity).map(move |index| (handle, index))
-            });
+        let node = self.graph.entities.get(entity).into_iter();
+        let documents = node.flat_map(|node| self.documents_of(node));
+        let mut places = documents.flat_map(|(handle, document)| {
+            document.relations_of(entity).map(move |index| (handle, index))
+        });
         let read: Vec<Place> = places.by_ref().take(part.budget).collect();
         part.budget -= read.len();
         part.is_cut |= places.next().is_some();
@@ -213,7 +306,7 @@ impl Graph {
     /// By weight times rarity, as terms in a text index are; equals by key.
     fn best_first(&self, weights: BTreeMap<u32, f64>) -> Vec<u32> {
         let score = |entity: u32, weight: f64| {
-            let segments = self.entities.get(entity).map_or(1, |node| node.segments.max(1));
+            let segments = self.mentioned_in(entity).max(1);
             weight * (1.0 + quotient(self.segments, segments)).ln()
         };
         let mut scored: Vec<(f64, u32)> =
@@ -231,7 +324,7 @@ impl Graph {
             part.entities.iter().partition(|entity| part.seeds.contains(entity));
         for entity in seeds.into_iter().chain(others) {
             for (handle, index) in self.relations_of(entity, part) {
-                let Some(document) = self.documents.get(handle) else { continue };
+                let Some(document) = self.graph.documents.get(handle) else { continue };
                 let relation = document.relations[index as usize];
                 let ends = [relation.head, relation.tail];
                 if relation.head == entity && ends.iter().all(|end| part.entities.contains(end)) {
@@ -240,7 +333,8 @@ impl Graph {
                 }
             }
         }
-        let document = |place: &Place| self.documents.get(place.0).map(|document| &document.id);
+        let document =
+            |place: &Place| self.graph.documents.get(place.0).map(|document| &document.id);
         let in_order = |a: &Place, b: &Place| document(a).cmp(&document(b)).then(a.1.cmp(&b.1));
         within.sort_by(|(a, x), (b, y)| b.cmp(a).then_with(|| in_order(x, y)));
         if within.len() > most {
@@ -258,7 +352,7 @@ impl Graph {
     fn spread(&self, relations: &mut [(usize, Place)]) {
         let mut told: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         relations.sort_by_cached_key(|(_, (handle, index))| {
-            let document = self.documents.get(*handle);
+            let document = self.graph.documents.get(*handle);
             let relation = document.map(|document| document.relations[*index as usize]);
             let ends = relation.map_or((0, 0), |relation| (relation.head, relation.tail));
             let count = told.entry((ends.0.min(ends.1), ends.0.max(ends.1))).or_default();
@@ -271,29 +365,46 @@ impl Graph {
         let mut seeds: Vec<EntityKey> =
             part.seeds.iter().map(|entity| self.entity_key(*entity)).collect();
         seeds.sort_unstable();
-        let nodes = part.entities.iter().filter_map(|entity| self.entities.get(*entity));
+        let nodes = part.entities.iter().filter_map(|entity| self.graph.entities.get(*entity));
         let mut entities: Vec<EntityNode> =
             nodes.map(|node| self.node(node, MOST_SEGMENTS)).collect();
         entities.sort_by(|a, b| a.key.cmp(&b.key));
         let edge = |document: &Document, index| document.edge(index, |entity| self.key(entity));
         let relations = relations.iter();
         let relations = relations.filter_map(|(handle, index)| {
-            self.documents.get(*handle).and_then(|document| edge(document, *index))
+            self.graph.documents.get(*handle).and_then(|document| edge(document, *index))
         });
         Subgraph { seeds, entities, relations: relations.collect(), is_cut: part.is_cut }
     }
 
-    fn node(&self, node: &Node, most_segments: usize) -> EntityNode {
-        let mut names = node.names().into_iter();
+    fn node(&self, node: &'a Node, most_segments: usize) -> EntityNode {
+        let seen = self.seen(node);
+        let mut names = seen.names().into_iter();
+        let entity = self.graph.names.get(&node.key);
+        let titled = self.documents_of(node).filter(|(_, document)| document.title == entity);
         EntityNode {
             key: EntityKey(node.key.to_string()),
             name: names.next().unwrap_or_default(),
-            kind: node.kind(),
+            kind: seen.kind(),
             aliases: names.collect(),
             segments: self.segments_of(node).take(most_segments).collect(),
-            mentioned_in: node.segments,
-            titled: self.titled(&EntityKey(node.key.to_string())),
+            mentioned_in: seen.segments,
+            titled: titled.map(|(_, document)| document.id.clone()).collect(),
         }
+    }
+
+    /// Which segments mention an entity, in order.
+    fn segments_of(&self, node: &'a Node) -> impl Iterator<Item = SegmentId> {
+        let entity = self.graph.names.get(&node.key).unwrap_or(u32::MAX);
+        self.documents_of(node).flat_map(move |(_, document)| {
+            document.mentions_of(entity).iter().map(|mention| document.segment_id(mention.segment))
+        })
+    }
+
+    /// Entities whose names are near to that of one, nearest first.
+    fn near(&self, entity: u32) -> Vec<(u32, f32)> {
+        let sees = |other| self.sees(other);
+        self.graph.names.near_seen(self.key(entity), |other| self.key(other), sees)
     }
 }
 

@@ -60,7 +60,7 @@ impl<T> Slots<T> {
 }
 
 /// An entity.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Node {
     pub key: Arc<str>,
     /// Its names with how often each is used, in alphabetical order.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use clew_core::{
-    Cost, Entity, EntityKind, EntityNode, GraphQuery, Relation, RelationEdge, Subgraph,
+    Cost, Entity, EntityKind, EntityNode, GraphQuery, Relation, RelationEdge, SegmentId, Subgraph,
 };
 use proptest::prelude::*;
 
@@ -335,6 +335,34 @@ proptest! {
             rebuilt.insert(document);
         }
         prop_assert_eq!(canonical(&graph), canonical(&rebuilt));
+    }
+
+    #[test]
+    fn without_documents_it_tells_what_it_would_tell_if_it_never_had_them(
+        documents in prop::collection::vec(any_document("d".to_owned()), 1..5),
+        hidden in prop::collection::vec(any::<bool>(), 5),
+        text in "[A-E][ab]( [A-E][ab])?",
+        (hops, most_entities, most_relations) in (0..4_u32, 1..9_usize, 0..9_usize),
+    ) {
+        let numbered = documents.into_iter().zip(0..).map(|(document, number)| {
+            GraphDocument { document_id: id(&format!("d{number}")), ..document }
+        });
+        let all: Vec<GraphDocument> = numbered.collect();
+        let (kept, hidden): (Vec<_>, Vec<_>) =
+            all.iter().zip(hidden).partition(|(_, is_hidden)| !is_hidden);
+        let kept: Vec<GraphDocument> = kept.into_iter().map(|(kept, _)| kept.clone()).collect();
+        let (all, kept) = (graph(&all), graph(&kept));
+        let view = all.without(hidden.into_iter().map(|(hidden, _)| &hidden.document_id));
+        let places = (0..5).map(|n| place(&format!("d{n}"), 1, Span::new(0, 150))).collect();
+        let entities = vec![key("Aa"), key("Ea")];
+        let texts = vec![text];
+        for query in [
+            GraphQuery { texts, hops, most_entities, most_relations, ..GraphQuery::default() },
+            GraphQuery { entities, hops, most_entities, most_relations, ..GraphQuery::default() },
+            GraphQuery { places, hops, most_entities, most_relations, ..GraphQuery::default() },
+        ] {
+            prop_assert_eq!(view.subgraph(&query), kept.subgraph(&query));
+        }
     }
 
     #[test]
