@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clew_client::Client;
 use clew_core::{
-    Attributes, Chunking, CorpusName, Document, DocumentId, MediaType, Query, SearchMode,
+    Attributes, Chunking, CorpusName, Document, DocumentId, Labels, MediaType, Query, SearchMode,
     StructureSettings,
 };
 use clew_proto::convert::corpus::NewCorpus;
@@ -37,6 +37,7 @@ pub fn document(id: &str, text: impl Into<String>) -> Document {
         title: String::new(),
         attributes: Attributes::new(),
         event_time: None,
+        labels: Labels::default(),
     }
 }
 

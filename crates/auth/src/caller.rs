@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use clew_cluster::Quotas;
-use clew_core::{CorpusName, Error, ErrorKind, TenantName};
+use clew_core::{Access, CorpusName, Error, ErrorKind, TenantName};
 use serde::{Deserialize, Serialize};
 use tonic::Request;
 
@@ -44,8 +44,7 @@ struct Inner {
     /// Name of his key, for logs.
     key: String,
     tenant: Option<TenantName>,
-    /// The access labels he holds; `None`: all.
-    labels: Option<BTreeSet<String>>,
+    access: Access,
     quota: TenantEntry,
     quotas: Quotas,
 }
@@ -62,7 +61,7 @@ impl Caller {
         Self(Arc::new(Inner {
             key: key.to_owned(),
             tenant: None,
-            labels: None,
+            access: Access::all(),
             quota: TenantEntry::default(),
             quotas: Quotas::local(),
         }))
@@ -71,11 +70,11 @@ impl Caller {
     pub(crate) fn new(
         key: &str,
         tenant: Option<TenantName>,
-        labels: Option<BTreeSet<String>>,
+        access: Access,
         quota: TenantEntry,
         quotas: Quotas,
     ) -> Self {
-        Self(Arc::new(Inner { key: key.to_owned(), tenant, labels, quota, quotas }))
+        Self(Arc::new(Inner { key: key.to_owned(), tenant, access, quota, quotas }))
     }
 
     /// Who sent a request.
@@ -97,9 +96,9 @@ impl Caller {
         self.0.tenant.as_ref()
     }
 
-    /// The access labels he holds; `None`: all.
-    pub fn labels(&self) -> Option<&BTreeSet<String>> {
-        self.0.labels.as_ref()
+    /// The access labels he holds.
+    pub fn access(&self) -> &Access {
+        &self.0.access
     }
 
     /// The full name of the corpus that he calls `name`.

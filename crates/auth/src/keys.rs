@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use clew_cluster::{Quotas, Rate};
-use clew_core::{Error, TenantName, Timestamp, Violations};
+use clew_core::{Access, Error, Label, TenantName, Timestamp, Violations};
 use serde::{Deserialize, Serialize};
 
 use crate::caller::{Caller, Scopes};
@@ -12,7 +12,7 @@ use crate::key::KeyHash;
 /// The keys that open a server.
 #[derive(Debug, Default)]
 pub struct Keys {
-    by_hash: HashMap<KeyHash, KeyEntry>,
+    by_hash: HashMap<KeyHash, (KeyEntry, Access)>,
     tenants: HashMap<TenantName, TenantEntry>,
 }
 
@@ -67,6 +67,20 @@ struct File {
 const ALL_LABELS: &str = "*";
 const BURST_SECS: f64 = 10.0;
 
+impl KeyEntry {
+    /// What its bearer sees.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] if something is no label.
+    pub fn access(&self) -> Result<Access, Error> {
+        if self.labels.contains(ALL_LABELS) {
+            return Ok(Access::all());
+        }
+        let labels: Result<Vec<Label>, _> = self.labels.iter().map(|label| label.parse()).collect();
+        Ok(Access::holding(labels?))
+    }
+}
+
 impl TenantEntry {
     pub(crate) fn rate(&self, per_second: f64) -> Rate {
         Rate { per_second, burst: per_second * self.burst_secs.unwrap_or(BURST_SECS) }
@@ -113,7 +127,8 @@ impl Keys {
             if key.name.is_empty() || key.name.len() > 100 || !names.insert(key.name.clone()) {
                 violations.push("key.name", "expected 1 to 100 bytes that no other key has");
             }
-            if keys.by_hash.insert(key.hash, key).is_some() {
+            let access = violations.take(key.access()).unwrap_or_else(|| Access::holding([]));
+            if keys.by_hash.insert(key.hash, (key, access)).is_some() {
                 violations.push("key.hash", "expected every hash once");
             }
         }
@@ -135,14 +150,14 @@ impl Keys {
         now: Timestamp,
         quotas: &Quotas,
     ) -> Option<(Caller, &Scopes)> {
-        let key = self.by_hash.get(&KeyHash::of(presented))?;
+        let (key, access) = self.by_hash.get(&KeyHash::of(presented))?;
         if key.expires.is_some_and(|expires| expires.as_microsecond() <= now.as_micros()) {
             return None;
         }
-        let labels = (!key.labels.contains(ALL_LABELS)).then(|| key.labels.clone());
         let quota = key.tenant.as_ref().and_then(|tenant| self.tenants.get(tenant));
         let quota = quota.cloned().unwrap_or_default();
-        let caller = Caller::new(&key.name, key.tenant.clone(), labels, quota, quotas.clone());
+        let caller =
+            Caller::new(&key.name, key.tenant.clone(), access.clone(), quota, quotas.clone());
         Some((caller, &key.scopes))
     }
 }
@@ -170,12 +185,12 @@ mod tests {
         let find = |key: &ApiKey, when: &str| {
             let found = keys.find(key.reveal().as_bytes(), at(when), &quotas);
             found.map(|(caller, scopes)| {
-                (caller.tenant().cloned(), caller.labels().cloned(), scopes.clone())
+                (caller.tenant().cloned(), caller.access().clone(), scopes.clone())
             })
         };
-        let (tenant, labels, scopes) = find(&key, "2029-12-31T23:59:59Z").unwrap();
+        let (tenant, access, scopes) = find(&key, "2029-12-31T23:59:59Z").unwrap();
         assert_eq!(tenant.unwrap().as_str(), "acme");
-        assert_eq!(labels.unwrap().into_iter().collect::<Vec<_>>(), ["hr"]);
+        assert_eq!(access, Access::holding(["hr".parse().unwrap()]));
         assert!(scopes.contains(&Scope::Read) && !scopes.contains(&Scope::Write));
         assert!(find(&key, "2030-01-01T00:00:00Z").is_none());
         assert!(find(&ApiKey::generate().unwrap(), "2029-01-01T00:00:00Z").is_none());
@@ -187,11 +202,13 @@ mod tests {
         let good = file(&key, "");
         let twice = format!("{good}{good}");
         let other_field = file(&key, "scope = 'read'\n");
+        let no_label = file(&key, "labels = ['No Label']\n");
         let plain = good.replace(&key.hash().to_string(), key.reveal());
         for bad in [
             &twice,
             &other_field,
             &plain,
+            &no_label,
             "[[key]",
             "[[tenant]]\nname = 'a'\nrequests_per_second = 0.0\n",
         ] {

@@ -53,7 +53,7 @@ pub fn statement_chunks(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, DocumentId, MediaType};
+    use clew_core::{Attributes, DocumentId, Labels, MediaType};
     use proptest::prelude::*;
 
     use super::*;
@@ -102,6 +102,7 @@ mod tests {
                 title: String::new(),
                 attributes: Attributes::new(),
                 event_time: None,
+                labels: Labels::default(),
             },
         ] {
             assert!(chunks(&document).is_empty(), "{document:?}");

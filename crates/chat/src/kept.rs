@@ -1,7 +1,7 @@
 //! Turns as documents of a corpus.
 
 use clew_core::{
-    AttributeName, Document, DocumentId, Error, Filter, Limits, MediaType, Violations,
+    AttributeName, Document, DocumentId, Error, Filter, Labels, Limits, MediaType, Violations,
 };
 
 use crate::key::day_and_facts;
@@ -182,6 +182,7 @@ impl Turn {
             title: day_and_facts(self, facts, title_bytes),
             attributes,
             event_time: self.time,
+            labels: Labels::default(),
         })
     }
 

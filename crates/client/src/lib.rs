@@ -567,6 +567,7 @@ mod tests {
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: clew_core::Labels::default(),
         };
         let messages = in_parts("notes", document);
         let continues: Vec<bool> = messages.iter().map(|message| message.continues).collect();

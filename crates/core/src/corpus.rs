@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::{CorpusSettings, Counts, DocumentId, Error, Shard, ShardIndex, placement};
 
-/// A corpus and its shards.
+/// A corpus and its shards, as far as one caller sees them.
 #[derive(Clone)]
 pub struct Corpus {
     settings: Arc<CorpusSettings>,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, Error, Limits, Timestamp, Violations};
+use crate::{DocumentId, Error, Labels, Limits, Timestamp, Violations};
 
 /// What a document's text is written in; it decides where chunks may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -93,6 +93,8 @@ pub struct Document {
     pub attributes: Attributes,
     /// When what the document tells of happened, as opposed to when it was accepted.
     pub event_time: Option<Timestamp>,
+    /// The access labels that a caller must hold to see it or anything made of it; none: everybody sees it.
+    pub labels: Labels,
 }
 
 impl Document {
@@ -116,6 +118,11 @@ impl Document {
                 "document.title",
                 format!("expected at most {} bytes without control characters", limits.title_bytes),
             );
+        }
+        let labels = self.labels.iter().count();
+        if labels > Labels::MOST {
+            let problem = format!("expected at most {}, got {labels}", Labels::MOST);
+            violations.push("document.labels", problem);
         }
         let attribute_bytes: usize =
             self.attributes.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
@@ -150,6 +157,11 @@ impl Document {
         for (name, value) in &self.attributes {
             field(name.as_str().as_bytes());
             field(value.as_bytes());
+        }
+        // No name of an attribute is like this, and documents without labels keep the hash they had.
+        for label in self.labels.iter() {
+            field(b"=label");
+            field(label.as_str().as_bytes());
         }
         ContentHash(*hasher.finalize().as_bytes())
     }
@@ -213,6 +225,7 @@ mod tests {
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         }
     }
 
@@ -223,8 +236,10 @@ mod tests {
         titled.title = "one".to_owned();
         let mut dated = document("one");
         dated.event_time = Some(Timestamp::from_micros(0));
-        let mut hashes =
-            [base, titled, dated, document("two")].map(|d| d.content_hash().to_string());
+        let mut labelled = document("one");
+        labelled.labels = Labels::parse(["one"]).unwrap();
+        let all = [base, titled, dated, labelled, document("two")];
+        let mut hashes = all.map(|d| d.content_hash().to_string());
         hashes.sort();
         assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]));
         assert_eq!(ContentHash::from_hex(&hashes[0]).unwrap().to_string(), hashes[0]);

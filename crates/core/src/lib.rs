@@ -6,6 +6,7 @@
 //! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
 //! network.
 
+mod access;
 pub mod answer;
 mod chunk;
 mod corpus;
@@ -32,6 +33,7 @@ mod span;
 mod time;
 mod tree;
 
+pub use access::{Access, Label, Labels};
 pub use answer::{Answer, Citation, Cost, Outcome, Place, PointFate, PointState, TraceEvent};
 pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;

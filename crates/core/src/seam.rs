@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use crate::answer::Cost;
 use crate::{
-    Accepted, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
+    Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
     EncoderIdentity, Error, Evidence, Extraction, ExtractionTask, Forgotten, Generated,
     GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
@@ -73,7 +73,8 @@ pub trait Encoder: Send + Sync {
 /// Resolves once a document that a shard had room for is committed and synced, or was not accepted.
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>;
 
-/// One shard of a corpus, in this process or on another machine.
+/// One shard of a corpus, in this process or on another machine, as far as one caller sees it ([`Access`]): what needs
+/// an access label that the caller does not hold is not there for any of its calls.
 ///
 /// Every call may be repeated: what was done already is not done twice. Besides the errors named at
 /// each call all of them fail with [`crate::ErrorKind::Unavailable`] while the shard moves or
@@ -87,7 +88,9 @@ pub trait Shard: Send + Sync {
     /// document is committed and synced.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Exhausted`] if there was no room in time. An error of the returned
+    /// [`crate::ErrorKind::Exhausted`] if there was no room in time; from the returned future
+    /// [`crate::ErrorKind::Denied`] with the reason `LABEL_NOT_HELD` if it would replace a document that the
+    /// caller does not see. An error of the returned
     /// future does not say that nothing was accepted: offering the document again is safe.
     async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error>;
 
@@ -194,7 +197,8 @@ pub trait Shard: Send + Sync {
     async fn maintain(&self, deadline: Instant) -> Result<(), Error>;
 }
 
-/// The corpora that can be reached.
+/// The corpora that can be reached, each as far as a caller sees it: all that is asked of a [`Corpus`] and its
+/// shards from then on is asked by that caller.
 #[async_trait]
 pub trait Corpora: Send + Sync {
     /// Makes a corpus.
@@ -204,6 +208,7 @@ pub trait Corpora: Send + Sync {
     async fn create(
         &self,
         settings: CorpusSettings,
+        access: &Access,
         deadline: Instant,
     ) -> Result<Arc<Corpus>, Error>;
 
@@ -211,7 +216,12 @@ pub trait Corpora: Send + Sync {
     ///
     /// # Errors
     /// [`crate::ErrorKind::NotFound`].
-    async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error>;
+    async fn get(
+        &self,
+        name: &CorpusName,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error>;
 
     /// Up to `limit` corpora whose names come after `after`, by name.
     ///
@@ -221,6 +231,7 @@ pub trait Corpora: Send + Sync {
         &self,
         after: &str,
         limit: usize,
+        access: &Access,
         deadline: Instant,
     ) -> Result<Vec<Arc<Corpus>>, Error>;
 

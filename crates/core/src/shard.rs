@@ -1,8 +1,8 @@
 //! What a shard is asked and what it tells: the nouns of the seam [`crate::Shard`].
 
 use crate::{
-    ChunkId, Document, DocumentId, ErrorKind, Filter, Grouping, SearchMode, Span, Timestamp,
-    Version,
+    ChunkId, Document, DocumentId, ErrorKind, Filter, Grouping, Labels, SearchMode, Span,
+    Timestamp, Version,
 };
 
 /// A search of one shard.
@@ -90,6 +90,14 @@ pub struct Forgotten {
     pub bytes: u64,
 }
 
+impl Forgotten {
+    /// There was nothing of that id.
+    pub fn nothing(document_id: DocumentId) -> Self {
+        let (versions, chunks, nodes, failures, memories, bytes) = (0, 0, 0, 0, 0, 0);
+        Self { document_id, versions, chunks, nodes, failures, memories, bytes }
+    }
+}
+
 /// A step on the way from an accepted document to chunks that can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
@@ -169,6 +177,9 @@ pub struct DocumentStatus {
     pub nodes: u64,
     /// Why its newest version is not indexed, or has no tree and graph yet, if that failed.
     pub failure: Option<FailureStatus>,
+    /// What a caller must hold to see it: the labels of its newest version, and of the version that searches
+    /// find until then.
+    pub labels: Labels,
 }
 
 /// A page of documents to be listed.

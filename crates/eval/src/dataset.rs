@@ -6,7 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clew_chat::Turn;
-use clew_core::{Attributes, Document, DocumentId, MediaType, Timestamp};
+use clew_core::{Attributes, Document, DocumentId, Labels, MediaType, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::Error;
@@ -144,6 +144,7 @@ impl From<Unit> for Document {
             title: unit.title,
             attributes: Attributes::new(),
             event_time: unit.event_time,
+            labels: Labels::default(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a caller decides about reading.
 
-use clew_core::Limits;
+use clew_core::{Labels, Limits};
 
 /// How files are read.
 #[derive(Clone, Debug, Default)]
@@ -10,6 +10,8 @@ pub struct Options {
     /// What a document may carry. Files are held to a multiple of `document_bytes` before they are
     /// read.
     pub limits: Limits,
+    /// Access labels that every document gets besides its own.
+    pub labels: Labels,
 }
 
 /// Names of the columns that have a meaning. All other columns become attributes if they hold
@@ -26,6 +28,8 @@ pub struct Columns {
     pub media_type: String,
     /// When what the text tells of happened: RFC 3339 or a date.
     pub event_time: String,
+    /// The access labels: texts in a list, or one text with commas between them.
+    pub labels: String,
     /// Columns to leave out.
     pub ignored: Vec<String>,
 }
@@ -38,6 +42,7 @@ impl Default for Columns {
             title: "title".to_owned(),
             media_type: "media_type".to_owned(),
             event_time: "event_time".to_owned(),
+            labels: "labels".to_owned(),
             ignored: Vec::new(),
         }
     }

@@ -82,6 +82,7 @@ fn document(text: WholeText, name: &str, options: &Options) -> Result<Document, 
         title: plain_title(&text.title, options.limits.title_bytes),
         attributes: Attributes::new(),
         event_time: None,
+        labels: options.labels.clone(),
     };
     let mut violations = Violations::default();
     document.check(&options.limits, &mut violations);

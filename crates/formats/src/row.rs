@@ -1,6 +1,6 @@
 //! Rows of tables and JSON lines, and the documents they make.
 
-use clew_core::{AttributeName, Attributes, Document, DocumentId, MediaType, Violations};
+use clew_core::{AttributeName, Attributes, Document, DocumentId, Labels, MediaType, Violations};
 
 use crate::{Options, Problem};
 
@@ -18,6 +18,8 @@ pub(crate) enum Value {
     Scalar(String),
     /// Names and values that are attributes.
     Attributes(Vec<(String, Value)>),
+    /// A list of texts.
+    Texts(Vec<String>),
     /// Something of the named type that a document has no place for.
     Nested(&'static str),
 }
@@ -53,6 +55,17 @@ impl Row {
                 Value::Scalar(value) if name == columns.event_time => {
                     draft.event_time = violations.take(value.parse());
                 }
+                Value::Scalar(value) if name == columns.labels => {
+                    let labels = value.split(',').map(str::trim).filter(|label| !label.is_empty());
+                    draft.labels = violations.take(Labels::parse(labels));
+                }
+                Value::Texts(labels) if name == columns.labels => {
+                    draft.labels = violations.take(Labels::parse(labels));
+                }
+                Value::Texts(_) => violations.push(
+                    &name,
+                    "expected a scalar, got an array; leave the field out or have it ignored",
+                ),
                 Value::Scalar(_) => draft.add_attribute(name, value, &mut violations),
             }
         }
@@ -70,6 +83,7 @@ impl Row {
             title: draft.title,
             attributes: draft.attributes,
             event_time: draft.event_time,
+            labels: draft.labels.unwrap_or_default().union(&options.labels),
         };
         let mut violations = Violations::default();
         document.check(&options.limits, &mut violations);
@@ -86,6 +100,7 @@ struct Draft {
     media_type: Option<MediaType>,
     event_time: Option<clew_core::Timestamp>,
     attributes: Attributes,
+    labels: Option<Labels>,
 }
 
 impl Draft {

@@ -112,6 +112,32 @@ fn json_lines_are_documents_and_bad_ones_are_passed_over() {
 }
 
 #[test]
+fn labels_come_as_a_list_or_one_text_and_what_is_none_is_refused() {
+    let lines = concat!(
+        r#"{"text":"one","labels":["b","a"]}"#,
+        "\n",
+        r#"{"text":"two","labels":"a, c"}"#,
+        "\n",
+        r#"{"text":"three","labels":null}"#,
+        "\n",
+        r#"{"text":"four","labels":["A"]}"#,
+        "\n",
+        r#"{"text":"five","labels":[1]}"#,
+        "\n",
+        r#"{"text":"six","labels":{"a":"b"}}"#,
+    );
+    let outcomes = read_bytes(lines, Format::JsonLines);
+    let labels: Vec<Option<String>> = outcomes
+        .iter()
+        .map(|outcome| outcome.as_ref().ok().map(|document| document.labels.to_string()))
+        .collect();
+    let good = ["a,b", "a,c", ""].map(|labels| Some(labels.to_owned()));
+    assert_eq!(labels, [good.to_vec(), vec![None; 3]].concat());
+    let csv = only("text,labels\nfour,\"x,y\"\n".to_owned(), Format::Csv);
+    assert_eq!(csv.labels.to_string(), "x,y");
+}
+
+#[test]
 fn a_line_that_is_too_long_does_not_hide_the_next() {
     let limits = Limits { document_bytes: 100, ..Limits::default() };
     let options = Options { limits, ..Options::default() };

@@ -9,7 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use clew_core::{
-    Counts, DocumentId, DocumentStatus, ListQuery, Timestamp, UpperKey, UpperTree, Version,
+    Access, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Timestamp, UpperKey, UpperTree,
+    Version,
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
@@ -29,7 +30,10 @@ pub(crate) struct Catalogue {
     upper: RedBlackTreeSetSync<UpperKey>,
     /// Documents with rows that are to be swept.
     unswept: RedBlackTreeSetSync<DocumentId>,
-    counts: Counts,
+    /// Totals of the documents that need the same labels.
+    counts: RedBlackTreeMapSync<Labels, Counts>,
+    /// How many accepted versions carry each set of labels, that of none left out.
+    label_sets: RedBlackTreeMapSync<Labels, u64>,
     /// Counts the changes, so that what was derived from an earlier state is known to be old.
     revision: u64,
 }
@@ -44,7 +48,8 @@ impl Catalogue {
             without_structure: RedBlackTreeSetSync::new_sync(),
             upper: RedBlackTreeSetSync::new_sync(),
             unswept: RedBlackTreeSetSync::new_sync(),
-            counts: Counts::default(),
+            counts: RedBlackTreeMapSync::new_sync(),
+            label_sets: RedBlackTreeMapSync::new_sync(),
             revision: 0,
         }
     }
@@ -77,14 +82,21 @@ impl Catalogue {
     }
 
     fn put_in(&mut self, record: DocumentRecord) {
+        let mut counts = self.counts.get(record.needs()).copied().unwrap_or_default();
         if let Some(status) = record.status(self.wanted) {
-            self.counts.add(&status);
+            counts.add(&status);
         }
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.insert_mut((version, record.id.clone()));
         }
         if let Some(version) = lacks_structure(&record, self.wanted) {
+            counts.unstructured += 1;
             self.without_structure.insert_mut((version, record.id.clone()));
+        }
+        self.counts.insert_mut(record.needs().clone(), counts);
+        for labels in label_sets(&record) {
+            let versions = self.label_sets.get(labels).copied().unwrap_or(0);
+            self.label_sets.insert_mut(labels.clone(), versions + 1);
         }
         if record.needs_sweep(self.wanted) {
             self.unswept.insert_mut(record.id.clone());
@@ -94,22 +106,55 @@ impl Catalogue {
 
     fn take_out(&mut self, id: &DocumentId) {
         let Some(record) = self.records.get(id).cloned() else { return };
+        let mut counts = self.counts.get(record.needs()).copied().unwrap_or_default();
         if let Some(status) = record.status(self.wanted) {
-            self.counts.subtract(&status);
+            counts.subtract(&status);
         }
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.remove_mut(&(version, id.clone()));
         }
         if let Some(version) = lacks_structure(&record, self.wanted) {
+            counts.unstructured = counts.unstructured.saturating_sub(1);
             self.without_structure.remove_mut(&(version, id.clone()));
+        }
+        if counts == Counts::default() {
+            self.counts.remove_mut(record.needs());
+        } else {
+            self.counts.insert_mut(record.needs().clone(), counts);
+        }
+        for labels in label_sets(&record) {
+            let versions = self.label_sets.get(labels).copied().unwrap_or(0);
+            if versions > 1 {
+                self.label_sets.insert_mut(labels.clone(), versions - 1);
+            } else {
+                self.label_sets.remove_mut(labels);
+            }
         }
         self.unswept.remove_mut(id);
         self.records.remove_mut(id);
     }
 
-    /// Totals.
-    pub(crate) fn counts(&self) -> Counts {
-        Counts { unstructured: self.without_structure.size() as u64, ..self.counts }
+    /// Totals of what a caller sees.
+    pub(crate) fn counts(&self, access: &Access) -> Counts {
+        let mut total = Counts::default();
+        for (_, counts) in self.counts.iter().filter(|(needed, _)| access.admits(needed)) {
+            total += *counts;
+        }
+        total
+    }
+
+    /// Every set of labels that an accepted version carries, that of none left out, with whether a caller sees
+    /// what carries it.
+    pub(crate) fn label_sets<'a>(
+        &'a self,
+        access: &'a Access,
+    ) -> impl Iterator<Item = (&'a Labels, bool)> {
+        self.label_sets.keys().map(|labels| (labels, access.admits(labels)))
+    }
+
+    /// Whether a caller may know of a document that is there.
+    pub(crate) fn sees(&self, access: &Access, id: &DocumentId) -> bool {
+        self.get(id).is_some_and(|record| record.is_seen_by(access))
     }
 
     /// Documents with rows that are to be swept.
@@ -225,14 +270,20 @@ impl Catalogue {
         self.records.range::<DocumentId, _>((from, Bound::Unbounded)).map(|(_, record)| record)
     }
 
-    /// A page of documents, by id.
-    pub(crate) fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
+    /// A page of the documents that a caller sees, by id.
+    pub(crate) fn list(&self, query: &ListQuery, access: &Access) -> Vec<DocumentStatus> {
         self.after(query.after.as_ref())
+            .filter(|record| record.is_seen_by(access))
             .filter_map(|record| record.status(self.wanted))
             .filter(|status| query.state.is_none_or(|state| state == status.state))
             .take(query.limit)
             .collect()
     }
+}
+
+/// The sets of labels that its versions carry, once for each version.
+fn label_sets(record: &DocumentRecord) -> impl Iterator<Item = &Labels> {
+    record.facts.sources.iter().map(|source| &source.labels).filter(|labels| !labels.is_empty())
 }
 
 /// The version by which a document waits to be indexed, unless it is set aside.
@@ -269,6 +320,7 @@ mod tests {
                 content_hash: ContentHash([0; 32]),
                 accepted_at: Timestamp::from_micros(0),
                 bytes: 10,
+                labels: Labels::default(),
             });
         });
     }
@@ -335,11 +387,12 @@ mod tests {
             bytes: 20,
             ..Counts::default()
         };
-        assert_eq!(catalogue.counts(), expected);
+        assert_eq!(catalogue.counts(&Access::all()), expected);
         for name in ["a", "b"] {
             catalogue.change(&id(name), |facts| *facts = Facts::default());
         }
-        assert_eq!(catalogue.counts(), Counts::default());
+        assert_eq!(catalogue.counts(&Access::all()), Counts::default());
+        assert!(catalogue.counts.is_empty());
         assert!(catalogue.get(&id("a")).is_none() && due(&catalogue, 0).is_empty());
     }
 
@@ -352,7 +405,11 @@ mod tests {
         fail(&mut catalogue, "b", 1, None);
         let page = |after: Option<&str>, state| -> Vec<String> {
             let query = ListQuery { after: after.map(id), limit: 2, state };
-            catalogue.list(&query).into_iter().map(|s| s.document_id.to_string()).collect()
+            catalogue
+                .list(&query, &Access::all())
+                .into_iter()
+                .map(|s| s.document_id.to_string())
+                .collect()
         };
         assert_eq!(page(None, None), ["a", "b"]);
         assert_eq!(page(Some("b"), None), ["c", "d"]);

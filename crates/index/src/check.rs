@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use arrow::datatypes::{Float32Type, UInt32Type};
 use clew_core::{
-    Breach, CheckQuery, Checked, ChunkId, CorpusName, DocumentId, DocumentShape, Invariant, Span,
-    StoredDocument,
+    Access, Breach, CheckQuery, Checked, ChunkId, CorpusName, DocumentId, DocumentShape, Invariant,
+    Labels, Span, StoredDocument,
 };
 use lancedb::query::{QueryBase, Select};
 
@@ -27,15 +27,23 @@ const PAGE_BYTES: u64 = 16 << 20;
 /// Most breaches told of one document: a damaged one may have thousands of chunks.
 const DETAILS: usize = 8;
 
-/// Checks a page of documents; see [`clew_core::Shard::check`].
-pub(crate) async fn check(snapshot: &Snapshot, query: &CheckQuery) -> Result<Checked> {
+/// Checks a page of the documents that a caller sees; see [`clew_core::Shard::check`].
+pub(crate) async fn check(
+    snapshot: &Snapshot,
+    access: &Access,
+    query: &CheckQuery,
+) -> Result<Checked> {
     let mut breaches = Vec::new();
     if query.after.is_none() {
         breaches.extend(state_breaches(snapshot).await?);
+        // Of a document that is not known it is not known either who may see it.
+        let is_seen = |id: &DocumentId| access.is_all() || snapshot.catalogue.sees(access, id);
+        breaches.retain(|breach| is_seen(&breach.document_id));
     }
     let mut bytes = 0;
     let mut page = Vec::new();
-    for record in snapshot.catalogue.after(query.after.as_ref()).take(query.limit) {
+    let records = snapshot.catalogue.after(query.after.as_ref());
+    for record in records.filter(|record| record.is_seen_by(access)).take(query.limit) {
         bytes += record.facts.sources.iter().map(|source| source.bytes).sum::<u64>();
         if bytes > PAGE_BYTES && !page.is_empty() {
             break;
@@ -76,6 +84,7 @@ struct StoredChunk {
     id: String,
     key: ChunkKey,
     row: ChunkRow,
+    labels: Labels,
     tokens: u32,
     /// Euclidean length of its vector.
     length: f32,
@@ -123,8 +132,16 @@ fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
     let lengths = rows.lists::<Float32Type>(column::VECTOR)?;
     let lengths = lengths.iter().map(|vector| vector.iter().map(|x| x * x).sum::<f32>().sqrt());
     let with_rows = rows.chunk_keys()?.into_iter().zip(rows.chunk_rows()?);
-    let parts = ids.into_iter().zip(with_rows).zip(tokens.into_iter().zip(lengths));
-    let chunk = |((id, (key, row)), (tokens, length))| StoredChunk { id, key, row, tokens, length };
+    let measured = rows.label_sets()?.into_iter().zip(tokens.into_iter().zip(lengths));
+    let parts = ids.into_iter().zip(with_rows).zip(measured);
+    let chunk = |((id, (key, row)), (labels, (tokens, length)))| StoredChunk {
+        id,
+        key,
+        row,
+        labels,
+        tokens,
+        length,
+    };
     Ok(parts.map(chunk).collect())
 }
 
@@ -242,6 +259,9 @@ fn document_breaches(
         if chunk.row.title != source.document.title {
             breach(Invariant::ChunkTrue, format!("chunk {is}: its title is not the document's"));
         }
+        if chunk.labels != source.document.labels {
+            breach(Invariant::ChunkTrue, format!("chunk {is}: its labels are not the document's"));
+        }
         if !(chunk.length.is_finite() && chunk.length > 0.0 && chunk.tokens > 0) {
             let (length, tokens) = (chunk.length, chunk.tokens);
             let detail = format!("chunk {is}: a vector of length {length} of {tokens} tokens");
@@ -333,6 +353,7 @@ mod tests {
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         };
         let accepted_at = Timestamp::from_micros(1);
         let source = SourceFacts {
@@ -340,6 +361,7 @@ mod tests {
             content_hash: document.content_hash(),
             accepted_at,
             bytes: TEXT.len() as u64,
+            labels: Labels::default(),
         };
         let chunk = |ordinal: u32, span: Span| StoredChunk {
             id: ChunkId::derive(&corpus(), &document.id, Version(4), ordinal).to_string(),
@@ -355,6 +377,7 @@ mod tests {
                 title: String::new(),
                 event_time: None,
             },
+            labels: Labels::default(),
             tokens: 2,
             length: 1.0,
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use clew_core::{DocumentId, Forgotten, UpperKey};
+use clew_core::{Access, DocumentId, Forgotten, UpperKey};
 use lancedb::datafusion::prelude::Expr;
 
 use crate::error::{Error, Result};
@@ -18,21 +18,45 @@ use crate::table::Stored;
 const SWEEP_DOCUMENTS: usize = 1_000;
 
 impl Shard {
+    /// Forgets documents for one who holds all labels, see [`Shard::forget_seen`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
+        self.forget_seen(ids, &Access::all()).await
+    }
+
     /// Forgets documents: when this returns no search finds them and no restart brings them back.
     /// Their text leaves the disk with the next [`Shard::erase`], which is remembered durably
-    /// before anything is deleted. Unknown ids are fine; their receipts are zero.
+    /// before anything is deleted. Unknown ids are fine, and so are those of documents that the caller does not see;
+    /// their receipts are zero.
     ///
     /// # Errors
     /// Those of the storage. Then the documents may be forgotten in part; forgetting them again is
     /// safe.
-    pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
+    pub async fn forget_seen(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+    ) -> Result<Vec<Forgotten>> {
         self.begin_write().await?;
-        let receipts: Vec<Forgotten> = ids.iter().map(|id| self.receipt(id)).collect();
+        // What is left of a forgotten document needs no labels: anybody may finish that.
+        let (seen, hidden): (Vec<DocumentId>, Vec<DocumentId>) =
+            ids.iter().cloned().partition(|id| {
+                let record = self.catalogue.get(id);
+                record.is_none_or(|record| access.admits(record.needs()))
+            });
+        let hidden: BTreeSet<DocumentId> = hidden.into_iter().collect();
+        let receipt = |id| match hidden.contains(id) {
+            true => Forgotten::nothing(id.clone()),
+            false => self.receipt(id),
+        };
+        let receipts: Vec<Forgotten> = ids.iter().map(receipt).collect();
         let known: Vec<DocumentId> =
-            ids.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
+            seen.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
         let mut deleted = 0;
         // First, since what was interrupted is done anew and a memory cannot tell its documents apart.
-        self.forget_memories(ids).await?;
+        self.forget_memories(&seen).await?;
         if !known.is_empty() {
             self.erasure.set().await?;
             deleted = self.sources.delete_any(vec![filter::documents(&known)]).await?;

@@ -25,7 +25,9 @@ impl Reading {
     pub(crate) fn columns(table: TableKind) -> &'static [&'static str] {
         use column::*;
         match table {
-            TableKind::Sources => &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT],
+            TableKind::Sources => {
+                &[DOCUMENT_ID, VERSION, CONTENT_HASH, TEXT_BYTES, ACCEPTED_AT, LABELS]
+            }
             TableKind::Chunks => &[DOCUMENT_ID, VERSION, RECIPE, ORDINAL, TOKENS],
             TableKind::Nodes => &[DOCUMENT_ID, VERSION, RECIPE, NODES, KEY],
             TableKind::Failures => {

@@ -1,6 +1,6 @@
 //! Predicates over table rows, built as expressions: no text of a caller is ever parsed as SQL.
 
-use clew_core::{DocumentId, Filter, Recipe, Timestamp, UpperKey, Version};
+use clew_core::{DocumentId, Filter, Labels, Recipe, Timestamp, UpperKey, Version};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
 use lancedb::datafusion::prelude::{Expr, lit};
 use lancedb::expr::col;
@@ -25,6 +25,24 @@ pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
         conditions.push(col(column::EVENT_TIME).lt(lit(until.as_micros())));
     }
     conditions.into_iter().reduce(Expr::and)
+}
+
+/// What access asks of a row of `chunks` or `sources`, where `sets` are the sets of labels that rows carry, each
+/// with whether the caller sees what carries it; `None` if it asks nothing. A set that is not among them is of
+/// rows that do not count, and is left out or not as is shorter.
+pub(crate) fn seen<'a>(sets: impl Iterator<Item = (&'a Labels, bool)>) -> Option<Expr> {
+    let (seen, hidden): (Vec<_>, Vec<_>) = sets.partition(|(_, is_seen)| *is_seen);
+    if hidden.is_empty() {
+        return None;
+    }
+    let labels = || col(column::LABELS);
+    let negated = hidden.len() < seen.len();
+    let listed = if negated { hidden } else { seen };
+    let listed: Vec<Expr> = listed.into_iter().map(|(labels, _)| lit(labels.to_string())).collect();
+    match listed.is_empty() {
+        true => Some(labels().is_null()),
+        false => Some(labels().is_null().or(labels().in_list(listed, negated))),
+    }
 }
 
 /// Rows of `sources` that tell of something before a time, or, if they tell of none, were accepted before.
@@ -109,6 +127,22 @@ mod tests {
         let text = of_filter(&filter).unwrap().to_string();
         for part in ["document_id IN", "it's", "lang=rust", "event_time >=", "event_time <"] {
             assert!(text.contains(part), "{part} not in {text}");
+        }
+    }
+
+    #[test]
+    fn access_asks_for_the_shorter_list_of_label_sets() {
+        let labels = |text: &str| Labels::parse([text]).unwrap();
+        let sets = [labels("a"), labels("b"), labels("c")];
+        let asked = |of_each: [bool; 3]| seen(sets.iter().zip(of_each));
+        assert_eq!(asked([true; 3]), None);
+        let cases = [
+            ([false; 3], "labels IS NULL"),
+            ([true, false, false], r#"labels IS NULL OR labels IN ([Utf8("a")])"#),
+            ([true, false, true], r#"labels IS NULL OR labels NOT IN ([Utf8("b")])"#),
+        ];
+        for (of_each, expected) in cases {
+            assert_eq!(asked(of_each).unwrap().to_string(), expected);
         }
     }
 

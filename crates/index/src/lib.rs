@@ -31,6 +31,13 @@
 //! tables pinned at a version with the memory that belongs to them, published after each write, so
 //! a replaced document is seen whole, old or new.
 //!
+//! # Who sees it
+//!
+//! A document needs labels, and so does all that is made of it. The shard's own work reads everything
+//! ([`ShardReader`]); a caller reads through a [`ShardView`], which leaves out what needs a label that the caller does
+//! not hold. Which that is follows from the records of documents in memory; chunks carry their labels in a column,
+//! too, so that a search leaves them out before it scores.
+//!
 //! # What is deliberately absent
 //!
 //! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
@@ -67,13 +74,15 @@ mod write;
 pub use error::{Cause, Error, Result};
 pub use location::Location;
 pub use maintain::{MaintenancePlan, MaintenanceReport, ShardStatistics, Step, plan};
-pub use nodes::{DocumentNodes, DocumentSegments, NodeRow, SegmentNode, UpperGap, UpperRow};
+pub use nodes::{
+    DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
+};
 pub use place::Place;
-pub use reader::ShardReader;
+pub use reader::{ShardReader, ShardView};
 pub use registry::Registry;
 pub use s3::{ObjectStoreSettings, Secret};
 pub use schema::TableKind;
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
 pub use status::DueDocument;
 pub use table::TableStatistics;
-pub use write::{Committed, DerivedDocument, EmbeddedChunk, Failure};
+pub use write::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};

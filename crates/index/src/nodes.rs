@@ -10,14 +10,14 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use clew_core::{
-    DocumentId, DocumentShape, Extraction, NodeId, Recipe, SegmentId, ShardIndex, Span,
-    StoredDocument, TreeNode, UpperKey, UpperTree, Version,
+    Access, DocumentId, DocumentShape, Extraction, Labels, NodeId, Recipe, SegmentId, ShardIndex,
+    Span, StoredDocument, TreeNode, UpperKey, UpperNode, UpperTree, Version,
 };
 use lancedb::query::{QueryBase, Select};
 
 use crate::error::{Error, Result};
 use crate::filter;
-use crate::reader::{ShardReader, read_sources};
+use crate::reader::{ShardReader, ShardView, read_sources};
 use crate::record::{DocumentRecord, NodeFacts};
 use crate::rows::{self, Rows, StoredNode};
 use crate::schema::{TableKind, column};
@@ -95,6 +95,19 @@ pub struct SegmentNode {
     pub span: Span,
     /// Its entities and relations.
     pub extraction: Extraction,
+}
+
+/// A document whose tree and graph are shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StructuredDocument {
+    /// The document.
+    pub document_id: DocumentId,
+    /// Its version.
+    pub version: Version,
+    /// What they were made by.
+    pub recipe: Recipe,
+    /// What a caller must hold to see them.
+    pub labels: Labels,
 }
 
 /// The segments of a document that are shown.
@@ -207,8 +220,41 @@ pub(crate) struct UpperView {
     tree: UpperTree,
     /// The documents by id, with the bytes of their texts summed up before each.
     documents: Vec<(DocumentId, u64)>,
+    /// The places of those that need labels, in order, with what they need.
+    labelled: Vec<(usize, Labels)>,
     of_key: HashMap<UpperKey, usize>,
     bytes: u64,
+}
+
+/// What a caller sees of the tree above documents: the nodes of which all documents may be seen. What a node covers
+/// that may not be seen can be told by its summary, so below it is read instead.
+struct SeenUpper<'a> {
+    view: &'a UpperView,
+    /// Places of documents that are hidden, in order.
+    hidden: Vec<usize>,
+}
+
+impl<'a> SeenUpper<'a> {
+    fn of(snapshot: &'a Snapshot, access: &Access) -> Self {
+        let view = UpperView::of(snapshot);
+        let hidden = view.labelled.iter().filter(|(_, needed)| !access.admits(needed));
+        Self { view, hidden: hidden.map(|(place, _)| *place).collect() }
+    }
+
+    fn sees(&self, documents: &Range<usize>) -> bool {
+        let first = self.hidden.partition_point(|place| *place < documents.start);
+        self.hidden.get(first).is_none_or(|place| *place >= documents.end)
+    }
+
+    /// The node of that key, if there is to be one and it is seen.
+    fn get(&self, key: &UpperKey) -> Option<&'a UpperNode> {
+        self.view.tree.get(key).filter(|node| self.sees(&node.documents))
+    }
+
+    /// Whether a key is that of a document that is seen.
+    fn sees_document(&self, key: &UpperKey) -> bool {
+        self.view.of_key.get(key).is_some_and(|&place| self.sees(&(place..place + 1)))
+    }
 }
 
 impl UpperView {
@@ -218,12 +264,16 @@ impl UpperView {
             let mut view = Self {
                 tree: UpperTree::default(),
                 documents: Vec::new(),
+                labelled: Vec::new(),
                 of_key: HashMap::new(),
                 bytes: 0,
             };
             let mut keys = Vec::new();
             for (record, key) in snapshot.catalogue.structured() {
                 view.of_key.insert(key, view.documents.len());
+                if !record.needs().is_empty() {
+                    view.labelled.push((view.documents.len(), record.needs().clone()));
+                }
                 view.documents.push((record.id.clone(), view.bytes));
                 view.bytes += bytes_of(record);
                 keys.push((record.id.clone(), key));
@@ -298,7 +348,7 @@ impl ShardReader {
         let view = UpperView::of(&snapshot);
         let there = snapshot.catalogue.upper();
         let is_there = |key: &UpperKey| view.tree.get(key).is_none() || there.contains(key);
-        let mut gaps: Vec<(&UpperKey, &clew_core::UpperNode)> = view
+        let mut gaps: Vec<(&UpperKey, &UpperNode)> = view
             .tree
             .nodes()
             .filter(|(key, node)| !there.contains(key) && node.children.iter().all(is_there))
@@ -308,7 +358,7 @@ impl ShardReader {
         let children: Vec<UpperKey> =
             gaps.iter().flat_map(|(_, node)| node.children.iter().copied()).collect();
         let shown = shown(&snapshot, ShardIndex(0), &children).await?;
-        let gap = |(key, node): (&UpperKey, &clew_core::UpperNode)| {
+        let gap = |(key, node): (&UpperKey, &UpperNode)| {
             let parts: Option<Vec<String>> = node
                 .children
                 .iter()
@@ -319,136 +369,22 @@ impl ShardReader {
         Ok(gaps.into_iter().filter_map(gap).collect())
     }
 
-    /// The nodes through which all documents with trees can be reached: the root, or what is there below
-    /// it. Of more than `limit` those that cover one of the documents `first` come first.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn tree_tops(
-        &self,
-        shard: ShardIndex,
-        first: &[DocumentId],
-        limit: usize,
-    ) -> Result<Vec<TreeNode>> {
-        let snapshot = self.snapshot();
-        let view = UpperView::of(&snapshot);
-        let mut tops = Vec::new();
-        let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
-        while let Some(key) = todo.pop() {
-            match view.tree.get(&key) {
-                Some(node) if !snapshot.catalogue.upper().contains(&key) => {
-                    todo.extend(node.children.iter().rev());
-                }
-                _ => tops.push(key),
-            }
-        }
-        if tops.len() > limit {
-            let firsts: HashSet<usize> = first
-                .iter()
-                .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
-                .collect();
-            let covers = |key: &UpperKey| match view.tree.get(key) {
-                Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
-                None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
-            };
-            // Stable: else they stay in the order of documents.
-            tops.sort_by_key(|key| !covers(key));
-            tops.truncate(limit);
-        }
-        let mut shown = shown(&snapshot, shard, &tops).await?;
-        Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
-    }
-
-    /// The roots of these documents' trees, of those that have one.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
-        let snapshot = self.snapshot();
-        roots(&snapshot, ids.iter()).await.map(|roots| roots.into_values().collect())
-    }
-
-    /// The children of a node, in order; none of a segment and of what is not shown any more.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
-        let snapshot = self.snapshot();
-        match node {
-            NodeId::Upper { key, .. } => {
-                let view = UpperView::of(&snapshot);
-                let children = view.tree.get(key).map(|node| node.children.clone());
-                let children = children.unwrap_or_default();
-                let mut shown = shown(&snapshot, shard, &children).await?;
-                Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
-            }
-            NodeId::Document { document_id, version, level, ordinal } => {
-                let record = snapshot.catalogue.get(document_id);
-                let Some(structure) = record.and_then(|record| record.structure()) else {
-                    return Ok(Vec::new());
-                };
-                if structure.version != *version || *level == 0 {
-                    return Ok(Vec::new());
-                }
-                let first = ordinal.saturating_mul(snapshot.max_children);
-                let below = first..first.saturating_add(snapshot.max_children);
-                let place = Some((level - 1, below));
-                let mut children = nodes(&snapshot, vec![document_id], place).await?;
-                children.sort_by_key(|child| child.row.ordinal);
-                Ok(live(&snapshot, children).map(|child| tree_node(&snapshot, child)).collect())
-            }
-        }
-    }
-
-    /// The segments of these ids that are shown, each with its range of its document.
-    ///
-    /// # Errors
-    /// Those of the storage.
-    pub async fn segment_texts(
-        &self,
-        ids: &[SegmentId],
-    ) -> Result<Vec<(SegmentId, Span, Arc<StoredDocument>)>> {
-        let snapshot = self.snapshot();
-        let wanted: HashSet<&SegmentId> = ids.iter().collect();
-        let documents: HashSet<&DocumentId> = ids.iter().map(|id| &id.document_id).collect();
-        let most = ids.iter().map(|id| id.ordinal).max().unwrap_or(0);
-        let least = ids.iter().map(|id| id.ordinal).min().unwrap_or(0);
-        let place = Some((0, least..most.saturating_add(1)));
-        let mut found = Vec::new();
-        let rows = nodes(&snapshot, documents.into_iter().collect(), place).await?;
-        for node in live(&snapshot, rows) {
-            let StoredNode { document_id, version, row, .. } = node;
-            let id = SegmentId { document_id, version, ordinal: row.ordinal };
-            if wanted.contains(&id) {
-                found.push((id, row.span));
-            }
-        }
-        let versions: HashSet<(DocumentId, Version)> =
-            found.iter().map(|(id, _)| (id.document_id.clone(), id.version)).collect();
-        let versions: Vec<_> = versions.into_iter().collect();
-        let texts: HashMap<DocumentId, Arc<StoredDocument>> = read_sources(&snapshot, &versions)
-            .await?
-            .into_iter()
-            .map(|stored| (stored.document.id.clone(), Arc::new(stored)))
-            .collect();
-        let with_text = |(id, span): (SegmentId, Span)| {
-            let stored = texts.get(&id.document_id)?;
-            Some((id, span, Arc::clone(stored)))
-        };
-        Ok(found.into_iter().filter_map(with_text).collect())
-    }
-
     /// Counts the changes of what is known of documents.
     pub fn revision(&self) -> u64 {
         self.snapshot().catalogue.revision()
     }
 
     /// The documents whose tree and graph are shown, with the number of the state that was looked at.
-    pub fn structured(&self) -> (u64, Vec<(DocumentId, Version, Recipe)>) {
+    pub fn structured(&self) -> (u64, Vec<StructuredDocument>) {
         let snapshot = self.snapshot();
         let documents = snapshot.catalogue.structured().filter_map(|(record, _)| {
             let structure = record.structure()?;
-            Some((record.id.clone(), structure.version, structure.recipe))
+            Some(StructuredDocument {
+                document_id: record.id.clone(),
+                version: structure.version,
+                recipe: structure.recipe,
+                labels: record.needs().clone(),
+            })
         });
         (snapshot.catalogue.revision(), documents.collect())
     }
@@ -483,6 +419,138 @@ impl ShardReader {
             document.segments.sort_by_key(|segment| segment.ordinal);
         }
         Ok(documents)
+    }
+}
+
+impl ShardView {
+    /// The nodes through which all documents with trees can be reached: the root, or what is there and may be seen
+    /// below it. Of more than `limit` those that cover one of the documents `first` come first.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_tops(
+        &self,
+        shard: ShardIndex,
+        first: &[DocumentId],
+        limit: usize,
+    ) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        let view = UpperView::of(&snapshot);
+        let seen = SeenUpper::of(&snapshot, self.access());
+        let mut tops = Vec::new();
+        let mut todo: Vec<UpperKey> = view.tree.root().into_iter().collect();
+        while let Some(key) = todo.pop() {
+            match view.tree.get(&key) {
+                Some(_)
+                    if seen.get(&key).is_some() && snapshot.catalogue.upper().contains(&key) =>
+                {
+                    tops.push(key);
+                }
+                Some(node) => todo.extend(node.children.iter().rev()),
+                None if seen.sees_document(&key) => tops.push(key),
+                None => {}
+            }
+        }
+        if tops.len() > limit {
+            let firsts: HashSet<usize> = first
+                .iter()
+                .filter_map(|id| view.documents.binary_search_by(|(known, _)| known.cmp(id)).ok())
+                .collect();
+            let covers = |key: &UpperKey| match view.tree.get(key) {
+                Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
+                None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
+            };
+            // Stable: else they stay in the order of documents.
+            tops.sort_by_key(|key| !covers(key));
+            tops.truncate(limit);
+        }
+        let mut shown = shown(&snapshot, shard, &tops).await?;
+        Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
+    }
+
+    /// The roots of these documents' trees, of those that have one.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        let seen = ids.iter().filter(|id| snapshot.catalogue.sees(self.access(), id));
+        roots(&snapshot, seen).await.map(|roots| roots.into_values().collect())
+    }
+
+    /// The children of a node, in order; none of a segment and of what is not shown any more.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
+        let snapshot = self.snapshot();
+        match node {
+            NodeId::Upper { key, .. } => {
+                let seen = SeenUpper::of(&snapshot, self.access());
+                let children = seen.get(key).map(|node| node.children.clone());
+                let children = children.unwrap_or_default();
+                let mut shown = shown(&snapshot, shard, &children).await?;
+                Ok(children.iter().filter_map(|key| shown.remove(key)).collect())
+            }
+            NodeId::Document { document_id, version, level, ordinal } => {
+                let record = snapshot.catalogue.get(document_id);
+                let record = record.filter(|record| record.is_seen_by(self.access()));
+                let Some(structure) = record.and_then(|record| record.structure()) else {
+                    return Ok(Vec::new());
+                };
+                if structure.version != *version || *level == 0 {
+                    return Ok(Vec::new());
+                }
+                let first = ordinal.saturating_mul(snapshot.max_children);
+                let below = first..first.saturating_add(snapshot.max_children);
+                let place = Some((level - 1, below));
+                let mut children = nodes(&snapshot, vec![document_id], place).await?;
+                children.sort_by_key(|child| child.row.ordinal);
+                Ok(live(&snapshot, children).map(|child| tree_node(&snapshot, child)).collect())
+            }
+        }
+    }
+
+    /// The segments of these ids that are shown, each with its range of its document.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn segment_texts(
+        &self,
+        ids: &[SegmentId],
+    ) -> Result<Vec<(SegmentId, Span, Arc<StoredDocument>)>> {
+        let snapshot = self.snapshot();
+        let wanted: HashSet<&SegmentId> = ids.iter().collect();
+        let documents: HashSet<&DocumentId> = ids
+            .iter()
+            .map(|id| &id.document_id)
+            .filter(|id| snapshot.catalogue.sees(self.access(), id))
+            .collect();
+        let most = ids.iter().map(|id| id.ordinal).max().unwrap_or(0);
+        let least = ids.iter().map(|id| id.ordinal).min().unwrap_or(0);
+        let place = Some((0, least..most.saturating_add(1)));
+        let mut found = Vec::new();
+        let rows = nodes(&snapshot, documents.into_iter().collect(), place).await?;
+        for node in live(&snapshot, rows) {
+            let StoredNode { document_id, version, row, .. } = node;
+            let id = SegmentId { document_id, version, ordinal: row.ordinal };
+            if wanted.contains(&id) {
+                found.push((id, row.span));
+            }
+        }
+        let versions: HashSet<(DocumentId, Version)> =
+            found.iter().map(|(id, _)| (id.document_id.clone(), id.version)).collect();
+        let versions: Vec<_> = versions.into_iter().collect();
+        let texts: HashMap<DocumentId, Arc<StoredDocument>> = read_sources(&snapshot, &versions)
+            .await?
+            .into_iter()
+            .map(|stored| (stored.document.id.clone(), Arc::new(stored)))
+            .collect();
+        let with_text = |(id, span): (SegmentId, Span)| {
+            let stored = texts.get(&id.document_id)?;
+            Some((id, span, Arc::clone(stored)))
+        };
+        Ok(found.into_iter().filter_map(with_text).collect())
     }
 }
 

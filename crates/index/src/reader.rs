@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use clew_core::{
-    CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus, ListQuery,
-    MemoryRecord, StoredDocument, Timestamp, Version,
+    Access, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus,
+    ListQuery, MemoryRecord, StoredDocument, Timestamp, Version,
 };
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
@@ -23,7 +23,9 @@ use crate::snapshot::Snapshot;
 use crate::status::DueDocument;
 use crate::table::{run, scan};
 
-/// Reads a shard. Cheap to clone; never waits for the writer.
+/// Reads a shard for its own work, whatever labels documents need. Cheap to clone; never waits for the writer.
+///
+/// Whoever reads for a caller does so through a [`ShardView`].
 #[derive(Clone, Debug)]
 pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -53,6 +55,11 @@ impl ShardReader {
         self.memories.snapshot(key).await
     }
 
+    /// What a caller sees of the shard.
+    pub fn seen_by(&self, access: &Access) -> ShardView {
+        ShardView { reader: self.clone(), access: access.clone() }
+    }
+
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshots.borrow().clone()
     }
@@ -76,15 +83,6 @@ impl ShardReader {
         let newest = run(TableKind::Sources, Operation::Refresh, newest).await?;
         let owns = async { Ok(self.fence.owns(newest).await?) };
         run(TableKind::Sources, Operation::Refresh, owns).await
-    }
-
-    /// The best chunks or documents for a query, from one state of the shard.
-    ///
-    /// # Errors
-    /// [`crate::Error::Invalid`] if the mode needs a vector and there is none or a bad one;
-    /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
-    pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
-        search::candidates(self.snapshot(), query).await
     }
 
     /// Document versions whose chunks are to be made now: up to `limit`, oldest first, without
@@ -111,21 +109,12 @@ impl ShardReader {
 
     /// A page of documents, by id.
     pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
-        self.snapshot().catalogue.list(query)
+        self.snapshot().catalogue.list(query, &Access::all())
     }
 
     /// Totals.
     pub fn counts(&self) -> Counts {
-        self.snapshot().catalogue.counts()
-    }
-
-    /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the shard.
-    /// The first page reads the light columns of all rows besides.
-    ///
-    /// # Errors
-    /// Those of the storage, also if a row is so damaged that it cannot be read.
-    pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
-        check::check(&self.snapshot(), query).await
+        self.snapshot().catalogue.counts(&Access::all())
     }
 
     /// Document versions with their texts, in no particular order; those gone are left out.
@@ -147,6 +136,68 @@ impl ShardReader {
     pub async fn older_than(&self, oldest: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
         older_than(&self.snapshot(), oldest, limit).await
     }
+}
+
+/// Reads a shard for a caller: nothing that needs a label which the caller does not hold is told, counted or
+/// hinted at. Cheap to clone; never waits for the writer.
+#[derive(Clone, Debug)]
+pub struct ShardView {
+    reader: ShardReader,
+    access: Access,
+}
+
+impl ShardView {
+    /// Of whom it is.
+    pub fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Reads what the shard's own work needs, whatever labels documents need.
+    pub fn reader(&self) -> &ShardReader {
+        &self.reader
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.reader.snapshot()
+    }
+
+    /// The best chunks or documents for a query, from one state of the shard.
+    ///
+    /// # Errors
+    /// [`crate::Error::Invalid`] if the mode needs a vector and there is none or a bad one;
+    /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
+    pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
+        search::candidates(self.snapshot(), &self.access, query).await
+    }
+
+    /// A page of documents, by id.
+    pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
+        self.snapshot().catalogue.list(query, &self.access)
+    }
+
+    /// Totals.
+    pub fn counts(&self) -> Counts {
+        self.snapshot().catalogue.counts(&self.access)
+    }
+
+    /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the shard.
+    /// The first page reads the light columns of all rows besides.
+    ///
+    /// # Errors
+    /// Those of the storage, also if a row is so damaged that it cannot be read.
+    pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
+        check::check(&self.snapshot(), &self.access, query).await
+    }
+
+    /// The compressed memories of which the caller sees all that they cover, in the order in which they were begun.
+    pub fn memories(&self) -> Vec<MemoryRecord> {
+        let snapshot = self.snapshot();
+        let is_seen = |record: &&MemoryRecord| {
+            let mut parts = record.parts.iter();
+            parts.all(|part| snapshot.catalogue.sees(&self.access, &part.document_id))
+        };
+        self.reader.memories().iter().filter(is_seen).cloned().collect()
+    }
 
     /// Documents as they are stored, with their states, from one state of the shard and in no particular
     /// order: the version that searches find, or else the newest. Those that are not there are left out.
@@ -157,6 +208,9 @@ impl ShardReader {
         let snapshot = self.snapshot();
         let version = |id: &DocumentId| {
             let record = snapshot.catalogue.get(id)?;
+            if !record.is_seen_by(&self.access) {
+                return None;
+            }
             let live = record.live().map(|live| live.version);
             let version = live.or(record.newest().map(|newest| newest.version))?;
             Some((id.clone(), version))

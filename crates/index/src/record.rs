@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use clew_core::{
-    ContentHash, DocumentId, DocumentState, DocumentStatus, ErrorKind, FailureStatus, Recipe,
-    Timestamp, Version,
+    Access, ContentHash, DocumentId, DocumentState, DocumentStatus, ErrorKind, FailureStatus,
+    Labels, Recipe, Timestamp, Version,
 };
 
 /// A row of `sources`, without its text.
@@ -18,6 +18,8 @@ pub(crate) struct SourceFacts {
     pub accepted_at: Timestamp,
     /// Bytes of the text.
     pub bytes: u64,
+    /// What a caller must hold to see it.
+    pub labels: Labels,
 }
 
 /// The rows of `chunks` made of one document version by one recipe.
@@ -89,6 +91,9 @@ pub(crate) struct DocumentRecord {
     structure: Option<usize>,
     /// Whether the live version has no whole tree by the wanted recipe, though it should.
     is_structure_due: bool,
+    /// The labels of the newest version and of the live one: whoever lacks one of them sees neither. So labels
+    /// that are added hide at once, and such as are taken away do so once the version with them is gone.
+    needs: Labels,
 }
 
 impl DocumentRecord {
@@ -117,13 +122,27 @@ impl DocumentRecord {
         // One after the other: what can be searched comes first.
         let is_structure_due =
             wanted.structure.is_some() && live.is_some() && !is_due && !has_wanted;
-        Self { id, facts, live, is_due, structure, is_structure_due }
+        let of_live = facts.sources.iter().find(|source| Some(source.version) == live_version);
+        let of_newest = facts.sources.last().map_or_else(Labels::default, |it| it.labels.clone());
+        let needs = of_live.map_or_else(|| of_newest.clone(), |it| of_newest.union(&it.labels));
+        Self { id, facts, live, is_due, structure, is_structure_due, needs }
     }
 
     /// The row of the newest accepted version; `None` for a forgotten document of which chunks or
     /// failures are left.
     pub(crate) fn newest(&self) -> Option<&SourceFacts> {
         self.facts.sources.last()
+    }
+
+    /// What a caller must hold to see anything of it.
+    pub(crate) fn needs(&self) -> &Labels {
+        &self.needs
+    }
+
+    /// Whether a caller may know of it. What is left of a forgotten document has no labels any more, and only one
+    /// who holds all sees it.
+    pub(crate) fn is_seen_by(&self, access: &Access) -> bool {
+        access.is_all() || (self.newest().is_some() && access.admits(&self.needs))
     }
 
     /// The chunks that searches find.
@@ -238,6 +257,7 @@ impl DocumentRecord {
             tokens: live.map_or(0, |live| live.tokens),
             nodes: self.structure().map_or(0, |structure| structure.nodes),
             failure,
+            labels: self.needs.clone(),
         })
     }
 
@@ -310,6 +330,7 @@ mod tests {
             content_hash: ContentHash([0; 32]),
             accepted_at: Timestamp::from_micros(0),
             bytes: 1,
+            labels: Labels::default(),
         }
     }
 

@@ -9,8 +9,8 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
-    Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, FailureStatus, MediaType,
-    Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey, Version,
+    Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, FailureStatus, Labels,
+    MediaType, Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey, Version,
 };
 
 use crate::error::{Error, Result};
@@ -70,6 +70,7 @@ pub(crate) fn sources(rows: &[StoredDocument]) -> Result<RecordBatch> {
         attributes(documents().map(|document| &document.attributes)),
         times(documents().map(|document| document.event_time)),
         times(rows.iter().map(|row| Some(row.accepted_at))),
+        labels(documents().map(|document| &document.labels)),
     ];
     batch(TableKind::Sources, 0, columns)
 }
@@ -116,6 +117,7 @@ pub(crate) fn chunks(
         texts(documents().map(|document| document.title.as_str())),
         attributes(documents().map(|document| &document.attributes)),
         times(documents().map(|document| document.event_time)),
+        labels(documents().map(|document| &document.labels)),
     ];
     batch(TableKind::Chunks, dimension, columns)
 }
@@ -224,6 +226,11 @@ fn attributes<'a>(values: impl Iterator<Item = &'a Attributes>) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
+fn labels<'a>(values: impl Iterator<Item = &'a Labels>) -> ArrayRef {
+    let texts = values.map(|labels| (!labels.is_empty()).then(|| labels.to_string()));
+    Arc::new(StringArray::from_iter(texts))
+}
+
 /// How an attribute is stored and filtered on.
 pub(crate) fn attribute_text(name: &str, value: &str) -> String {
     format!("{name}={value}")
@@ -303,7 +310,8 @@ impl<'a> Rows<'a> {
             let content_hash = ContentHash::from_hex(hashes.value(i))
                 .ok_or_else(|| self.damaged("a content hash is damaged"))?;
             let accepted_at = Timestamp::from_micros(accepted.value(i));
-            Ok((id, SourceFacts { version, content_hash, accepted_at, bytes: bytes.value(i) }))
+            let (bytes, labels) = (bytes.value(i), self.labels(i)?);
+            Ok((id, SourceFacts { version, content_hash, accepted_at, bytes, labels }))
         };
         self.versions()?.into_iter().enumerate().map(fact).collect()
     }
@@ -326,6 +334,7 @@ impl<'a> Rows<'a> {
                 title: title.to_owned(),
                 attributes: self.attributes(i)?,
                 event_time: self.time(column::EVENT_TIME, i)?,
+                labels: self.labels(i)?,
             };
             let accepted_at = Timestamp::from_micros(accepted.value(i));
             Ok(StoredDocument { document, version, accepted_at })
@@ -349,6 +358,20 @@ impl<'a> Rows<'a> {
             .iter()
             .map(|text| attribute(text).ok_or_else(|| self.damaged("an attribute is damaged")))
             .collect()
+    }
+
+    fn labels(&self, row: usize) -> Result<Labels> {
+        let sets = self.texts(column::LABELS)?;
+        if sets.is_null(row) {
+            return Ok(Labels::default());
+        }
+        // What cannot be read must not count as no labels.
+        Labels::parse(sets.value(row).split(',')).map_err(|_| self.damaged("labels are damaged"))
+    }
+
+    /// The labels of each row of `chunks` or `sources`.
+    pub(crate) fn label_sets(&self) -> Result<Vec<Labels>> {
+        (0..self.batch.num_rows()).map(|row| self.labels(row)).collect()
     }
 
     fn time(&self, name: &str, row: usize) -> Result<Option<Timestamp>> {
@@ -523,6 +546,7 @@ mod tests {
             title in "[^\\p{Cc}]{0,10}",
             attributes in proptest::collection::btree_map("[a-z_.-]{1,8}", ".{0,12}", 0..4),
             event_time in proptest::option::of(any::<i64>()),
+            labels in proptest::collection::vec("[a-z0-9._-]{1,8}", 0..4),
             version in any::<u64>(),
         ) {
             let attributes = attributes
@@ -537,6 +561,7 @@ mod tests {
                     title,
                     attributes,
                     event_time: event_time.map(Timestamp::from_micros),
+                    labels: Labels::parse(labels).unwrap(),
                 },
                 version: Version(version),
                 accepted_at: Timestamp::from_micros(5),

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use lancedb::DistanceType;
 use lancedb::index::Index;
-use lancedb::index::scalar::{BTreeIndexBuilder, FtsIndexBuilder, LabelListIndexBuilder};
+use lancedb::index::scalar::{
+    BTreeIndexBuilder, BitmapIndexBuilder, FtsIndexBuilder, LabelListIndexBuilder,
+};
 use lancedb::index::vector::IvfRqIndexBuilder;
 
 use crate::error::{Error, Result};
@@ -34,6 +36,7 @@ pub(crate) mod column {
     pub const KEY: &str = "key";
     pub const KEY_TEXT: &str = "key_text";
     pub const KIND: &str = "kind";
+    pub const LABELS: &str = "labels";
     pub const LEVEL: &str = "level";
     pub const MEDIA_TYPE: &str = "media_type";
     pub const MESSAGE: &str = "message";
@@ -94,6 +97,15 @@ impl TableKind {
         Arc::new(Schema::new_with_metadata(fields, metadata))
     }
 
+    /// The columns that came after the first release. A table without them is as one of which they are null,
+    /// and gets them when it is opened for writing.
+    pub(crate) fn added_columns(self) -> Vec<Field> {
+        match self {
+            Self::Sources | Self::Chunks => vec![labels()],
+            Self::Nodes | Self::Failures => Vec::new(),
+        }
+    }
+
     /// The index of its texts. It is there from the start, because it also decides how words of
     /// rows it does not cover yet are cut and stemmed.
     pub(crate) fn text_index(self) -> Option<IndexWanted> {
@@ -113,6 +125,7 @@ impl TableKind {
                 IndexWanted { column: column::DOCUMENT_ID, index: ordered_index },
                 IndexWanted { column: column::EVENT_TIME, index: ordered_index },
                 IndexWanted { column: column::ATTRIBUTES, index: label_index },
+                IndexWanted { column: column::LABELS, index: set_index },
             ],
             Self::Nodes => vec![
                 IndexWanted { column: column::DOCUMENT_ID, index: ordered_index },
@@ -160,6 +173,11 @@ fn label_index() -> Index {
     Index::LabelList(LabelListIndexBuilder::default())
 }
 
+/// For a column of few different values.
+fn set_index() -> Index {
+    Index::Bitmap(BitmapIndexBuilder::default())
+}
+
 fn vector_index() -> Index {
     Index::IvfRq(IvfRqIndexBuilder::default().distance_type(DistanceType::Cosine).num_bits(5))
 }
@@ -181,6 +199,7 @@ fn sources() -> Vec<Field> {
         // Times are microseconds since 1970-01-01T00:00:00Z.
         optional(EVENT_TIME, DataType::Int64),
         required(ACCEPTED_AT, DataType::Int64),
+        labels(),
     ]
 }
 
@@ -204,6 +223,7 @@ fn chunks(dimension: u32) -> Vec<Field> {
         required(TITLE, DataType::Utf8),
         attributes(),
         optional(EVENT_TIME, DataType::Int64),
+        labels(),
     ]
 }
 
@@ -263,7 +283,13 @@ fn attributes() -> Field {
     required(column::ATTRIBUTES, DataType::List(attribute_item()))
 }
 
-/// Refuses a stored table whose columns are not the wanted ones.
+/// The access labels of a document version, in order and joined by commas: a set is one value, so that what a
+/// caller may see is a list of values. Null: none.
+fn labels() -> Field {
+    optional(column::LABELS, DataType::Utf8)
+}
+
+/// Refuses a stored table whose columns are not the wanted ones. Those that came later may be missing.
 ///
 /// # Errors
 /// [`Error::Mismatch`] naming the table and the first difference.
@@ -277,9 +303,11 @@ pub(crate) fn check(table: TableKind, stored: &Schema, dimension: u32) -> Result
         ));
     }
     let wanted = table.schema(dimension);
+    let added = table.added_columns();
     for field in wanted.fields() {
         let expected = format!("column `{}` of {}", field.name(), field.data_type());
         match stored.field_with_name(field.name()) {
+            Err(_) if added.iter().any(|later| later.name() == field.name()) => {}
             Err(_) => return Err(differ(expected, "no such column".to_owned())),
             Ok(found) if found.data_type() != field.data_type() => {
                 return Err(differ(expected, found.data_type().to_string()));
@@ -298,6 +326,13 @@ mod tests {
     fn a_table_that_does_not_fit_is_refused_by_name() {
         for table in TableKind::ALL {
             check(table, &table.schema(8), 8).unwrap();
+        }
+        for table in [TableKind::Sources, TableKind::Chunks] {
+            let schema = table.schema(8);
+            let fields = schema.fields().iter().filter(|field| field.name() != column::LABELS);
+            let fields: Vec<FieldRef> = fields.cloned().collect();
+            let first = Schema::new_with_metadata(fields, schema.metadata().clone());
+            check(table, &first, 8).unwrap();
         }
         let error = check(TableKind::Chunks, &TableKind::Chunks.schema(16), 8).unwrap_err();
         assert!(matches!(error, Error::Mismatch { table: TableKind::Chunks, .. }), "{error}");

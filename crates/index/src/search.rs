@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Float32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use clew_core::{CandidateQuery, Candidates, ChunkId, DocumentId, Grouping, Hit, SearchMode};
+use clew_core::{
+    Access, CandidateQuery, Candidates, ChunkId, DocumentId, Grouping, Hit, SearchMode,
+};
 use futures::{TryFutureExt, TryStreamExt};
 use lancedb::DistanceType;
 use lancedb::Table;
@@ -39,12 +41,13 @@ const ROW: &str = "_rowid";
 const DISTANCE: &str = "_distance";
 const SCORE: &str = "_score";
 
-/// The best chunks or documents for a query on a snapshot.
+/// The best chunks or documents for a query on a snapshot, of those that a caller sees.
 pub(crate) async fn candidates(
     snapshot: Arc<Snapshot>,
+    access: &Access,
     query: &CandidateQuery,
 ) -> Result<Candidates> {
-    let search = Search { snapshot, query };
+    let search = Search { snapshot, access, query };
     let dense = match query.mode.uses_embeddings() {
         true => search.dense().await?,
         false => Vec::new(),
@@ -81,6 +84,7 @@ enum Ranking<'a> {
 /// A query on a snapshot.
 struct Search<'a> {
     snapshot: Arc<Snapshot>,
+    access: &'a Access,
     query: &'a CandidateQuery,
 }
 
@@ -113,9 +117,7 @@ impl Search<'_> {
         loop {
             let rows = match ranking {
                 Ranking::Nearest(vector) => self.nearest(vector, limit).await?,
-                Ranking::Matching => {
-                    self.matching_chunks(filter::of_filter(&self.query.filter), limit).await?
-                }
+                Ranking::Matching => self.matching_chunks(self.allowed(), limit).await?,
             };
             let is_exhausted = rows.len() < limit;
             let mut kept = self.keep(rows);
@@ -142,16 +144,26 @@ impl Search<'_> {
         rows
     }
 
+    /// Whether a row may be found. What its labels ask was asked before it was scored; but those of a newer version
+    /// of its document, which cannot be found yet, count too.
     fn is_live(&self, key: &ChunkKey) -> bool {
         let record = self.snapshot.catalogue.get(&key.document_id);
-        record.is_some_and(|record| record.is_live(key.version, key.recipe))
+        record.is_some_and(|record| {
+            record.is_live(key.version, key.recipe) && record.is_seen_by(self.access)
+        })
+    }
+
+    /// What is asked of rows before they are scored.
+    fn allowed(&self) -> Option<Expr> {
+        let seen = filter::seen(self.snapshot.catalogue.label_sets(self.access));
+        [filter::of_filter(&self.query.filter), seen].into_iter().flatten().reduce(Expr::and)
     }
 
     async fn nearest(&self, vector: &[f32], limit: usize) -> Result<Vec<Ranked>> {
         let failed = || failed(TableKind::Chunks, Operation::Search);
         let mut query =
             self.snapshot.chunks.query().select(key_columns(DISTANCE)).limit(limit).with_row_id();
-        if let Some(allowed) = filter::of_filter(&self.query.filter) {
+        if let Some(allowed) = self.allowed() {
             query = query.only_if_expr(allowed);
         }
         let mut query = query
@@ -228,7 +240,7 @@ impl Search<'_> {
             let words = Words {
                 text: &self.query.text,
                 column: column::CONTENT,
-                allowed: filter::of_filter(&self.query.filter),
+                allowed: self.allowed(),
                 limit,
             };
             let select = Select::columns(&[column::DOCUMENT_ID, column::VERSION, SCORE]);
@@ -241,7 +253,8 @@ impl Search<'_> {
                 for ((id, version), score) in rows.versions()?.into_iter().zip(scores) {
                     found += 1;
                     let record = self.snapshot.catalogue.get(&id);
-                    let live = record.and_then(|record| record.live());
+                    let seen = record.filter(|record| record.is_seen_by(self.access));
+                    let live = seen.and_then(|record| record.live());
                     if live.is_some_and(|live| live.version == version) {
                         documents.push((id, score));
                     }

@@ -150,6 +150,7 @@ impl Shard {
                 number = Some(table.take_over(owner, number).await?);
             }
             // Nothing is written before the takeover.
+            table.ensure_columns().await?;
             table.ensure_text_index().await?;
             Ok::<_, Error>(table)
         };

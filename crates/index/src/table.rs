@@ -6,6 +6,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use lance::Dataset;
@@ -15,7 +16,9 @@ use lance_table::io::commit::CommitHandler;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::index::IndexConfig;
 use lancedb::query::{ExecutableQuery, Query, QueryBase, Select};
-use lancedb::table::{CompactionOptions, OptimizeAction, OptimizeOptions, WriteOptions};
+use lancedb::table::{
+    CompactionOptions, NewColumnTransform, OptimizeAction, OptimizeOptions, WriteOptions,
+};
 use lancedb::{Connection, Table};
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
@@ -137,6 +140,19 @@ impl Stored {
             }
         }
         Err(lost.unwrap_or_else(|| self.error(Operation::Open, "no try was made".into())))
+    }
+
+    /// Adds the columns that a table of an earlier release lacks: to its metadata, no row is written.
+    pub(crate) async fn ensure_columns(&self) -> Result<()> {
+        let stored = self.run(Operation::Read, self.table.schema()).await?;
+        let mut missing = self.kind.added_columns();
+        missing.retain(|column| stored.field_with_name(column.name()).is_err());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let columns = NewColumnTransform::AllNulls(Arc::new(Schema::new(missing)));
+        let add = self.table.add_columns().transform(columns).execute();
+        self.run(Operation::Append, add).await.map(drop)
     }
 
     /// Makes the index of texts if it is not there.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use clew_core::{
-    Accepted, Chunk, Document, DocumentId, ErrorKind, FailureStatus, Recipe, Stage, StoredDocument,
-    Timestamp, Version,
+    Accepted, Access, Chunk, Document, DocumentId, ErrorKind, FailureStatus, Recipe, Stage,
+    StoredDocument, Timestamp, Version,
 };
 
 use crate::error::{Error, Result};
@@ -38,6 +38,19 @@ pub struct DerivedDocument {
     pub chunks: Vec<EmbeddedChunk>,
 }
 
+/// What became of an offer that a commit could be made for: accepted, or refused by
+/// [`Access::check_replaced`].
+pub type Outcome = std::result::Result<Accepted, clew_core::Error>;
+
+/// A document that somebody offers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// The document.
+    pub document: Document,
+    /// Of whoever offers it: it replaces only what that one sees.
+    pub access: Access,
+}
+
 /// What a commit of chunks did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
@@ -69,7 +82,23 @@ pub struct Failure {
 }
 
 impl Shard {
-    /// Accepts documents at `now`: when this returns, they are on the disk.
+    /// Accepts documents of one who holds all labels, see [`Shard::accept_offers`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn accept(
+        &mut self,
+        documents: Vec<Document>,
+        now: Timestamp,
+    ) -> Result<Vec<Accepted>> {
+        let offer = |document| Offer { document, access: Access::all() };
+        let outcomes = self.accept_offers(documents.into_iter().map(offer).collect(), now).await?;
+        // None is refused to one who holds all labels.
+        Ok(outcomes.into_iter().flatten().collect())
+    }
+
+    /// Accepts documents at `now`: when this returns, they are on the disk. One that would replace what its offerer
+    /// does not see is refused, and the others are accepted.
     ///
     /// A document with the content of its newest version is unchanged and writes nothing, so a
     /// stream of documents can be offered again after an interruption. The others are written in
@@ -79,18 +108,24 @@ impl Shard {
     /// [`Error::Invalid`] if an id comes twice: a caller who means "the last one" says so by
     /// sending only that. Otherwise those of the storage; then none of the documents counts as
     /// accepted, and offering them again is safe.
-    pub async fn accept(
+    pub async fn accept_offers(
         &mut self,
-        documents: Vec<Document>,
+        offers: Vec<Offer>,
         now: Timestamp,
-    ) -> Result<Vec<Accepted>> {
-        refuse_duplicates(documents.iter().map(|document| &document.id))?;
+    ) -> Result<Vec<Outcome>> {
+        refuse_duplicates(offers.iter().map(|offer| &offer.document.id))?;
         self.begin_write().await?;
-        let mut accepted = Vec::with_capacity(documents.len());
+        let mut accepted = Vec::with_capacity(offers.len());
         let mut changed = Vec::new();
-        for document in documents {
-            let newest = self.catalogue.get(&document.id).and_then(|record| record.newest());
-            let (outcome, stored) = match newest {
+        for Offer { document, access } in offers {
+            let record = self.catalogue.get(&document.id);
+            if let Some(record) = record
+                && let Err(refused) = access.check_replaced(record.needs())
+            {
+                accepted.push(Err(refused));
+                continue;
+            }
+            let (outcome, stored) = match record.and_then(|record| record.newest()) {
                 Some(newest) if newest.content_hash == document.content_hash() => {
                     (Accepted { version: newest.version, unchanged: true }, None)
                 }
@@ -100,7 +135,7 @@ impl Shard {
                     (Accepted { version, unchanged: false }, Some(stored))
                 }
             };
-            accepted.push(outcome);
+            accepted.push(Ok(outcome));
             changed.extend(stored);
         }
         if changed.is_empty() {
@@ -129,6 +164,7 @@ impl Shard {
                 content_hash: stored.document.content_hash(),
                 accepted_at: stored.accepted_at,
                 bytes: stored.document.text.len() as u64,
+                labels: stored.document.labels.clone(),
             };
             self.catalogue.change(&stored.document.id, |known| known.sources.push(facts));
         }

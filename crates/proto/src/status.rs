@@ -117,6 +117,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
     const KNOWN: &[&str] = &[
         "INVALID_INPUT",
         "NOT_FOUND",
+        "LABEL_NOT_HELD",
         "CORPUS_EXISTS",
         "RESOURCE_EXHAUSTED",
         "DEADLINE_EXCEEDED",

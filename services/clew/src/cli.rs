@@ -8,8 +8,8 @@ use clew_chat::{KeyDesign, Smoothing, TimeUse};
 use clew_client::{Client, Credentials};
 use clew_cluster::Role;
 use clew_core::{
-    AttributeName, Chunking, CorpusName, DocumentId, Error, Filter, MemorySettings, SearchMode,
-    StructureSettings, TenantName, TimeRange, Timestamp,
+    AttributeName, Chunking, CorpusName, DocumentId, Error, Filter, Label, MemorySettings,
+    SearchMode, StructureSettings, TenantName, TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
@@ -343,6 +343,10 @@ pub struct Ingest {
     /// Column (or JSON field) that holds the id.
     #[arg(long, default_value = "id", value_name = "NAME")]
     pub id_column: String,
+    /// Access label that every document gets besides those of its own (column or field `labels`); may be repeated.
+    /// Only who holds all labels of a document sees it.
+    #[arg(long = "label", value_name = "LABEL")]
+    pub labels: Vec<Label>,
     /// Streams that send documents at the same time; one document's versions keep their order.
     #[arg(long, default_value_t = 4, value_name = "COUNT",
         value_parser = clap::value_parser!(u8).range(1..=64))]
@@ -543,9 +547,13 @@ pub enum ChatAction {
         /// Who finds what speakers state of themselves, by which turns are found.
         #[arg(long, value_enum, default_value_t = ChatInference::Rules)]
         infer: ChatInference,
+        /// Access label that every turn gets besides those of its own; may be repeated. Only who holds all labels of
+        /// a turn recalls it.
+        #[arg(long = "label", value_name = "LABEL")]
+        labels: Vec<Label>,
         /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
-        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts);
-        /// `-`: standard input.
+        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts),
+        /// `labels` (an array of texts); `-`: standard input.
         file: PathBuf,
     },
     /// What a user's conversations hold of a question, in the order of time.

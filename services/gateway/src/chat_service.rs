@@ -16,6 +16,7 @@ use clew_proto::chat::v1::chat_service_server::ChatService;
 use clew_proto::convert::chat::{
     self as convert, Appended, Inference, ToForget, Wanted, WhichTurns,
 };
+use clew_proto::convert::ingest::labels_to_wire;
 use clew_proto::to_status;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -68,6 +69,7 @@ impl Chats {
         caller.has_tokens().await?;
         let waits = !request.get_ref().without_waiting;
         let appended = convert::append_from_wire(request.into_inner())?;
+        caller.access().check_attached(&appended.labels)?;
         let corpus = self.backends.corpora.of(&caller).get(&appended.corpus, deadline).await?;
         let documents = self.documents(&corpus, &appended, deadline).await?;
         for document in &documents {
@@ -98,8 +100,9 @@ impl Chats {
         appended: &Appended,
         deadline: Instant,
     ) -> Result<Vec<Document>, Error> {
-        let Appended { user, turns, inference, .. } = appended;
-        let by_rules = turns.iter().map(|turn| turn.document(user));
+        let Appended { user, turns, inference, labels, .. } = appended;
+        let labelled = |document: Document| Document { labels: labels.clone(), ..document };
+        let by_rules = turns.iter().map(|turn| turn.document(user).map(labelled));
         let mut documents = by_rules.collect::<Result<Vec<_>, _>>()?;
         if *inference == Inference::Rules {
             return Ok(documents);
@@ -113,7 +116,7 @@ impl Chats {
             match kept.remove(&ids[place]) {
                 // What a model says differs from time to time: the same turn again is to change nothing.
                 Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
-                    documents[place] = same;
+                    documents[place] = labelled(same);
                 }
                 _ if turn.role == Role::Assistant => {}
                 _ => heard.push(self.heard(place, user, turn, deadline)),
@@ -121,7 +124,7 @@ impl Chats {
         }
         let mut heard = stream::iter(heard).buffer_unordered(HEARD_AT_ONCE);
         while let Some((place, document)) = heard.try_next().await? {
-            documents[place] = document;
+            documents[place] = labelled(document);
         }
         Ok(documents)
     }
@@ -181,7 +184,8 @@ impl Chats {
             let (_, turn) = Turn::of(&document)?;
             let session = turn.id.session.to_string();
             let turn = Some(convert::turn_to_wire(turn));
-            Some(Ok(wire::ListTurnsResponse { session, turn, key: document.title }))
+            let labels = labels_to_wire(&document.labels);
+            Some(Ok(wire::ListTurnsResponse { session, turn, key: document.title, labels }))
         };
         let told = pages.map_ok(move |page| stream::iter(page.into_iter().filter_map(told)));
         let told = told.map_err(|error| to_status(&error)).try_flatten();

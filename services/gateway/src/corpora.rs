@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind};
+use clew_core::{Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind};
 
 /// The corpora of all tenants.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl CallersCorpora<'_> {
     ) -> Result<Arc<Corpus>, Error> {
         let name = settings.name.clone();
         settings.name = self.caller.corpus(&name)?;
-        let made = self.all.create(settings, deadline).await;
+        let made = self.all.create(settings, self.caller.access(), deadline).await;
         made.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let problem = format!("there is a corpus `{name}` already");
@@ -55,7 +55,7 @@ impl CallersCorpora<'_> {
     /// # Errors
     /// Those of [`Corpora::get`]; [`ErrorKind::NotFound`] also for what another tenant has.
     pub async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
-        let found = self.all.get(&self.caller.corpus(name)?, deadline).await;
+        let found = self.all.get(&self.caller.corpus(name)?, self.caller.access(), deadline).await;
         found.map_err(|error| by_his_name(error, name))
     }
 
@@ -70,11 +70,11 @@ impl CallersCorpora<'_> {
         deadline: Instant,
     ) -> Result<Vec<Arc<Corpus>>, Error> {
         let Some(tenant) = self.caller.tenant() else {
-            return self.all.list(after, limit, deadline).await;
+            return self.all.list(after, limit, self.caller.access(), deadline).await;
         };
         // His are one after the other, since their names begin alike.
         let from = format!("{tenant}.{after}");
-        let listed = self.all.list(&from, limit, deadline).await?.into_iter();
+        let listed = self.all.list(&from, limit, self.caller.access(), deadline).await?.into_iter();
         let is_his =
             |corpus: &Arc<Corpus>| corpus.settings().name.tenant() == Some(tenant.as_str());
         Ok(listed.take_while(is_his).collect())
@@ -83,10 +83,36 @@ impl CallersCorpora<'_> {
     /// Deletes a corpus; returns how many documents went with it.
     ///
     /// # Errors
-    /// Those of [`Corpora::delete`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    /// Those of [`Corpora::delete`]; [`ErrorKind::NotFound`] also for what another tenant has;
+    /// [`ErrorKind::Denied`] if it holds what needs labels that the caller does not hold.
     pub async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
-        let deleted = self.all.delete(&self.caller.corpus(name)?, deadline).await;
-        deleted.map_err(|error| by_his_name(error, name))
+        let full = self.caller.corpus(name)?;
+        let deleting = async {
+            self.check_deletes(&full, deadline).await?;
+            self.all.delete(&full, deadline).await
+        };
+        deleting.await.map_err(|error| by_his_name(error, name))
+    }
+
+    /// A corpus is deleted with all that it holds, so that whoever does not hold all labels must see all of it.
+    async fn check_deletes(&self, full: &CorpusName, deadline: Instant) -> Result<(), Error> {
+        let access = self.caller.access();
+        if access.is_all() {
+            return Ok(());
+        }
+        let count = async |access| {
+            let corpus = self.all.get(full, access, deadline).await?;
+            Ok::<_, Error>(corpus.counts(deadline).await?.accepted)
+        };
+        if count(access).await? == count(&Access::all()).await? {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Denied,
+            "LABEL_NOT_HELD",
+            "the corpus holds documents that need labels which the caller does not hold; delete it with a key that \
+             holds them",
+        ))
     }
 }
 

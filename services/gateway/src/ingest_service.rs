@@ -229,6 +229,7 @@ async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Of
     };
     let offered = async {
         let document = document?;
+        caller.access().check_attached(&document.labels)?;
         backends.moderation.check(&document, deadline).await?;
         caller.take_bytes(document.text.len()).await?;
         corpus.shard_of(&document.id).accept(document, deadline).await
@@ -312,6 +313,7 @@ fn status_to_wire(status: &DocumentStatus) -> wire::DocumentState {
         nodes: status.nodes,
         chunks: count(status.chunks),
         accepted_at: Some(timestamp_to_wire(status.accepted_at)),
+        labels: convert::labels_to_wire(&status.labels),
     }
 }
 

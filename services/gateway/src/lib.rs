@@ -11,7 +11,7 @@
 
 mod backends;
 mod cached_questions;
-mod chat_service;
+pub mod chat_service;
 mod cluster_service;
 mod compressed;
 mod config;

@@ -110,7 +110,7 @@ impl Moderation {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, MediaType};
+    use clew_core::{Attributes, Labels, MediaType};
 
     use super::*;
 
@@ -122,6 +122,7 @@ mod tests {
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         }
     }
 

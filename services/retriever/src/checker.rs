@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use clew_core::{Breach, CheckQuery, Checked, Error, Invariant, ShardIndex};
-use clew_index::ShardReader;
+use clew_core::{Access, Breach, CheckQuery, Checked, Error, Invariant, ShardIndex};
+use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
 
@@ -29,13 +29,13 @@ impl Tally {
     pub async fn check(
         &self,
         shard: ShardIndex,
-        reader: &ShardReader,
+        view: &ShardView,
         claim: &Claim,
         query: &CheckQuery,
     ) -> Result<Checked, Error> {
-        let checked = Box::pin(reader.check(query)).await?;
+        let checked = Box::pin(view.check(query)).await?;
         // What is another's is no breach of ours.
-        claim.confirm(reader).await?;
+        claim.confirm(view.reader()).await?;
         self.documents.fetch_add(checked.documents, Ordering::Relaxed);
         for Breach { invariant, document_id, detail } in &checked.breaches {
             self.count(*invariant).fetch_add(1, Ordering::Relaxed);
@@ -77,10 +77,11 @@ pub(crate) struct Arguments {
 
 /// Checks for good.
 pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
+    let view = reader.seen_by(&Access::all());
     let mut query = CheckQuery { after: None, limit: PAGE };
     loop {
         tokio::time::sleep(interval).await;
-        let checking = tally.check(shard, &reader, &claim, &query);
+        let checking = tally.check(shard, &view, &claim, &query);
         match within(Instant::now() + PATIENCE, "checking documents", checking).await {
             // After the last page it begins anew.
             Ok(checked) => query.after = checked.last,

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use clew_core::{DocumentId, Error, GraphQuery, Recipe, Subgraph, Version};
+use clew_core::{Access, DocumentId, Error, GraphQuery, Recipe, Subgraph, Version};
 use clew_graph::{Graph, GraphDocument, GraphSegment};
-use clew_index::{DocumentSegments, SegmentNode, ShardReader};
+use clew_index::{DocumentSegments, SegmentNode, ShardView, StructuredDocument};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 /// Documents that are read at once.
@@ -29,25 +29,30 @@ struct Mirror {
 }
 
 impl ShardGraph {
-    /// The part of the graph around what `query` names. Questions wait for each other: most take
-    /// microseconds, and the first after documents came as long as reading what was extracted of them.
+    /// The part of the graph around what `query` names, as if it held only what the caller sees. Questions wait for
+    /// each other: most take microseconds, and the first after documents came as long as reading what was extracted
+    /// of them.
     pub(crate) async fn subgraph(
         &self,
-        reader: &ShardReader,
+        view: &ShardView,
         query: &GraphQuery,
     ) -> Result<Subgraph, Error> {
         let mut mirror = Arc::clone(&self.mirror).lock_owned().await;
-        let (revision, shown) = reader.structured();
+        let (revision, shown) = view.reader().structured();
         if mirror.revision != Some(revision) {
             let due = mirror.due(&shown);
             for page in due.chunks(PAGE) {
-                let read = reader.read_segments(page).await?;
+                let read = view.reader().read_segments(page).await?;
                 mirror = blocking(mirror, move |mirror| mirror.insert(read)).await?.0;
             }
             mirror.revision = Some(revision);
         }
-        let query = query.clone();
-        let (_, found) = blocking(mirror, move |mirror| mirror.graph.subgraph(&query)).await?;
+        let (query, access) = (query.clone(), view.access().clone());
+        let ask = move |mirror: &mut Mirror| {
+            let hidden = mirror.hidden(&shown, &access);
+            mirror.graph.without(hidden).subgraph(&query)
+        };
+        let (_, found) = blocking(mirror, ask).await?;
         Ok(found)
     }
 
@@ -78,9 +83,9 @@ async fn blocking<R: Send + 'static>(
 
 impl Mirror {
     /// Takes out what is shown no more; returns what has to be read.
-    fn due(&mut self, shown: &[(DocumentId, Version, Recipe)]) -> Vec<DocumentId> {
+    fn due(&mut self, shown: &[StructuredDocument]) -> Vec<DocumentId> {
         let shown: HashMap<&DocumentId, (Version, Recipe)> =
-            shown.iter().map(|(id, version, recipe)| (id, (*version, *recipe))).collect();
+            shown.iter().map(|of| (&of.document_id, (of.version, of.recipe))).collect();
         let gone: Vec<DocumentId> = self
             .documents
             .iter()
@@ -98,6 +103,23 @@ impl Mirror {
         due
     }
 
+    /// The documents that a caller does not see, where `shown` tells what they need. Of a version that was read only
+    /// after that was looked at it is not known, so it is hidden.
+    fn hidden<'a>(
+        &'a self,
+        shown: &'a [StructuredDocument],
+        access: &Access,
+    ) -> impl Iterator<Item = &'a DocumentId> {
+        let seen = shown.iter().filter(|of| access.admits(&of.labels));
+        let seen: HashMap<&DocumentId, &Version> =
+            seen.map(|of| (&of.document_id, &of.version)).collect();
+        let is_all = access.is_all();
+        let known = self.documents.iter().map(|(id, (version, _))| (id, version));
+        known
+            .filter(move |(id, version)| !is_all && seen.get(id) != Some(version))
+            .map(|(id, _)| id)
+    }
+
     fn insert(&mut self, read: Vec<DocumentSegments>) {
         for DocumentSegments { document_id, version, recipe, title, segments } in read {
             let segment = |segment: SegmentNode| GraphSegment {
@@ -109,5 +131,38 @@ impl Mirror {
             self.documents.insert(document_id.clone(), (version, recipe));
             self.graph.insert(GraphDocument { document_id, version, title, segments });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Labels;
+
+    use super::*;
+
+    #[test]
+    fn what_was_read_after_its_labels_were_looked_at_is_hidden() {
+        let id = |name: &str| -> DocumentId { name.parse().unwrap() };
+        let shown = |name: &str, labels: &[&str]| StructuredDocument {
+            document_id: id(name),
+            version: Version(1),
+            recipe: Recipe(1),
+            labels: Labels::parse(labels).unwrap(),
+        };
+        let looked_at = [shown("open", &[]), shown("secret", &["a"]), shown("replaced", &[])];
+        let mut mirror = Mirror::default();
+        for (name, version) in [("open", 1), ("secret", 1), ("replaced", 2), ("new", 1)] {
+            mirror.documents.insert(id(name), (Version(version), Recipe(1)));
+        }
+        let hidden = |access: Access| {
+            let mut hidden: Vec<&str> =
+                mirror.hidden(&looked_at, &access).map(DocumentId::as_str).collect();
+            hidden.sort_unstable();
+            hidden
+        };
+        let holding = |labels: &[&str]| Access::holding(labels.iter().map(|l| l.parse().unwrap()));
+        assert_eq!(hidden(holding(&[])), ["new", "replaced", "secret"]);
+        assert_eq!(hidden(holding(&["a"])), ["new", "replaced"]);
+        assert!(hidden(Access::all()).is_empty());
     }
 }

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     ClueQuery, Clues, DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, Filter,
-    FormTask, KeptMemory, ListQuery, MemoryEncoder, MemoryPart, MemoryRecord, MemorySettings,
-    MemoryText, Span, StoredDocument, Version,
+    FormTask, KeptMemory, Labels, ListQuery, MemoryEncoder, MemoryPart, MemoryRecord,
+    MemorySettings, MemoryText, Span, StoredDocument, Version,
 };
-use clew_index::ShardReader;
+use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::ask;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
@@ -188,11 +188,20 @@ fn plan(
     let mut left: Vec<MemoryPart> = documents.iter().filter_map(rest).collect();
     // What was begun comes first, then by age.
     left.sort_by_key(|part| (part.span.start == 0, part.version, part.document_id.clone()));
-    let first = left.first()?;
+    let labels: HashMap<&DocumentId, &Labels> =
+        documents.iter().map(|status| (&status.document_id, &status.labels)).collect();
+    let first = left.first()?.clone();
+    // What needs other labels is read into other memories, another time.
+    let needed = labels.get(&first.document_id);
+    left.retain(|part| labels.get(&part.document_id) == needed);
+    let needs_same = |record: &&&MemoryRecord| {
+        let known = record.parts.iter().find_map(|part| labels.get(&part.document_id));
+        known == needed
+    };
     let whole = settings.segment_tokens as usize * TOKEN_BYTES;
     let room = |record: &MemoryRecord| whole.saturating_sub(record.tokens as usize * TOKEN_BYTES);
     // The document that was begun goes on where it stopped, if anywhere; another fits, or is too long for any.
-    let last = current.last().filter(|record| {
+    let last = current.iter().rfind(needs_same).filter(|record| {
         let room = room(record);
         let goes_on = first.span.start > 0;
         room > 0 && (goes_on || first.span.end <= room)
@@ -290,16 +299,17 @@ impl KeptMemory for Kept<'_> {
     }
 }
 
-/// What the memories of a shard draft. One that cannot be asked now is left out, unless all are.
+/// What those memories of a shard draft of which a caller sees all that they cover. One that cannot be asked now is
+/// left out, unless all are.
 pub(crate) async fn draft(
-    reader: &ShardReader,
+    view: &ShardView,
     encoder: &dyn MemoryEncoder,
     query: &ClueQuery,
     deadline: Instant,
 ) -> Result<DraftedClues, Error> {
-    let records = reader.memories();
+    let (records, reader) = (view.memories(), view.reader());
     let mut usable: Vec<&MemoryRecord> = Vec::new();
-    for record in records.iter() {
+    for record in &records {
         if admits(&query.filter, record) && is_live(record, reader) {
             usable.push(record);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Clock, Error, Timestamp};
+use clew_core::{Access, Clock, Error, Timestamp};
 use clew_index::ShardReader;
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
@@ -64,7 +64,7 @@ impl Arguments {
             let (documents, in_graph) = (ids.len(), ids.clone());
             let deadline = Instant::now() + PATIENCE;
             let receipts = ask(&self.writer, deadline, "forgetting what is old", |reply| {
-                writer::Message::Forget { ids, reply }
+                writer::Message::Forget { ids, access: Access::all(), reply }
             })
             .await?;
             self.graph.remove(&in_graph).await;

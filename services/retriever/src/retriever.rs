@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, ShardIndex};
+use clew_core::{Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ShardIndex};
 use clew_index::{Location, Registry};
 use tokio::sync::Mutex;
 
@@ -17,11 +17,20 @@ use crate::shard::{ShardHandle, ShardLine};
 
 /// A corpus whose shards run here.
 struct Running {
-    corpus: Arc<Corpus>,
+    settings: Arc<CorpusSettings>,
     shards: Vec<ShardHandle>,
 }
 
 impl Running {
+    /// The corpus, as far as a caller sees it.
+    fn seen_by(&self, access: &Access) -> Arc<Corpus> {
+        let seen = |shard: &ShardHandle| {
+            Arc::new(shard.seen_by(access.clone())) as Arc<dyn clew_core::Shard>
+        };
+        let shards = self.shards.iter().map(seen).collect();
+        Arc::new(Corpus::new(Arc::clone(&self.settings), shards))
+    }
+
     async fn stop(&self, deadline: Instant) -> Result<(), Error> {
         let stopped = self.shards.iter().map(|shard| shard.stop(deadline));
         futures::future::join_all(stopped).await.into_iter().collect()
@@ -104,7 +113,7 @@ impl Retriever {
         }
     }
 
-    async fn run(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
+    async fn run(&self, settings: CorpusSettings) -> Result<Arc<Running>, Error> {
         let settings = Arc::new(settings);
         let mut shards = Vec::new();
         for index in (0..settings.shards).map(ShardIndex) {
@@ -119,11 +128,9 @@ impl Retriever {
             };
             shards.push(ShardHandle::start(line).await?);
         }
-        let seams = shards.iter().map(|shard| Arc::new(shard.clone()) as Arc<dyn clew_core::Shard>);
-        let corpus = Arc::new(Corpus::new(Arc::clone(&settings), seams.collect()));
-        let running = Running { corpus: Arc::clone(&corpus), shards };
-        self.running_mut().insert(settings.name.clone(), Arc::new(running));
-        Ok(corpus)
+        let running = Arc::new(Running { settings: Arc::clone(&settings), shards });
+        self.running_mut().insert(settings.name.clone(), Arc::clone(&running));
+        Ok(running)
     }
 }
 
@@ -132,33 +139,41 @@ impl Corpora for Retriever {
     async fn create(
         &self,
         settings: CorpusSettings,
+        access: &Access,
         _deadline: Instant,
     ) -> Result<Arc<Corpus>, Error> {
         settings.check(&clew_core::Limits::default())?;
         let _one_at_a_time = self.changing.lock().await;
         self.registry.create(&settings).await?;
-        self.run(settings).await
+        Ok(self.run(settings).await?.seen_by(access))
     }
 
-    async fn get(&self, name: &CorpusName, _deadline: Instant) -> Result<Arc<Corpus>, Error> {
-        Ok(Arc::clone(&self.find(name)?.corpus))
+    async fn get(
+        &self,
+        name: &CorpusName,
+        access: &Access,
+        _deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
+        Ok(self.find(name)?.seen_by(access))
     }
 
     async fn list(
         &self,
         after: &str,
         limit: usize,
+        access: &Access,
         _deadline: Instant,
     ) -> Result<Vec<Arc<Corpus>>, Error> {
         let corpora = self.running();
         let following = corpora.iter().filter(|(name, _)| name.as_str() > after);
-        Ok(following.take(limit).map(|(_, running)| Arc::clone(&running.corpus)).collect())
+        Ok(following.take(limit).map(|(_, running)| running.seen_by(access)).collect())
     }
 
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
         let _one_at_a_time = self.changing.lock().await;
         let running = self.find(name)?;
-        let documents = running.corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
+        let corpus = running.seen_by(&Access::all());
+        let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         self.running_mut().remove(name);
         // Its documents go with it, so a stop that was cut short loses nothing.
         if let Err(error) = running.stop(deadline).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, Limits, Shard};
-use clew_proto::convert::shard::{self as convert, ShardRef};
+use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
 use clew_proto::convert::{ingest, memory};
 use clew_proto::ingest::v1::Accepted;
 use clew_proto::shard::v1 as wire;
@@ -15,7 +15,7 @@ use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::shard::ShardHandle;
+use crate::shard::{SeenHandle, ShardHandle};
 
 /// Finds the shards that run here.
 pub(crate) trait Shards: Send + Sync + 'static {
@@ -41,6 +41,11 @@ pub(crate) struct ShardRpc<S> {
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl<S: Shards> ShardRpc<S> {
+    /// The shard, as far as the caller sees it.
+    fn seen(&self, SeenShard { shard, access }: SeenShard) -> Result<SeenHandle, Error> {
+        Ok(self.shards.shard(&shard)?.seen_by(access))
+    }
+
     async fn accept(
         &self,
         request: Request<Streaming<wire::AcceptRequest>>,
@@ -51,7 +56,7 @@ impl<S: Shards> ShardRpc<S> {
         let Some(Payload::Document(new)) = next(&mut messages, deadline).await? else {
             return Err(Error::invalid("payload", "expected a document first"));
         };
-        let shard = self.shards.shard(&convert::shard_from_wire(new.shard)?)?;
+        let shard = self.seen(convert::shard_from_wire(new.shard)?)?;
         let mut document =
             new.document.ok_or_else(|| Error::invalid("document", "expected a value"))?;
         let text_bytes = usize::try_from(new.text_bytes).unwrap_or(usize::MAX);
@@ -86,7 +91,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ForgetResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, ids) = convert::forget_from_wire(request.into_inner())?;
-        let forgotten = self.shards.shard(&shard)?.forget(&ids, deadline).await?;
+        let forgotten = self.seen(shard)?.forget(&ids, deadline).await?;
         let documents = forgotten.iter().map(convert::forgotten_to_wire).collect();
         Ok(wire::ForgetResponse { documents })
     }
@@ -97,7 +102,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<Vec<wire::FindCandidatesResponse>, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::candidates_from_wire(request.into_inner())?;
-        let found = self.shards.shard(&shard)?.candidates(&asked, deadline).await?;
+        let found = self.seen(shard)?.candidates(&asked, deadline).await?;
         Ok(convert::found_to_wire(found, FOUND_BYTES))
     }
 
@@ -108,7 +113,7 @@ impl<S: Shards> ShardRpc<S> {
         use wire::get_documents_response::Payload;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, ids) = convert::documents_from_wire(request.into_inner())?;
-        let shard = self.shards.shard(&shard)?;
+        let shard = self.seen(shard)?;
         let mut payloads = Vec::with_capacity(ids.len());
         for (stored, status) in shard.documents(&ids, deadline).await? {
             let mut document = ingest::document_to_wire(stored.document.clone());
@@ -129,7 +134,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ListDocumentsResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::list_from_wire(request.into_inner())?;
-        let listed = self.shards.shard(&shard)?.list(&asked, deadline).await?;
+        let listed = self.seen(shard)?.list(&asked, deadline).await?;
         let documents = listed.iter().map(convert::status_to_wire).collect();
         Ok(wire::ListDocumentsResponse { documents })
     }
@@ -140,7 +145,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::CountResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let shard = convert::shard_from_wire(request.into_inner().shard)?;
-        let counts = self.shards.shard(&shard)?.counts(deadline).await?;
+        let counts = self.seen(shard)?.counts(deadline).await?;
         Ok(convert::counts_to_wire(counts))
     }
 
@@ -150,7 +155,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ReadTreeResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::tree_query_from_wire(request.into_inner())?;
-        let nodes = self.shards.shard(&shard)?.tree(&asked, deadline).await?;
+        let nodes = self.seen(shard)?.tree(&asked, deadline).await?;
         let nodes = nodes.into_iter().map(memory::tree_node_to_wire).collect();
         Ok(wire::ReadTreeResponse { nodes })
     }
@@ -161,7 +166,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ReadGraphResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::graph_query_from_wire(request.into_inner(), &self.limits)?;
-        let graph = self.shards.shard(&shard)?.subgraph(&asked, deadline).await?;
+        let graph = self.seen(shard)?.subgraph(&asked, deadline).await?;
         Ok(wire::ReadGraphResponse { graph: Some(memory::subgraph_to_wire(graph)) })
     }
 
@@ -171,7 +176,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<Vec<wire::ReadSegmentsResponse>, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, ids) = convert::segments_from_wire(request.into_inner(), &self.limits)?;
-        let segments = self.shards.shard(&shard)?.segments(&ids, deadline).await?;
+        let segments = self.seen(shard)?.segments(&ids, deadline).await?;
         let response = |segment| {
             let segment = Some(memory::segment_to_wire(segment));
             wire::ReadSegmentsResponse { segment }
@@ -185,7 +190,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::CheckDocumentsResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::check_from_wire(request.into_inner())?;
-        let checked = self.shards.shard(&shard)?.check(&asked, deadline).await?;
+        let checked = self.seen(shard)?.check(&asked, deadline).await?;
         Ok(convert::checked_to_wire(&checked))
     }
 
@@ -195,7 +200,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ListMemoriesResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let shard = convert::shard_from_wire(request.into_inner().shard)?;
-        let memories = self.shards.shard(&shard)?.memories(deadline).await?;
+        let memories = self.seen(shard)?.memories(deadline).await?;
         let memories = memories.into_iter().map(memory::record_to_wire).collect();
         Ok(wire::ListMemoriesResponse { memories })
     }
@@ -206,7 +211,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::DraftCluesResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, asked) = convert::clue_query_from_wire(request.into_inner())?;
-        let drafted = self.shards.shard(&shard)?.clues(&asked, deadline).await?;
+        let drafted = self.seen(shard)?.clues(&asked, deadline).await?;
         Ok(convert::drafted_to_wire(drafted))
     }
 
@@ -216,7 +221,7 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::MaintainResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let shard = convert::shard_from_wire(request.into_inner().shard)?;
-        self.shards.shard(&shard)?.maintain(deadline).await?;
+        self.seen(shard)?.maintain(deadline).await?;
         Ok(wire::MaintainResponse {})
     }
 }

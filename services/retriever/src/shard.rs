@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId, ClueQuery,
-    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
-    EncoderIdentity, Error, Evidence, Forgotten, GraphQuery, ListQuery, MemoryEncoder,
-    MemoryRecord, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
+    ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
+    DraftedClues, EncoderIdentity, Error, Evidence, Forgotten, GraphQuery, ListQuery,
+    MemoryEncoder, MemoryRecord, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, TreeNode,
+    TreeQuery,
 };
-use clew_index::{Place, Shard, ShardReader, ShardSettings};
+use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
 use clew_runtime::supervise::{Line, LineState, Supervised};
@@ -146,7 +147,8 @@ impl Line for ShardLine {
     }
 }
 
-/// How everyone else reaches a shard. Cheap to clone.
+/// How everyone else reaches a shard. Cheap to clone. It answers nobody: whoever asks says who does, see
+/// [`ShardHandle::seen_by`].
 #[derive(Clone)]
 pub struct ShardHandle {
     shard: ShardIndex,
@@ -199,29 +201,16 @@ impl ShardHandle {
         }
     }
 
-    /// Takes room for a document of `bytes` in the shard's queue, waiting for it until `deadline`.
-    pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+    async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
         if self.claim.standing() == Standing::Lost {
             return Err(self.claim.refusal());
         }
         self.accepting.enter(bytes, deadline).await
     }
 
-    /// Accepts a document for which there is room.
-    pub(crate) async fn accept_admitted(
-        &self,
-        document: Document,
-        permit: Permit,
-        deadline: Instant,
-    ) -> Result<Accepted, Error> {
-        let document = Box::new(document);
-        let writer = self.running(deadline).await?.writer;
-        ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
-            document,
-            permit,
-            reply,
-        })
-        .await
+    /// The shard, as far as a caller sees it.
+    pub fn seen_by(&self, access: Access) -> SeenHandle {
+        SeenHandle { handle: self.clone(), access }
     }
 
     async fn reader(&self, deadline: Instant) -> Result<ShardReader, Error> {
@@ -284,25 +273,63 @@ impl ShardHandle {
     }
 }
 
+/// A shard, as far as a caller sees it. Cheap to clone.
+#[derive(Clone)]
+pub struct SeenHandle {
+    handle: ShardHandle,
+    access: Access,
+}
+
+impl SeenHandle {
+    async fn view(&self, deadline: Instant) -> Result<ShardView, Error> {
+        Ok(self.handle.reader(deadline).await?.seen_by(&self.access))
+    }
+
+    /// Takes room for a document of `bytes` in the shard's queue, waiting for it until `deadline`.
+    pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+        self.handle.admit(bytes, deadline).await
+    }
+
+    /// Accepts a document for which there is room.
+    pub(crate) async fn accept_admitted(
+        &self,
+        document: Document,
+        permit: Permit,
+        deadline: Instant,
+    ) -> Result<Accepted, Error> {
+        let offer = Box::new(Offer { document, access: self.access.clone() });
+        let writer = self.handle.running(deadline).await?.writer;
+        ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
+            offer,
+            permit,
+            reply,
+        })
+        .await
+    }
+}
+
 #[async_trait]
-impl clew_core::Shard for ShardHandle {
+impl clew_core::Shard for SeenHandle {
     fn index(&self) -> ShardIndex {
-        self.shard
+        self.handle.shard
     }
 
     async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
-        let permit = self.admit(document.text.len(), deadline).await?;
-        let handle = self.clone();
-        Ok(Box::pin(async move { handle.accept_admitted(document, permit, deadline).await }))
+        let permit = self.handle.admit(document.text.len(), deadline).await?;
+        let seen = self.clone();
+        Ok(Box::pin(async move { seen.accept_admitted(document, permit, deadline).await }))
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
-        let Running { writer, graph, .. } = self.running(deadline).await?;
+        let Running { writer, graph, .. } = self.handle.running(deadline).await?;
         let ids = ids.to_vec();
         let in_graph = ids.clone();
-        let forgotten =
-            ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget { ids, reply })
-                .await?;
+        let forgotten = ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget {
+            ids,
+            access: self.access.clone(),
+            reply,
+        })
+        .await?;
         graph.remove(&in_graph).await;
         Ok(forgotten)
     }
@@ -312,11 +339,11 @@ impl clew_core::Shard for ShardHandle {
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let reader = self.reader(deadline).await?;
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
         within(deadline, "searching the shard", async {
-            let found = reader.candidates(query).await?;
-            self.claim.confirm(&reader).await?;
+            let found = view.candidates(query).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             Ok(found)
         })
         .await
@@ -327,10 +354,10 @@ impl clew_core::Shard for ShardHandle {
         ids: &[DocumentId],
         deadline: Instant,
     ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
-        let reader = self.reader(deadline).await?;
+        let view = self.view(deadline).await?;
         within(deadline, "reading documents", async {
-            let found = reader.get(ids).await?;
-            self.claim.confirm(&reader).await?;
+            let found = view.get(ids).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             Ok(found)
         })
         .await
@@ -341,51 +368,52 @@ impl clew_core::Shard for ShardHandle {
         query: &ListQuery,
         deadline: Instant,
     ) -> Result<Vec<DocumentStatus>, Error> {
-        let reader = self.reader(deadline).await?;
-        let listed = reader.list(query);
-        within(deadline, "listing documents", self.claim.confirm(&reader)).await?;
+        let view = self.view(deadline).await?;
+        let listed = view.list(query);
+        within(deadline, "listing documents", self.handle.claim.confirm(view.reader())).await?;
         Ok(listed)
     }
 
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
-        let reader = self.reader(deadline).await?;
-        let counts = reader.counts();
-        within(deadline, "counting", self.claim.confirm(&reader)).await?;
+        let view = self.view(deadline).await?;
+        let counts = view.counts();
+        within(deadline, "counting", self.handle.claim.confirm(view.reader())).await?;
         Ok(counts)
     }
 
     async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let reader = self.reader(deadline).await?;
-        let checking = self.tally.check(self.shard, &reader, &self.claim, query);
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
+        let checking = self.handle.tally.check(self.handle.shard, &view, &self.handle.claim, query);
         within(deadline, "checking documents", checking).await
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let reader = self.reader(deadline).await?;
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
         within(deadline, "reading the tree", async {
             let nodes = match query {
                 TreeQuery::Tops { first, limit } => {
-                    Box::pin(reader.tree_tops(self.shard, first, *limit)).await?
+                    Box::pin(view.tree_tops(self.handle.shard, first, *limit)).await?
                 }
-                TreeQuery::Roots(documents) => Box::pin(reader.tree_roots(documents)).await?,
+                TreeQuery::Roots(documents) => Box::pin(view.tree_roots(documents)).await?,
                 TreeQuery::Children(node) => {
-                    Box::pin(reader.tree_children(self.shard, node)).await?
+                    Box::pin(view.tree_children(self.handle.shard, node)).await?
                 }
             };
-            self.claim.confirm(&reader).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             Ok(nodes)
         })
         .await
     }
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let Running { reader, graph, .. } = self.running(deadline).await?;
+        let _permit = self.handle.searching.try_enter(1)?;
+        let Running { reader, graph, .. } = self.handle.running(deadline).await?;
+        let view = reader.seen_by(&self.access);
         within(deadline, "reading the graph", async {
-            let found = Box::pin(graph.subgraph(&reader, query)).await?;
-            self.claim.confirm(&reader).await?;
+            let found = Box::pin(graph.subgraph(&view, query)).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             Ok(found)
         })
         .await
@@ -396,13 +424,13 @@ impl clew_core::Shard for ShardHandle {
         ids: &[SegmentId],
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let reader = self.reader(deadline).await?;
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
         within(deadline, "reading segments", async {
-            let found = Box::pin(reader.segment_texts(ids)).await?;
-            self.claim.confirm(&reader).await?;
+            let found = Box::pin(view.segment_texts(ids)).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             let segment = |(id, span, stored): (SegmentId, Span, Arc<StoredDocument>)| {
-                let evidence = evidence(&self.corpus, &id, span, &stored);
+                let evidence = evidence(&self.handle.corpus, &id, span, &stored);
                 (id, evidence)
             };
             Ok(found.into_iter().map(segment).collect())
@@ -411,26 +439,27 @@ impl clew_core::Shard for ShardHandle {
     }
 
     async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
-        let reader = self.reader(deadline).await?;
-        within(deadline, "listing memories", self.claim.confirm(&reader)).await?;
-        Ok(reader.memories().to_vec())
+        let view = self.view(deadline).await?;
+        within(deadline, "listing memories", self.handle.claim.confirm(view.reader())).await?;
+        Ok(view.memories())
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
-        let _permit = self.searching.try_enter(1)?;
-        let Running { reader, memory_encoder, .. } = self.running(deadline).await?;
+        let _permit = self.handle.searching.try_enter(1)?;
+        let Running { reader, memory_encoder, .. } = self.handle.running(deadline).await?;
+        let view = reader.seen_by(&self.access);
         within(deadline, "drafting clues", async {
             let encoder = memory_encoder.as_ref();
-            let drafted = Box::pin(memoriser::draft(&reader, encoder, query, deadline)).await?;
+            let drafted = Box::pin(memoriser::draft(&view, encoder, query, deadline)).await?;
             // What was forgotten meanwhile is told no more.
-            self.claim.confirm(&reader).await?;
+            self.handle.claim.confirm(view.reader()).await?;
             Ok(drafted)
         })
         .await
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
-        let writer = self.running(deadline).await?.writer;
+        let writer = self.handle.running(deadline).await?.writer;
         ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
             reply,
         })

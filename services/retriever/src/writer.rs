@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Clock, Document, DocumentId, Error, Forgotten, MemoryRecord};
-use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Shard, UpperRow};
+use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, MemoryRecord};
+use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, UpperRow};
 use clew_runtime::admission::Permit;
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 
@@ -22,7 +22,7 @@ pub(crate) struct Writer;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Accept a document; answered once it is committed and synced.
-    Accept { document: Box<Document>, permit: Permit, reply: RpcReplyPort<Result<Accepted, Error>> },
+    Accept { offer: Box<Offer>, permit: Permit, reply: RpcReplyPort<Result<Accepted, Error>> },
     /// Commit the documents that gathered.
     CommitAccepted,
     /// Commit what was derived.
@@ -45,8 +45,12 @@ pub(crate) enum Message {
     SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Forget documents, down to the bytes on disk.
-    Forget { ids: Vec<DocumentId>, reply: RpcReplyPort<Result<Vec<Forgotten>, Error>> },
+    /// Forget those of the documents that a caller sees, down to the bytes on disk.
+    Forget {
+        ids: Vec<DocumentId>,
+        access: Access,
+        reply: RpcReplyPort<Result<Vec<Forgotten>, Error>>,
+    },
     /// Do what maintenance the tables want.
     Maintain { reply: RpcReplyPort<Result<(), Error>> },
 }
@@ -88,7 +92,7 @@ pub(crate) struct State {
 }
 
 struct Waiting {
-    document: Document,
+    offer: Offer,
     reply: RpcReplyPort<Result<Accepted, Error>>,
     _permit: Permit,
 }
@@ -132,8 +136,8 @@ impl Actor for Writer {
     ) -> Result<(), ActorProcessingErr> {
         let (what, began) = (message.name(), Instant::now());
         match message {
-            Message::Accept { document, permit, reply } => {
-                let waiting = Waiting { document: *document, reply, _permit: permit };
+            Message::Accept { offer, permit, reply } => {
+                let waiting = Waiting { offer: *offer, reply, _permit: permit };
                 state.gather(&myself, waiting).await?;
             }
             Message::CommitAccepted => state.commit_accepted().await,
@@ -161,10 +165,10 @@ impl Actor for Writer {
                 let recorded = state.shard.record_failures(failures).await;
                 state.answer(reply, recorded);
             }
-            Message::Forget { ids, reply } => {
+            Message::Forget { ids, access, reply } => {
                 // What was accepted before is forgotten too.
                 state.commit_accepted().await;
-                let forgotten = state.forget(&ids).await;
+                let forgotten = state.forget(&ids, &access).await;
                 state.answer(reply, forgotten);
             }
             Message::Maintain { reply } => {
@@ -199,14 +203,15 @@ impl State {
         waiting: Waiting,
     ) -> Result<(), ActorProcessingErr> {
         // One commit holds one version of a document.
-        if self.group_ids.contains(&waiting.document.id) || self.group_bytes >= self.commit_bytes {
+        let document = &waiting.offer.document;
+        if self.group_ids.contains(&document.id) || self.group_bytes >= self.commit_bytes {
             self.commit_accepted().await;
         }
         if self.group.is_empty() {
             myself.cast(Message::CommitAccepted)?;
         }
-        self.group_bytes += waiting.document.text.len();
-        self.group_ids.insert(waiting.document.id.clone());
+        self.group_bytes += waiting.offer.document.text.len();
+        self.group_ids.insert(waiting.offer.document.id.clone());
         self.group.push(waiting);
         Ok(())
     }
@@ -219,15 +224,15 @@ impl State {
             return;
         }
         let mut replies = Vec::with_capacity(group.len());
-        let mut documents = Vec::with_capacity(group.len());
-        for Waiting { document, reply, _permit } in group {
-            documents.push(document);
+        let mut offers = Vec::with_capacity(group.len());
+        for Waiting { offer, reply, _permit } in group {
+            offers.push(offer);
             replies.push((reply, _permit));
         }
-        match self.shard.accept(documents, self.clock.now()).await {
+        match self.shard.accept_offers(offers, self.clock.now()).await {
             Ok(accepted) => {
                 for ((reply, _permit), accepted) in replies.into_iter().zip(accepted) {
-                    self.answer(reply, Ok::<_, Error>(accepted));
+                    self.answer(reply, accepted);
                 }
             }
             Err(error) => {
@@ -253,8 +258,12 @@ impl State {
         drop(reply.send(result));
     }
 
-    async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>, Error> {
-        let forgotten = self.shard.forget(ids).await?;
+    async fn forget(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+    ) -> Result<Vec<Forgotten>, Error> {
+        let forgotten = self.shard.forget_seen(ids, access).await?;
         self.shard.erase(PRUNE_PATIENCE).await?;
         Ok(forgotten)
     }

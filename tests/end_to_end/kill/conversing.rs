@@ -60,6 +60,7 @@ async fn deliver(endpoint: String, mut turns: Vec<Turn>, batch: usize, seed: u64
         }
         for turns in sessions.into_values() {
             let appended = Appended {
+                labels: Default::default(),
                 corpus: corpus("chats"),
                 user: USER.to_owned(),
                 turns,

@@ -1,7 +1,7 @@
 //! JSON Lines: an object per line.
 //!
-//! Fields with a meaning are `id`, `text`, `title`, `media_type`, `event_time` (all strings) and
-//! `attributes`, an object of scalars. Other fields become attributes if they are scalars; one
+//! Fields with a meaning are `id`, `text`, `title`, `media_type`, `event_time` (all strings), `labels`, an array
+//! of strings, and `attributes`, an object of scalars. Other fields become attributes if they are scalars; one
 //! that is not is refused with the line. `null` counts as absent, and blank lines are passed over.
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -111,7 +111,12 @@ fn value(json: Json) -> Option<Value> {
         Json::Bool(truth) => Value::Scalar(truth.to_string()),
         Json::Number(number) => Value::Scalar(number.to_string()),
         Json::String(text) => Value::Scalar(text),
-        Json::Array(_) => Value::Nested("an array"),
+        Json::Array(items) => match items.iter().map(|item| item.as_str()).collect() {
+            Some::<Vec<&str>>(texts) => {
+                Value::Texts(texts.into_iter().map(str::to_owned).collect())
+            }
+            None => Value::Nested("an array"),
+        },
         Json::Object(_) => Value::Nested("an object"),
     })
 }

@@ -1,6 +1,6 @@
 //! What checking finds in real tables.
 
-use clew_core::{Breach, CheckQuery, Checked, Invariant, Timestamp};
+use clew_core::{Access, Breach, CheckQuery, Checked, Invariant, Timestamp};
 use clew_index::ShardReader;
 use lancedb::query::{ExecutableQuery, QueryBase};
 
@@ -11,7 +11,8 @@ pub async fn check_all(reader: &ShardReader, limit: usize) -> Checked {
     let mut all = Checked::default();
     let mut after = None;
     loop {
-        let page = reader.check(&CheckQuery { after, limit }).await.unwrap();
+        let page =
+            reader.seen_by(&Access::all()).check(&CheckQuery { after, limit }).await.unwrap();
         all.documents += page.documents;
         all.chunks += page.chunks;
         all.breaches.extend(page.breaches);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clew_core::ErrorKind;
+use clew_core::{Access, ErrorKind};
 use clew_index::{Error, ShardSettings, TableKind, Tuning};
 
 use crate::fixture::{Fixture, Search, document, open, settings};
@@ -27,7 +27,7 @@ async fn error_of(fixture: &Fixture) -> Error {
         Ok(shard) => {
             let reader = shard.reader();
             let query = Search { limit: 3, exact: true, ..Search::new("apricot") }.query();
-            reader.candidates(&query).await.unwrap_err()
+            reader.seen_by(&Access::all()).candidates(&query).await.unwrap_err()
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clew_core::Timestamp;
+use clew_core::{Access, Timestamp};
 use clew_index::{Error, Step, Tuning};
 
 use crate::fixture::{Fixture, Search, document, files_containing, id};
@@ -87,10 +87,10 @@ async fn a_crash_between_the_steps_of_forgetting_is_healed() {
 #[tokio::test]
 async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
     let mut fixture = marked().await;
-    let reader = fixture.reader();
+    let view = fixture.reader().seen_by(&Access::all());
     let query = Search::new("plain text").query();
     // A search that began and does not go on, as under a stalled task.
-    let mut running = Box::pin(reader.candidates(&query));
+    let mut running = Box::pin(view.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());
     fixture.shard.forget(&[id("secret")]).await.unwrap();
     let error = fixture.shard.erase(Duration::from_millis(20)).await.unwrap_err();

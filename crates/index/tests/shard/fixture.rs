@@ -5,8 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use clew_core::{
-    Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, Filter, Grouping,
-    MediaType, Recipe, SearchMode, Span, StoredDocument, Timestamp,
+    Access, Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, Filter, Grouping,
+    Labels, MediaType, Recipe, SearchMode, Span, StoredDocument, Timestamp,
 };
 use clew_index::{
     DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader, ShardSettings, Takeover, Tuning,
@@ -104,6 +104,7 @@ pub fn document(name: &str, text: &str) -> Document {
         title: String::new(),
         attributes: Attributes::new(),
         event_time: None,
+        labels: Labels::default(),
     }
 }
 
@@ -173,7 +174,7 @@ impl<'a> Search<'a> {
     }
 
     pub async fn run(&self, reader: &ShardReader) -> Candidates {
-        reader.candidates(&self.query()).await.unwrap()
+        reader.seen_by(&Access::all()).candidates(&self.query()).await.unwrap()
     }
 }
 
@@ -196,5 +197,11 @@ pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
 
 /// A document as it is stored.
 pub async fn stored(reader: &ShardReader, id: &DocumentId) -> Option<StoredDocument> {
-    reader.get(std::slice::from_ref(id)).await.unwrap().pop().map(|(stored, _)| stored)
+    reader
+        .seen_by(&Access::all())
+        .get(std::slice::from_ref(id))
+        .await
+        .unwrap()
+        .pop()
+        .map(|(stored, _)| stored)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clew_core::Access;
 use clew_index::{MaintenancePlan, Step, TableKind, Tuning};
 
 use crate::fixture::{Fixture, Search, document};
@@ -48,9 +49,9 @@ async fn a_shard_at_rest_needs_nothing() {
 async fn removing_old_versions_is_postponed_while_they_are_read() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "apricot")], 1).await;
-    let reader = fixture.reader();
+    let view = fixture.reader().seen_by(&Access::all());
     let query = Search::new("apricot").query();
-    let mut running = Box::pin(reader.candidates(&query));
+    let mut running = Box::pin(view.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());
     fixture.ingest(vec![document("a", "basalt")], 2).await;
     let plan = MaintenancePlan { steps: vec![Step::Prune(TableKind::Chunks)] };

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use clew_core::{
-    DocumentId, DocumentShape, NodeId, SegmentId, ShardIndex, Span, StoredDocument, Timestamp,
-    TreeNode,
+    Access, DocumentId, DocumentShape, NodeId, SegmentId, ShardIndex, Span, StoredDocument,
+    Timestamp, TreeNode,
 };
 use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ impl Fixture {
     }
 
     /// Makes all trees that are due, and what is missing above them.
-    async fn structure(&mut self) {
+    pub async fn structure(&mut self) {
         let due = self.trees_due().await;
         if !due.is_empty() {
             assert!(self.shard.commit_nodes(due).await.unwrap().is_empty());
@@ -100,7 +100,7 @@ impl Fixture {
 }
 
 async fn tops(reader: &ShardReader) -> Vec<TreeNode> {
-    reader.tree_tops(SHARD, &[], 100).await.unwrap()
+    reader.seen_by(&Access::all()).tree_tops(SHARD, &[], 100).await.unwrap()
 }
 
 /// All nodes that can be reached, by what they are, with their summaries.
@@ -108,7 +108,7 @@ async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut todo = tops(reader).await;
     while let Some(node) = todo.pop() {
-        let children = reader.tree_children(SHARD, &node.id).await.unwrap();
+        let children = reader.seen_by(&Access::all()).tree_children(SHARD, &node.id).await.unwrap();
         assert_eq!(children.len(), node.children as usize, "{node:?}");
         assert_eq!(
             children.iter().map(|child| child.bytes).sum::<u64>(),
@@ -159,7 +159,8 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     assert_eq!((counts.nodes, counts.unstructured), (8, 0));
     // The segments' texts, and what was extracted of them.
     let segment = SegmentId { document_id: id("a"), version: versions[0].1, ordinal: 4 };
-    let texts = reader.segment_texts(std::slice::from_ref(&segment)).await.unwrap();
+    let texts =
+        reader.seen_by(&Access::all()).segment_texts(std::slice::from_ref(&segment)).await.unwrap();
     assert_eq!(texts[0].1.of(&texts[0].2.document.text), Some("five\n"));
     let segments = reader.read_segments(&[id("a")]).await.unwrap().remove(0);
     assert_eq!(segments.segments.len(), 5);
@@ -167,8 +168,10 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     fixture.ingest(vec![document("a", &lines(&["one", "six"]))], 2).await;
     let reader = fixture.reader();
     assert!(tops(&reader).await.is_empty());
-    assert!(reader.tree_children(SHARD, &root.id).await.unwrap().is_empty());
-    assert!(reader.segment_texts(&[segment]).await.unwrap().is_empty());
+    assert!(
+        reader.seen_by(&Access::all()).tree_children(SHARD, &root.id).await.unwrap().is_empty()
+    );
+    assert!(reader.seen_by(&Access::all()).segment_texts(&[segment]).await.unwrap().is_empty());
     let made = reader.made_nodes(&[id("a")]).await.unwrap();
     assert!(made[&versions[0]].iter().any(|row| row.summary == "ONE\n"));
     fixture.structure().await;
@@ -187,7 +190,7 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
     assert_eq!(tops(&fixture.reader()).await.len(), 20);
     // Of too many, those that were found come first.
     let first = [id("d17"), id("unknown")];
-    let some = fixture.reader().tree_tops(SHARD, &first, 3).await.unwrap();
+    let some = fixture.reader().seen_by(&Access::all()).tree_tops(SHARD, &first, 3).await.unwrap();
     assert_eq!((some.len(), &some[0].documents.0), (3, &id("d17")));
     let gaps = fixture.reader().upper_gaps(1).await.unwrap();
     let row = UpperRow { key: gaps[0].key, level: gaps[0].level, summary: "first".to_owned() };

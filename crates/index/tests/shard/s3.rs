@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Chunking, CorpusSettings, EncoderIdentity, ErrorKind, ShardIndex, Timestamp};
+use clew_core::{
+    Access, Chunking, CorpusSettings, EncoderIdentity, ErrorKind, ShardIndex, Timestamp,
+};
 use clew_index::{
     Error, Location, ObjectStoreSettings, Place, Registry, Shard, TableStatistics, Takeover, Tuning,
 };
@@ -287,7 +289,7 @@ async fn a_server_that_is_gone_is_unavailable_and_no_loss() {
     let started = Instant::now();
     let failed = [
         shard.accept(vec![document("b", "two")], at(3)).await.map(drop).unwrap_err(),
-        shard.reader().get(&[id("unread")]).await.map(drop).unwrap_err(),
+        shard.reader().seen_by(&Access::all()).get(&[id("unread")]).await.map(drop).unwrap_err(),
         registry.list().await.map(drop).unwrap_err(),
         open(&place, by("b")).await.map(drop).unwrap_err(),
     ];

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use clew_core::{
-    AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode, TimeRange,
+    Access, AttributeName, CandidateQuery, Document, Filter, Grouping, Hit, SearchMode, TimeRange,
     Timestamp,
 };
 use clew_index::{DerivedDocument, Error, Step, Tuning};
@@ -255,7 +255,7 @@ async fn a_search_without_words_or_with_a_bad_vector() {
             limit: 3,
             exact: false,
         };
-        let error = reader.candidates(&query).await.unwrap_err();
+        let error = reader.seen_by(&Access::all()).candidates(&query).await.unwrap_err();
         assert!(matches!(error, Error::Invalid { field: "query.vector", .. }));
     }
 }
@@ -300,7 +300,7 @@ async fn the_vector_index_keeps_its_recall() {
                 limit: 10,
                 exact,
             };
-            let hits = reader.candidates(&query).await.unwrap().dense;
+            let hits = reader.seen_by(&Access::all()).candidates(&query).await.unwrap().dense;
             let scores: HashMap<_, _> = hits.iter().map(|hit| (hit.chunk_id, hit.score)).collect();
             top.push(scores);
         }

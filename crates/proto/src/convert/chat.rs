@@ -7,10 +7,12 @@ use clew_chat::{
     Value, turn_filter,
 };
 use clew_core::{
-    AttributeName, Attributes, CorpusName, DocumentId, Error, Filter, Limits, Query, Violations,
+    AttributeName, Attributes, CorpusName, DocumentId, Error, Filter, Labels, Limits, Query,
+    Violations,
 };
 
 use crate::chat::v1 as wire;
+use crate::convert::ingest::{labels_from_wire, labels_to_wire};
 use crate::convert::query::{cost_to_wire, filter_from_wire};
 use crate::convert::{corpus_name, document_id, optional_timestamp_from_wire, timestamp_to_wire};
 use crate::query::v1 as query;
@@ -31,6 +33,8 @@ pub struct Appended {
     pub turns: Vec<Turn>,
     /// Who finds what their speakers state in them.
     pub inference: Inference,
+    /// What one must hold to recall them.
+    pub labels: Labels,
 }
 
 /// Who understands what is said.
@@ -92,9 +96,10 @@ pub fn append_from_wire(request: wire::AppendTurnsRequest) -> Result<Appended, E
         }
     }
     let inference = Inference::from_wire(request.inference, &mut violations);
+    let labels = labels_from_wire("labels", &request.labels, &mut violations);
     violations.into_result()?;
     let corpus = corpus.ok_or_else(unfinished)?;
-    Ok(Appended { corpus, user: request.user, turns, inference })
+    Ok(Appended { corpus, user: request.user, turns, inference, labels })
 }
 
 /// Turns for the wire.
@@ -107,6 +112,7 @@ pub fn append_to_wire(appended: Appended) -> wire::AppendTurnsRequest {
         turns: appended.turns.into_iter().map(turn_to_wire).collect(),
         without_waiting: false,
         inference: wire::Inference::from(appended.inference).into(),
+        labels: labels_to_wire(&appended.labels),
     }
 }
 
@@ -437,6 +443,7 @@ mod tests {
             user: "ada".to_owned(),
             turns: vec![turn(1), turn(0)],
             inference: Inference::Model,
+            labels: Labels::parse(["a"]).unwrap(),
         };
         let back = append_from_wire(append_to_wire(appended.clone())).unwrap();
         assert_eq!(back, appended);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clew_core::{
-    AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Limits, MediaType,
+    AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Labels, Limits, MediaType,
     Violations,
 };
 
@@ -39,11 +39,13 @@ pub fn document_from_wire(document: wire::Document, limits: &Limits) -> Result<D
     let event_time = document.event_time.as_ref();
     let event_time =
         optional_timestamp_from_wire("document.event_time", event_time, &mut violations);
+    let labels = labels_from_wire("document.labels", &document.labels, &mut violations);
     let (Some(id), Some(media_type), Some(text)) = (id, media_type, text) else {
         violations.into_result()?;
         return Err(Error::internal("a field was neither taken nor refused"));
     };
-    let document = Document { id, text, media_type, title: document.title, attributes, event_time };
+    let title = document.title;
+    let document = Document { id, text, media_type, title, attributes, event_time, labels };
     document.check(limits, &mut violations);
     violations.into_result()?;
     Ok(document)
@@ -62,7 +64,23 @@ pub fn document_to_wire(document: Document) -> wire::Document {
             .map(|(name, value)| wire::Attribute { name: name.into(), value })
             .collect(),
         event_time: document.event_time.map(timestamp_to_wire),
+        labels: labels_to_wire(&document.labels),
     }
+}
+
+/// Access labels from the wire; what is wrong with them is added to `violations` under the name of `field`.
+pub fn labels_from_wire(field: &str, labels: &[String], violations: &mut Violations) -> Labels {
+    Labels::parse(labels).unwrap_or_else(|error| {
+        for violation in error.violations() {
+            violations.push(field, violation.description.clone());
+        }
+        Labels::default()
+    })
+}
+
+/// Access labels for the wire.
+pub fn labels_to_wire(labels: &Labels) -> Vec<String> {
+    labels.iter().map(ToString::to_string).collect()
 }
 
 /// Longest text of one message, in bytes; longer documents are continued in parts.
@@ -128,6 +146,7 @@ mod tests {
             attributes: [(AttributeName::try_from("year".to_owned()).unwrap(), "x".to_owned())]
                 .into(),
             event_time: Some(Timestamp::from_micros(-5)),
+            labels: Labels::parse(["a", "b"]).unwrap(),
         }
     }
 
@@ -147,6 +166,7 @@ mod tests {
             title: String::new(),
             attributes: vec![attribute],
             event_time: Some(prost_types::Timestamp { seconds: 0, nanos: -1 }),
+            labels: vec!["A".to_owned()],
         };
         let error = document_from_wire(bad, &Limits::default()).unwrap_err();
         let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
@@ -157,7 +177,8 @@ mod tests {
                 "document.media_type",
                 "document.text",
                 "document.attributes",
-                "document.event_time"
+                "document.event_time",
+                "document.labels"
             ]
         );
     }

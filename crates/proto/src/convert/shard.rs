@@ -4,10 +4,10 @@
 //! be well-formed.
 
 use clew_core::{
-    CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
+    Access, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
     DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, FailureStatus, Forgotten,
-    GraphQuery, Hit, Limits, ListQuery, SegmentId, ShardIndex, Stage, StoredDocument, Timestamp,
-    TreeQuery, Version, Violations,
+    GraphQuery, Hit, Label, Labels, Limits, ListQuery, SegmentId, ShardIndex, Stage,
+    StoredDocument, Timestamp, TreeQuery, Version, Violations,
 };
 
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
@@ -33,31 +33,53 @@ pub struct ShardRef {
     pub shard: ShardIndex,
 }
 
-impl From<&ShardRef> for wire::ShardRef {
-    fn from(shard: &ShardRef) -> Self {
+/// A shard, as far as a caller sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenShard {
+    /// Which.
+    pub shard: ShardRef,
+    /// What the caller holds.
+    pub access: Access,
+}
+
+impl From<&SeenShard> for wire::ShardRef {
+    fn from(SeenShard { shard, access }: &SeenShard) -> Self {
         Self {
             corpus: shard.corpus.to_string(),
             corpus_created_at: Some(timestamp_to_wire(shard.corpus_created_at)),
             shard: shard.shard.0,
+            held_labels: access.labels().map(ToString::to_string).collect(),
+            holds_all_labels: access.is_all(),
         }
     }
 }
 
-/// A shard from the wire.
+/// A shard from the wire. A caller of whom nothing is said holds no labels.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
-pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<ShardRef, Error> {
+pub fn shard_from_wire(shard: Option<wire::ShardRef>) -> Result<SeenShard, Error> {
     let shard = shard.ok_or_else(|| missing("shard"))?;
-    Ok(ShardRef {
+    let access = match shard.holds_all_labels {
+        true => Access::all(),
+        false => {
+            let held = shard.held_labels.iter().map(|label| label.parse());
+            Access::holding(held.collect::<Result<Vec<Label>, Error>>()?)
+        }
+    };
+    let shard = ShardRef {
         corpus: corpus_name(&shard.corpus)?,
         corpus_created_at: required_time("shard.corpus_created_at", shard.corpus_created_at)?,
         shard: ShardIndex(shard.shard),
-    })
+    };
+    Ok(SeenShard { shard, access })
 }
 
 /// A search for the wire.
-pub fn candidates_to_wire(shard: &ShardRef, asked: &CandidateQuery) -> wire::FindCandidatesRequest {
+pub fn candidates_to_wire(
+    shard: &SeenShard,
+    asked: &CandidateQuery,
+) -> wire::FindCandidatesRequest {
     wire::FindCandidatesRequest {
         shard: Some(shard.into()),
         text: asked.text.clone(),
@@ -76,7 +98,7 @@ pub fn candidates_to_wire(shard: &ShardRef, asked: &CandidateQuery) -> wire::Fin
 /// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
 pub fn candidates_from_wire(
     request: wire::FindCandidatesRequest,
-) -> Result<(ShardRef, CandidateQuery), Error> {
+) -> Result<(SeenShard, CandidateQuery), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let mode = query::search_mode_from_wire(request.mode, &mut violations);
@@ -236,6 +258,7 @@ pub fn status_to_wire(status: &DocumentStatus) -> wire::DocumentStatus {
         chunks: status.chunks,
         tokens: status.tokens,
         nodes: status.nodes,
+        labels: ingest::labels_to_wire(&status.labels),
         failure: status.failure.as_ref().map(|failure| wire::FailureStatus {
             stage: match failure.stage {
                 Stage::Chunking => wire::Stage::Chunking.into(),
@@ -284,11 +307,21 @@ pub fn status_from_wire(status: wire::DocumentStatus) -> Result<DocumentStatus, 
         tokens: status.tokens,
         nodes: status.nodes,
         failure,
+        labels: needed_from_wire(&status.labels)?,
     })
 }
 
+/// What a document needs: more labels than it may carry while it changes from one set to another.
+fn needed_from_wire(labels: &[String]) -> Result<Labels, Error> {
+    let mut needed = Labels::default();
+    for some in labels.chunks(Labels::MOST) {
+        needed = needed.union(&Labels::parse(some).map_err(|_| malformed("labels"))?);
+    }
+    Ok(needed)
+}
+
 /// A page of documents to be listed, for the wire.
-pub fn list_to_wire(shard: &ShardRef, asked: &ListQuery) -> wire::ListDocumentsRequest {
+pub fn list_to_wire(shard: &SeenShard, asked: &ListQuery) -> wire::ListDocumentsRequest {
     wire::ListDocumentsRequest {
         shard: Some(shard.into()),
         after: asked.after.as_ref().map(ToString::to_string).unwrap_or_default(),
@@ -301,7 +334,9 @@ pub fn list_to_wire(shard: &ShardRef, asked: &ListQuery) -> wire::ListDocumentsR
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
-pub fn list_from_wire(request: wire::ListDocumentsRequest) -> Result<(ShardRef, ListQuery), Error> {
+pub fn list_from_wire(
+    request: wire::ListDocumentsRequest,
+) -> Result<(SeenShard, ListQuery), Error> {
     let after = optional_document_id("after", &request.after)?;
     let state = state_from_wire(request.state)?;
     let asked = ListQuery { after, limit: request.limit as usize, state };
@@ -314,7 +349,7 @@ pub fn list_from_wire(request: wire::ListDocumentsRequest) -> Result<(ShardRef, 
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
 pub fn check_from_wire(
     request: wire::CheckDocumentsRequest,
-) -> Result<(ShardRef, CheckQuery), Error> {
+) -> Result<(SeenShard, CheckQuery), Error> {
     let after = optional_document_id("after", &request.after)?;
     let asked = CheckQuery { after, limit: request.limit as usize };
     Ok((shard_from_wire(request.shard)?, asked))
@@ -348,7 +383,7 @@ fn optional_document_id(field: &str, id: &str) -> Result<Option<DocumentId>, Err
 }
 
 /// Which nodes of a shard's tree are wanted, for the wire.
-pub fn tree_query_to_wire(shard: &ShardRef, query: &TreeQuery) -> wire::ReadTreeRequest {
+pub fn tree_query_to_wire(shard: &SeenShard, query: &TreeQuery) -> wire::ReadTreeRequest {
     use wire::read_tree_request::Wanted;
     let ids = |ids: &[DocumentId]| ids.iter().map(ToString::to_string).collect();
     let wanted = match query {
@@ -368,7 +403,7 @@ pub fn tree_query_to_wire(shard: &ShardRef, query: &TreeQuery) -> wire::ReadTree
 /// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
 pub fn tree_query_from_wire(
     request: wire::ReadTreeRequest,
-) -> Result<(ShardRef, TreeQuery), Error> {
+) -> Result<(SeenShard, TreeQuery), Error> {
     use wire::read_tree_request::Wanted;
     let ids = |field: &str, ids: Vec<String>| {
         ids.iter().map(|id| document_id(field, id)).collect::<Result<Vec<_>, Error>>()
@@ -389,7 +424,7 @@ pub fn tree_query_from_wire(
 }
 
 /// What part of a shard's graph is wanted, for the wire.
-pub fn graph_query_to_wire(shard: &ShardRef, query: &GraphQuery) -> wire::ReadGraphRequest {
+pub fn graph_query_to_wire(shard: &SeenShard, query: &GraphQuery) -> wire::ReadGraphRequest {
     let query = Some(memory::graph_query_to_wire(query));
     wire::ReadGraphRequest { shard: Some(shard.into()), query }
 }
@@ -401,13 +436,13 @@ pub fn graph_query_to_wire(shard: &ShardRef, query: &GraphQuery) -> wire::ReadGr
 pub fn graph_query_from_wire(
     request: wire::ReadGraphRequest,
     limits: &Limits,
-) -> Result<(ShardRef, GraphQuery), Error> {
+) -> Result<(SeenShard, GraphQuery), Error> {
     let query = memory::graph_query_from_wire(request.query.unwrap_or_default(), limits)?;
     Ok((shard_from_wire(request.shard)?, query))
 }
 
 /// Segments whose texts are wanted, for the wire.
-pub fn segments_to_wire(shard: &ShardRef, ids: &[SegmentId]) -> wire::ReadSegmentsRequest {
+pub fn segments_to_wire(shard: &SeenShard, ids: &[SegmentId]) -> wire::ReadSegmentsRequest {
     let segments = ids.iter().map(memory::segment_id_to_wire).collect();
     wire::ReadSegmentsRequest { shard: Some(shard.into()), segments }
 }
@@ -419,7 +454,7 @@ pub fn segments_to_wire(shard: &ShardRef, ids: &[SegmentId]) -> wire::ReadSegmen
 pub fn segments_from_wire(
     request: wire::ReadSegmentsRequest,
     limits: &Limits,
-) -> Result<(ShardRef, Vec<SegmentId>), Error> {
+) -> Result<(SeenShard, Vec<SegmentId>), Error> {
     if request.segments.len() > limits.results {
         let (most, got) = (limits.results, request.segments.len());
         return Err(Error::invalid("segments", format!("expected at most {most}, got {got}")));
@@ -429,7 +464,7 @@ pub fn segments_from_wire(
 }
 
 /// Documents that are wanted whole, for the wire; at most [`DOCUMENTS_AT_ONCE`].
-pub fn documents_to_wire(shard: &ShardRef, ids: &[DocumentId]) -> wire::GetDocumentsRequest {
+pub fn documents_to_wire(shard: &SeenShard, ids: &[DocumentId]) -> wire::GetDocumentsRequest {
     let document_ids = ids.iter().map(ToString::to_string).collect();
     wire::GetDocumentsRequest { shard: Some(shard.into()), document_ids }
 }
@@ -440,7 +475,7 @@ pub fn documents_to_wire(shard: &ShardRef, ids: &[DocumentId]) -> wire::GetDocum
 /// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
 pub fn documents_from_wire(
     request: wire::GetDocumentsRequest,
-) -> Result<(ShardRef, Vec<DocumentId>), Error> {
+) -> Result<(SeenShard, Vec<DocumentId>), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let got = request.document_ids.len();
@@ -459,7 +494,7 @@ pub fn documents_from_wire(
 /// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
 pub fn forget_from_wire(
     request: wire::ForgetRequest,
-) -> Result<(ShardRef, Vec<DocumentId>), Error> {
+) -> Result<(SeenShard, Vec<DocumentId>), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let ids = distinct_document_ids("document_ids", &request.document_ids, &mut violations);
@@ -499,7 +534,7 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
 }
 
 /// A question to a shard's memories, for the wire.
-pub fn clue_query_to_wire(shard: &ShardRef, query: &ClueQuery) -> wire::DraftCluesRequest {
+pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
     wire::DraftCluesRequest {
         shard: Some(shard.into()),
         task: query::task_to_wire(query.task).into(),
@@ -514,7 +549,7 @@ pub fn clue_query_to_wire(shard: &ShardRef, query: &ClueQuery) -> wire::DraftClu
 /// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
 pub fn clue_query_from_wire(
     request: wire::DraftCluesRequest,
-) -> Result<(ShardRef, ClueQuery), Error> {
+) -> Result<(SeenShard, ClueQuery), Error> {
     let mut violations = Violations::default();
     let shard = violations.take(shard_from_wire(request.shard));
     let task = query::task_from_wire(request.task, &mut violations);
@@ -620,12 +655,27 @@ mod tests {
 
     use super::*;
 
-    fn shard() -> ShardRef {
-        ShardRef {
+    fn shard() -> SeenShard {
+        let shard = ShardRef {
             corpus: "notes".parse().unwrap(),
             corpus_created_at: Timestamp::from_micros(7),
             shard: ShardIndex(3),
+        };
+        SeenShard { shard, access: Access::holding(["a".parse().unwrap()]) }
+    }
+
+    #[test]
+    fn a_caller_of_whom_nothing_is_said_holds_no_labels() {
+        for access in [Access::all(), Access::holding([]), shard().access] {
+            let seen = SeenShard { access, ..shard() };
+            assert_eq!(shard_from_wire(Some((&seen).into())).unwrap(), seen);
         }
+        let silent = wire::ShardRef {
+            held_labels: Vec::new(),
+            holds_all_labels: false,
+            ..(&SeenShard { access: Access::all(), ..shard() }).into()
+        };
+        assert_eq!(shard_from_wire(Some(silent)).unwrap().access, Access::holding([]));
     }
 
     fn hit(number: u32, score: f32) -> Hit {
@@ -685,6 +735,7 @@ mod tests {
             title: "title".to_owned(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::parse(["a"]).unwrap(),
         };
         let accepted_at = Timestamp::from_micros(11);
         let stored =
@@ -706,6 +757,7 @@ mod tests {
                 message: "no encoder".to_owned(),
                 next_try: Some(Timestamp::from_micros(99)),
             }),
+            labels: Labels::parse(["a", "b"]).unwrap(),
         };
         let wire = stored_to_wire(&stored, ingest::document_to_wire(document), &status);
         assert_eq!(stored_from_wire(wire, &Limits::default()).unwrap(), (stored, status));

@@ -47,6 +47,9 @@ pub struct AppendTurnsRequest {
     /// same text keep what was found then.
     #[prost(enumeration = "Inference", tag = "6")]
     pub inference: i32,
+    /// Access labels of each of the turns, as of `clew.ingest.v1.Document`: only who holds all of them recalls it.
+    #[prost(string, repeated, tag = "7")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Response of AppendTurns.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -230,6 +233,9 @@ pub struct ListTurnsResponse {
     /// What it is found by besides its text: its day, and what its speaker states in it.
     #[prost(string, tag = "3")]
     pub key: ::prost::alloc::string::String,
+    /// Its access labels.
+    #[prost(string, repeated, tag = "4")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Request of ForgetTurns.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -572,11 +578,12 @@ pub mod chat_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Appends turns to a session, which begins with its first turn. An acknowledgement means that they are
-        /// committed to storage and synced. A turn is told by its number: the same turn again changes nothing, and
-        /// another text under its number corrects it; so turns may come late, twice and in any order. Fails with
-        /// INVALID_ARGUMENT, NOT_FOUND (the corpus), RESOURCE_EXHAUSTED, UNAVAILABLE; after UNAVAILABLE and
-        /// DEADLINE_EXCEEDED send the same turns again.
+        /// Appends turns to a session, which begins with its first turn. An acknowledgement means that they are committed
+        /// to storage and synced. A turn is told by its number: the same turn again changes nothing, and another text
+        /// under its number corrects it; so turns may come late, twice and in any order. Fails with INVALID_ARGUMENT,
+        /// NOT_FOUND (the corpus), PERMISSION_DENIED with the reason LABEL_NOT_HELD (labels that the caller does not
+        /// hold, on these turns or on those that they would correct), RESOURCE_EXHAUSTED, UNAVAILABLE; after UNAVAILABLE
+        /// and DEADLINE_EXCEEDED send the same turns again.
         pub async fn append_turns(
             &mut self,
             request: impl tonic::IntoRequest<super::AppendTurnsRequest>,
@@ -718,11 +725,12 @@ pub mod chat_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ChatServiceServer.
     #[async_trait]
     pub trait ChatService: std::marker::Send + std::marker::Sync + 'static {
-        /// Appends turns to a session, which begins with its first turn. An acknowledgement means that they are
-        /// committed to storage and synced. A turn is told by its number: the same turn again changes nothing, and
-        /// another text under its number corrects it; so turns may come late, twice and in any order. Fails with
-        /// INVALID_ARGUMENT, NOT_FOUND (the corpus), RESOURCE_EXHAUSTED, UNAVAILABLE; after UNAVAILABLE and
-        /// DEADLINE_EXCEEDED send the same turns again.
+        /// Appends turns to a session, which begins with its first turn. An acknowledgement means that they are committed
+        /// to storage and synced. A turn is told by its number: the same turn again changes nothing, and another text
+        /// under its number corrects it; so turns may come late, twice and in any order. Fails with INVALID_ARGUMENT,
+        /// NOT_FOUND (the corpus), PERMISSION_DENIED with the reason LABEL_NOT_HELD (labels that the caller does not
+        /// hold, on these turns or on those that they would correct), RESOURCE_EXHAUSTED, UNAVAILABLE; after UNAVAILABLE
+        /// and DEADLINE_EXCEEDED send the same turns again.
         async fn append_turns(
             &self,
             request: tonic::Request<super::AppendTurnsRequest>,

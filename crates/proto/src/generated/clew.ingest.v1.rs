@@ -22,6 +22,10 @@ pub struct Document {
     /// When what the document tells of happened.
     #[prost(message, optional, tag = "6")]
     pub event_time: ::core::option::Option<::prost_types::Timestamp>,
+    /// Access labels, at most 16, each 1 to 63 of `a-z`, `0-9`, `-`, `_`, `.`. Only who holds all of them sees the
+    /// document, or anything made of it. None: everybody sees it.
+    #[prost(string, repeated, tag = "7")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// A named value of a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -154,6 +158,10 @@ pub struct DocumentState {
     /// Nodes of the tree of the version that searches see; 0 until it and the graph are made.
     #[prost(uint64, tag = "11")]
     pub nodes: u64,
+    /// Access labels that one must hold to see it: those of its newest version, and of the version that searches see
+    /// until then.
+    #[prost(string, repeated, tag = "12")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Request of GetDocument.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -459,6 +467,8 @@ pub mod ingest_service_client {
         /// again changes nothing, so a broken stream is resumed by sending everything again. A stream is
         /// one batch: an id may come once, at most a million documents; a newer version of a document goes
         /// into another stream.
+        /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
+        /// would replace a document that does.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         pub async fn ingest(
@@ -565,10 +575,10 @@ pub mod ingest_service_client {
                 );
             self.inner.server_streaming(req, path, codec).await
         }
-        /// Forgets documents: removes them from search at once, then from every derived structure and from
-        /// old table versions on disk, then answers the receipt. Idempotent: a document that is not there
-        /// is reported as such. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus), DEADLINE_EXCEEDED (the
-        /// documents are gone from search, their bytes follow; ask again for the receipt).
+        /// Forgets documents: removes them from search at once, then from every derived structure and from old table
+        /// versions on disk, then answers the receipt. Idempotent: a document that is not there, or needs an access label
+        /// that the caller does not hold, is reported as not there. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus),
+        /// DEADLINE_EXCEEDED (the documents are gone from search, their bytes follow; ask again for the receipt).
         pub async fn forget_documents(
             &mut self,
             request: impl tonic::IntoRequest<super::ForgetDocumentsRequest>,
@@ -650,6 +660,8 @@ pub mod ingest_service_server {
         /// again changes nothing, so a broken stream is resumed by sending everything again. A stream is
         /// one batch: an id may come once, at most a million documents; a newer version of a document goes
         /// into another stream.
+        /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
+        /// would replace a document that does.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         async fn ingest(
@@ -687,10 +699,10 @@ pub mod ingest_service_server {
             tonic::Response<Self::WatchIngestionStream>,
             tonic::Status,
         >;
-        /// Forgets documents: removes them from search at once, then from every derived structure and from
-        /// old table versions on disk, then answers the receipt. Idempotent: a document that is not there
-        /// is reported as such. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus), DEADLINE_EXCEEDED (the
-        /// documents are gone from search, their bytes follow; ask again for the receipt).
+        /// Forgets documents: removes them from search at once, then from every derived structure and from old table
+        /// versions on disk, then answers the receipt. Idempotent: a document that is not there, or needs an access label
+        /// that the caller does not hold, is reported as not there. Fails with INVALID_ARGUMENT, NOT_FOUND (the corpus),
+        /// DEADLINE_EXCEEDED (the documents are gone from search, their bytes follow; ask again for the receipt).
         async fn forget_documents(
             &self,
             request: tonic::Request<super::ForgetDocumentsRequest>,

@@ -595,7 +595,8 @@ pub mod catalogue_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
-/// A shard.
+/// A shard, as far as a caller sees it: what needs an access label that the caller does not hold is not told, counted,
+/// changed or forgotten. Where nothing is said of labels, none are held.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ShardRef {
     /// Its corpus.
@@ -607,6 +608,12 @@ pub struct ShardRef {
     /// Which of the corpus' shards, from 0.
     #[prost(uint32, tag = "3")]
     pub shard: u32,
+    /// Access labels that the caller holds; none if all are held.
+    #[prost(string, repeated, tag = "4")]
+    pub held_labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Whether the caller holds every label there is.
+    #[prost(bool, tag = "5")]
+    pub holds_all_labels: bool,
 }
 /// One message of the Accept request stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -833,6 +840,9 @@ pub struct DocumentStatus {
     /// Nodes of the live version's tree; 0 until it and the graph are made.
     #[prost(uint64, tag = "10")]
     pub nodes: u64,
+    /// Access labels that one must hold to see it.
+    #[prost(string, repeated, tag = "11")]
+    pub labels: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Why indexing a document failed.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1272,7 +1282,8 @@ pub mod shard_service_client {
             self
         }
         /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
-        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time.
+        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
+        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see.
         pub async fn accept(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AcceptRequest>,
@@ -1605,7 +1616,8 @@ pub mod shard_service_server {
     #[async_trait]
     pub trait ShardService: std::marker::Send + std::marker::Sync + 'static {
         /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
-        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time.
+        /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
+        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see.
         async fn accept(
             &self,
             request: tonic::Request<tonic::Streaming<super::AcceptRequest>>,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use clew_core::{Attributes, MediaType};
+use clew_core::{Attributes, Labels, MediaType};
 use proptest::prelude::*;
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -61,6 +61,7 @@ fn document(text: &str, media_type: MediaType, title: &str) -> Document {
         title: title.to_owned(),
         attributes: Attributes::new(),
         event_time: None,
+        labels: Labels::default(),
     }
 }
 

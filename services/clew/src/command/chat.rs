@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use clew_chat::{Role, TimeUse, Turn, TurnId};
-use clew_core::{AttributeName, Filter, Timestamp};
+use clew_core::{AttributeName, Filter, Labels, Timestamp};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::query::filter_to_wire;
@@ -42,6 +42,8 @@ struct Line {
     text: String,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     attributes: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<String>,
     /// What it is found by besides; told, not taken.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     key: String,
@@ -79,8 +81,9 @@ pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::R
 
 async fn act(connection: &Connection, action: ChatAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        ChatAction::Append { of, session, infer, file } => {
-            let sessions = sessions(&output::read(&file)?, session.as_deref())?;
+        ChatAction::Append { of, session, infer, labels, file } => {
+            let labels = Labels::new(labels)?;
+            let sessions = sessions(&output::read(&file)?, session.as_deref(), &labels)?;
             append(connection, of, sessions, infer.into(), output).await
         }
         ChatAction::Recall { of, question, asked_at, k, value, time, history, infer, filters } => {
@@ -138,20 +141,22 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
 async fn append(
     connection: &Connection,
     of: OfUser,
-    sessions: BTreeMap<String, Vec<Turn>>,
+    sessions: Sessions,
     inference: Inference,
     output: &Output,
 ) -> anyhow::Result<()> {
     // Turns are too short for trees, and what they say of whom is not told by each by itself.
     make_if_missing(connection, &of.corpus, None).await?;
     let (mut appended, mut unchanged) = (0, 0);
-    for turns in sessions.values() {
+    let together = sessions.values().flatten();
+    for (labels, turns) in together {
         for turns in turns.chunks(TURNS_AT_ONCE) {
             let told = connection.client.append_turns(Appended {
                 corpus: of.corpus.clone(),
                 user: of.user.clone(),
                 turns: turns.to_vec(),
                 inference,
+                labels: labels.clone(),
             });
             for turn in told.await?.turns {
                 *if turn.unchanged { &mut unchanged } else { &mut appended } += 1;
@@ -168,9 +173,12 @@ async fn append(
     })
 }
 
-/// The turns of each session.
-fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String, Vec<Turn>>> {
-    let mut sessions: BTreeMap<String, Vec<Turn>> = BTreeMap::new();
+/// The turns of each session, by the labels that they need.
+type Sessions = BTreeMap<String, BTreeMap<Labels, Vec<Turn>>>;
+
+/// The turns of each session; each gets `labels` besides its own.
+fn sessions(text: &str, default: Option<&str>, labels: &Labels) -> anyhow::Result<Sessions> {
+    let mut sessions = Sessions::new();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let place = || format!("line {}", at + 1);
         let line: Line = serde_json::from_str(line).with_context(place)?;
@@ -186,9 +194,11 @@ fn sessions(text: &str, default: Option<&str>) -> anyhow::Result<BTreeMap<String
         let time = line.time.map(|time| time.parse::<Timestamp>()).transpose();
         let attribute = |(name, value)| anyhow::Ok((AttributeName::try_from(name)?, value));
         let attributes = line.attributes.into_iter().map(attribute);
+        let labels = Labels::parse(&line.labels).with_context(place)?.union(labels);
         let turns = sessions.entry(session.to_owned()).or_default();
-        let number = line.number.map_or_else(|| u32::try_from(turns.len()), Ok)?;
-        turns.push(Turn {
+        let before = turns.values().map(Vec::len).sum::<usize>();
+        let number = line.number.map_or_else(|| u32::try_from(before), Ok)?;
+        turns.entry(labels).or_default().push(Turn {
             id: TurnId { session: session.parse().with_context(place)?, number },
             role,
             speaker: line.speaker,
@@ -215,6 +225,7 @@ fn line(session: &str, turn: wire::Turn) -> Line {
         speaker: turn.speaker,
         text: turn.text,
         attributes: turn.attributes.into_iter().collect(),
+        labels: Vec::new(),
         key: String::new(),
     }
 }
@@ -295,7 +306,7 @@ async fn list(
     while let Some(told) = turns.next().await {
         let told = told?;
         let line = line(&told.session, told.turn.unwrap_or_default());
-        lines.push(Line { key: told.key, ..line });
+        lines.push(Line { key: told.key, labels: told.labels, ..line });
     }
     output.print(&json!({ "turns": lines }), |_| {
         lines.iter().map(|line| format!("{}\n", json!(line))).collect()
@@ -345,16 +356,31 @@ mod tests {
 {"text": "Good day", "speaker": "Bohumil", "time": "2024-05-20T10:00:00Z"}
 {"session": "a", "role": "assistant", "text": "Hello!"}
 {"session": "a", "number": 9, "text": "Late"}"#;
-        let sessions = sessions(text, Some("b")).unwrap();
-        let numbers: Vec<u32> = sessions["a"].iter().map(|turn| turn.id.number).collect();
+        let none = Labels::default();
+        let sessions = sessions(text, Some("b"), &none).unwrap();
+        let (a, b) = (&sessions["a"][&none], &sessions["b"][&none]);
+        let numbers: Vec<u32> = a.iter().map(|turn| turn.id.number).collect();
         assert_eq!(numbers, [0, 1, 9]);
-        assert_eq!(sessions["a"][1].role, Role::Assistant);
-        assert_eq!(sessions["b"][0].time, "2024-05-20T10:00:00Z".parse().ok());
+        assert_eq!(a[1].role, Role::Assistant);
+        assert_eq!(b[0].time, "2024-05-20T10:00:00Z".parse().ok());
+    }
+
+    #[test]
+    fn turns_of_other_labels_are_sent_by_themselves() {
+        let text = r#"{"text": "one"}
+{"text": "two", "labels": ["x"]}
+{"text": "three"}"#;
+        let sessions = sessions(text, Some("s"), &Labels::parse(["a"]).unwrap()).unwrap();
+        let told: Vec<(String, Vec<u32>)> = sessions["s"]
+            .iter()
+            .map(|(of, turns)| (of.to_string(), turns.iter().map(|turn| turn.id.number).collect()))
+            .collect();
+        assert_eq!(told, [("a".to_owned(), vec![0, 2]), ("a,x".to_owned(), vec![1])]);
     }
 
     #[test]
     fn a_wrong_line_is_told_by_its_number() {
-        let refused = |text| format!("{:#}", sessions(text, None).unwrap_err());
+        let refused = |text| format!("{:#}", sessions(text, None, &Labels::default()).unwrap_err());
         assert!(refused(r#"{"text": "Hello"}"#).starts_with("line 1: it names no `session`"));
         let role = r#"{"session": "a", "text": "b", "role": "queen"}"#;
         assert!(refused(role).contains("got `queen`"));

@@ -222,7 +222,8 @@ async fn fill(
     let node = connection.node().context("the node runs in this process")?;
     let deadline = Instant::now() + PATIENCE;
     let operator = Caller::operator("eval");
-    for shard in node.backends.corpora.of(&operator).get(corpus, deadline).await?.shards() {
+    let corpus = node.backends.corpora.of(&operator).get(corpus, deadline).await?;
+    for shard in corpus.shards() {
         shard.maintain(deadline).await?;
     }
     Ok(())

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, Error, ErrorKind, StructureSettings};
+use clew_core::{CorpusName, Document, Error, ErrorKind, Labels, StructureSettings};
 use clew_formats::{Columns, Discovery, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::DocumentStage;
@@ -53,6 +53,7 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
             id: arguments.id_column.clone(),
             ..Columns::default()
         },
+        labels: Labels::new(arguments.labels.iter().cloned())?,
         ..Options::default()
     };
     let mut report = Report::into_file(arguments.report.as_deref()).await?;

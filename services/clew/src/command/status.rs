@@ -69,6 +69,7 @@ fn state_document(state: &wire::DocumentState) -> Value {
         "waits_for": state.waits_for,
         "text_bytes": state.text_bytes,
         "chunks": state.chunks,
+        "labels": state.labels,
         "accepted_at": state.accepted_at.as_ref().map(timestamp),
     })
 }
@@ -77,6 +78,9 @@ fn state_line(state: &wire::DocumentState) -> String {
     let mut line = format!("{}: {}, {} chunks", state.id, stage(state), state.chunks);
     if !state.last_error.is_empty() {
         line.push_str(&format!(", {} attempts, last error: {}", state.attempts, state.last_error));
+    }
+    if !state.labels.is_empty() {
+        line.push_str(&format!(", needs the labels {}", state.labels.join(", ")));
     }
     if !state.waits_for.is_empty() {
         line.push_str(&format!(", waits for {}", state.waits_for));

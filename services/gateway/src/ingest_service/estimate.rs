@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_auth::Caller;
-use clew_core::{Attributes, Document, Encoder, Error, MediaType};
+use clew_core::{Attributes, Document, Encoder, Error, Labels, MediaType};
 use clew_proto::ingest::v1 as wire;
 use tonic::Request;
 
@@ -87,6 +87,7 @@ fn measure(samples: &[String], chunking: &clew_core::Chunking, encoder: &dyn Enc
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         };
         let cut = clew_text::chunk(&document, chunking, &token_spans, window);
         bytes += sample.len();

@@ -6,9 +6,11 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_cluster::Members;
-use clew_core::{Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Shard, ShardIndex};
+use clew_core::{
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Shard, ShardIndex,
+};
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
-use clew_proto::convert::shard::ShardRef;
+use clew_proto::convert::shard::{SeenShard, ShardRef};
 use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
@@ -30,7 +32,7 @@ pub struct RemoteCorpora {
     routes: Arc<Routes>,
     accepting: Gate,
     limits: Limits,
-    known: Mutex<HashMap<CorpusName, (Instant, Arc<Corpus>)>>,
+    known: Mutex<HashMap<CorpusName, (Instant, Arc<CorpusSettings>)>>,
 }
 
 impl RemoteCorpora {
@@ -73,7 +75,7 @@ impl RemoteCorpora {
         after: &str,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<Arc<Corpus>>, Error> {
+    ) -> Result<Vec<Arc<CorpusSettings>>, Error> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let message = wire::ListCorporaRequest { after: after.to_owned(), limit };
         let listed = self
@@ -83,11 +85,16 @@ impl RemoteCorpora {
             })
             .await?;
         let settings = listed.corpora.into_iter().map(settings_from_wire);
-        settings.map(|settings| self.reach(settings?)).collect()
+        settings.map(|settings| self.checked(settings?)).collect()
     }
 
-    fn reach(&self, settings: CorpusSettings) -> Result<Arc<Corpus>, Error> {
+    fn checked(&self, settings: CorpusSettings) -> Result<Arc<CorpusSettings>, Error> {
         settings.check(&self.limits)?;
+        Ok(Arc::new(settings))
+    }
+
+    /// The corpus, as far as a caller sees it.
+    fn reach(&self, settings: Arc<CorpusSettings>, access: &Access) -> Arc<Corpus> {
         let shard = |index| {
             let shard = ShardRef {
                 corpus: settings.name.clone(),
@@ -95,27 +102,27 @@ impl RemoteCorpora {
                 shard: ShardIndex(index),
             };
             Arc::new(RemoteShard {
-                shard,
+                seen: SeenShard { shard, access: access.clone() },
                 routes: Arc::clone(&self.routes),
                 accepting: self.accepting.clone(),
                 limits: self.limits,
             }) as Arc<dyn Shard>
         };
         let shards = (0..settings.shards).map(shard).collect();
-        Ok(Arc::new(Corpus::new(Arc::new(settings), shards)))
+        Arc::new(Corpus::new(settings, shards))
     }
 
-    fn known(&self, name: &CorpusName) -> Option<Arc<Corpus>> {
+    fn known(&self, name: &CorpusName) -> Option<Arc<CorpusSettings>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, corpus) = known.get(name)?;
-        (since.elapsed() < KNOWN_FOR).then(|| Arc::clone(corpus))
+        let (since, settings) = known.get(name)?;
+        (since.elapsed() < KNOWN_FOR).then(|| Arc::clone(settings))
     }
 
-    fn remember(&self, name: &CorpusName, corpus: Option<&Arc<Corpus>>) {
+    fn remember(&self, name: &CorpusName, settings: Option<&Arc<CorpusSettings>>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match corpus {
-            Some(corpus) => {
-                known.insert(name.clone(), (Instant::now(), Arc::clone(corpus)));
+        match settings {
+            Some(settings) => {
+                known.insert(name.clone(), (Instant::now(), Arc::clone(settings)));
             }
             None => {
                 known.remove(name);
@@ -129,24 +136,28 @@ impl Corpora for RemoteCorpora {
     async fn create(
         &self,
         settings: CorpusSettings,
+        access: &Access,
         deadline: Instant,
     ) -> Result<Arc<Corpus>, Error> {
-        settings.check(&self.limits)?;
-        let corpus = corpus_to_wire(settings.clone(), None);
+        let settings = self.checked(settings)?;
+        let corpus = corpus_to_wire(CorpusSettings::clone(&settings), None);
         self.ask(deadline, "making the corpus", |mut client| {
             let message = wire::CreateCorpusRequest { corpus: Some(corpus.clone()) };
             async move { client.create_corpus(request(message, deadline)).await.map(drop) }
         })
         .await?;
-        let name = settings.name.clone();
-        let corpus = self.reach(settings)?;
-        self.remember(&name, Some(&corpus));
-        Ok(corpus)
+        self.remember(&settings.name, Some(&settings));
+        Ok(self.reach(settings, access))
     }
 
-    async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+    async fn get(
+        &self,
+        name: &CorpusName,
+        access: &Access,
+        deadline: Instant,
+    ) -> Result<Arc<Corpus>, Error> {
         if let Some(known) = self.known(name) {
-            return Ok(known);
+            return Ok(self.reach(known, access));
         }
         let message = wire::GetCorpusRequest { name: name.to_string() };
         let found = self
@@ -164,22 +175,24 @@ impl Corpora for RemoteCorpora {
         };
         let found =
             found.ok_or_else(|| Error::internal("a retriever's response has no `corpus`"))?;
-        let corpus = self.reach(settings_from_wire(found)?)?;
-        self.remember(name, Some(&corpus));
-        Ok(corpus)
+        let settings = self.checked(settings_from_wire(found)?)?;
+        self.remember(name, Some(&settings));
+        Ok(self.reach(settings, access))
     }
 
     async fn list(
         &self,
         after: &str,
         limit: usize,
+        access: &Access,
         deadline: Instant,
     ) -> Result<Vec<Arc<Corpus>>, Error> {
-        self.look_up(after, limit, deadline).await
+        let found = self.look_up(after, limit, deadline).await?;
+        Ok(found.into_iter().map(|settings| self.reach(settings, access)).collect())
     }
 
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
-        let corpus = self.get(name, deadline).await?;
+        let corpus = self.get(name, &Access::all(), deadline).await?;
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         let message = wire::DeleteCorpusRequest { name: name.to_string() };
         self.ask(deadline, "deleting the corpus", |mut client| {

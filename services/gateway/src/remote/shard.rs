@@ -10,7 +10,7 @@ use clew_core::{
     Limits, ListQuery, MemoryRecord, SegmentId, Shard, ShardIndex, StoredDocument, Subgraph,
     TreeNode, TreeQuery, Version,
 };
-use clew_proto::convert::shard::{self as convert, ShardRef};
+use clew_proto::convert::shard::{self as convert, SeenShard};
 use clew_proto::convert::{ingest, memory};
 use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
@@ -25,10 +25,10 @@ use super::routes::Routes;
 /// Largest part of a graph that is taken.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
 
-/// One shard, wherever it is.
+/// One shard, wherever it is, as far as a caller sees it.
 #[derive(Clone)]
 pub(super) struct RemoteShard {
-    pub shard: ShardRef,
+    pub seen: SeenShard,
     pub routes: Arc<Routes>,
     /// Bytes of documents that this gateway holds for all shards.
     pub accepting: Gate,
@@ -48,18 +48,18 @@ impl RemoteShard {
             let answer = Box::pin(call(ShardServiceClient::new(channel), deadline));
             async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
         };
-        self.routes.on_owner(&self.shard, deadline, doing, on_channel).await
+        self.routes.on_owner(&self.seen.shard, deadline, doing, on_channel).await
     }
 
     fn shard_ref(&self) -> Option<wire::ShardRef> {
-        Some((&self.shard).into())
+        Some((&self.seen).into())
     }
 }
 
 #[async_trait]
 impl Shard for RemoteShard {
     fn index(&self) -> ShardIndex {
-        self.shard.shard
+        self.seen.shard.shard
     }
 
     async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
@@ -101,7 +101,7 @@ impl Shard for RemoteShard {
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error> {
-        let message = convert::candidates_to_wire(&self.shard, query);
+        let message = convert::candidates_to_wire(&self.seen, query);
         let found: Vec<_> = self
             .ask(deadline, "searching the shard", |mut client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -118,7 +118,7 @@ impl Shard for RemoteShard {
     ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
         let mut read = Vec::with_capacity(ids.len());
         for ids in ids.chunks(convert::DOCUMENTS_AT_ONCE) {
-            let message = convert::documents_to_wire(&self.shard, ids);
+            let message = convert::documents_to_wire(&self.seen, ids);
             let parts: Vec<_> = self
                 .ask(deadline, "reading documents", |mut client, deadline| {
                     let request = request(message.clone(), deadline);
@@ -137,7 +137,7 @@ impl Shard for RemoteShard {
         query: &ListQuery,
         deadline: Instant,
     ) -> Result<Vec<DocumentStatus>, Error> {
-        let message = convert::list_to_wire(&self.shard, query);
+        let message = convert::list_to_wire(&self.seen, query);
         let listed = self
             .ask(deadline, "listing documents", |mut client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -174,7 +174,7 @@ impl Shard for RemoteShard {
     }
 
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
-        let message = convert::tree_query_to_wire(&self.shard, query);
+        let message = convert::tree_query_to_wire(&self.seen, query);
         let read = self
             .ask(deadline, "reading the tree", |mut client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -185,7 +185,7 @@ impl Shard for RemoteShard {
     }
 
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
-        let message = convert::graph_query_to_wire(&self.shard, query);
+        let message = convert::graph_query_to_wire(&self.seen, query);
         let read = self
             .ask(deadline, "reading the graph", |client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -204,7 +204,7 @@ impl Shard for RemoteShard {
         ids: &[SegmentId],
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
-        let message = convert::segments_to_wire(&self.shard, ids);
+        let message = convert::segments_to_wire(&self.seen, ids);
         let read: Vec<_> = self
             .ask(deadline, "reading segments", |mut client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -234,7 +234,7 @@ impl Shard for RemoteShard {
     }
 
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
-        let message = convert::clue_query_to_wire(&self.shard, query);
+        let message = convert::clue_query_to_wire(&self.seen, query);
         let drafted = self
             .ask(deadline, "drafting clues", |mut client, deadline| {
                 let request = request(message.clone(), deadline);
@@ -307,7 +307,7 @@ fn incomplete(field: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, MediaType};
+    use clew_core::{Attributes, Labels, MediaType};
     use clew_proto::convert::ingest::TEXT_PART_BYTES;
 
     use super::*;
@@ -322,6 +322,7 @@ mod tests {
             title: "t".to_owned(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         };
         let messages = in_messages(None, document);
         assert_eq!(messages.len(), 3);

@@ -1,4 +1,4 @@
-use clew_core::{Document, MediaType, Timestamp};
+use clew_core::{Document, Labels, MediaType, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -21,6 +21,7 @@ fn status(id: &str, version: u64, bytes: u64) -> DocumentStatus {
         tokens: 1,
         nodes: 0,
         failure: None,
+        labels: Labels::default(),
     }
 }
 
@@ -68,6 +69,34 @@ fn documents_are_read_whole_where_they_fit_and_new_ones_go_on() {
 }
 
 #[test]
+fn a_memory_holds_documents_that_need_the_same_labels() {
+    let labelled = |id: &str, version: u64, labels: &[&str]| DocumentStatus {
+        labels: Labels::parse(labels).unwrap(),
+        ..status(id, version, 100)
+    };
+    let documents = [
+        labelled("a", 1, &[]),
+        labelled("b", 2, &["x"]),
+        labelled("c", 3, &[]),
+        labelled("d", 4, &["x"]),
+        labelled("e", 5, &["x", "y"]),
+    ];
+    let covered = |records: &[MemoryRecord]| -> Vec<String> {
+        let ids = |record: &MemoryRecord| {
+            record.parts.iter().map(|part| part.document_id.as_str()).collect::<String>()
+        };
+        records.iter().map(ids).collect()
+    };
+    let first = all_formed(&documents[..2], settings(300));
+    assert_eq!(covered(&first), ["a", "b"]);
+    let mut records = first;
+    while let Some(plan) = plan(&documents, &records, MODEL, settings(300)) {
+        records = formed(&records, plan, settings(300));
+    }
+    assert_eq!(covered(&records), ["ac", "bd", "e"]);
+}
+
+#[test]
 fn a_long_document_is_read_in_parts_over_several_memories() {
     let records = all_formed(&[status("a", 1, 10_000)], settings(1000));
     let spans: Vec<(usize, usize)> = records
@@ -112,6 +141,7 @@ fn a_cut_lies_between_words_and_the_title_is_told_once() {
         title: "Crete".to_owned(),
         attributes: Default::default(),
         event_time: None,
+        labels: Labels::default(),
     };
     let accepted_at = Timestamp::from_micros(0);
     let stored = StoredDocument { document, version: Version(1), accepted_at };

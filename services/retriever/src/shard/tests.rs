@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
-    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, Filter, Grouping, MediaType,
-    NoMemoryModel, Priority, SearchMode, Shard as _, Span, TextKind, Timestamp,
+    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, Filter, Grouping, Labels,
+    MediaType, NoMemoryModel, Priority, SearchMode, Shard as _, Span, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
@@ -197,7 +197,7 @@ impl Bench {
         };
         let shard = ShardHandle::start(line).await.unwrap();
         // Behind that of the maintainer, after which nothing is done without a document.
-        shard.maintain(deadline()).await.unwrap();
+        shard.seen_by(Access::all()).maintain(deadline()).await.unwrap();
         Self { store, encoder, clock, shard }
     }
 
@@ -219,6 +219,10 @@ impl Bench {
     }
 
     /// Accepts a document, as often as it takes.
+    fn seen(&self) -> SeenHandle {
+        self.shard.seen_by(Access::all())
+    }
+
     async fn accept(&self, name: &str, text: &str) {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -229,8 +233,9 @@ impl Bench {
                 title: String::new(),
                 attributes: Attributes::new(),
                 event_time: None,
+                labels: Labels::default(),
             };
-            let accepted = async { self.shard.accept(document, deadline()).await?.await };
+            let accepted = async { self.seen().accept(document, deadline()).await?.await };
             match accepted.await {
                 Ok(_) => return,
                 Err(error) => assert!(Instant::now() < give_up, "{}", error.chain()),
@@ -243,7 +248,7 @@ impl Bench {
     async fn until(&self, told: &str, is_so: impl Fn(&Counts) -> bool) -> Counts {
         let give_up = Instant::now() + PATIENCE;
         loop {
-            let counts = self.shard.counts(deadline()).await;
+            let counts = self.seen().counts(deadline()).await;
             match &counts {
                 Ok(counts) if is_so(counts) => return *counts,
                 _ => assert!(Instant::now() < give_up, "{told}: {counts:?}"),
@@ -264,7 +269,7 @@ impl Bench {
             exact: true,
         };
         let mut found = BTreeMap::new();
-        for hit in self.shard.candidates(&query, deadline()).await.unwrap().dense {
+        for hit in self.seen().candidates(&query, deadline()).await.unwrap().dense {
             *found.entry((hit.document_id.to_string(), hit.ordinal)).or_default() += 1;
         }
         found
@@ -397,7 +402,7 @@ async fn a_document_that_always_fails_is_set_aside_with_its_error_and_others_go_
                 assert!(Instant::now() < give_up, "{told}: {counts:?}");
             }
             let (_, status) = bench
-                .shard
+                .seen()
                 .document(&"bad".parse().unwrap(), deadline())
                 .await
                 .unwrap()
