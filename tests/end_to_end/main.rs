@@ -18,6 +18,7 @@ mod forget;
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kill;
+mod labels;
 mod memory;
 mod model_folder;
 mod models;

@@ -91,8 +91,13 @@ impl Cluster {
         &self.nodes[name]
     }
 
+    /// Where a node is reached.
+    pub fn endpoint(&self, name: &str) -> String {
+        format!("http://{}", self.addresses[name])
+    }
+
     pub async fn client(&self) -> Client {
-        let endpoint = format!("http://{}", self.addresses["gateway-0"]);
+        let endpoint = self.endpoint("gateway-0");
         eventually("the gateway answers", async || Client::connect(&endpoint, PATIENCE).await.ok())
             .await
     }

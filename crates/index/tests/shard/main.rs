@@ -8,6 +8,7 @@ mod damage;
 mod erasure;
 mod faults;
 mod fixture;
+mod labels;
 mod maintenance;
 mod memories;
 mod nodes;
