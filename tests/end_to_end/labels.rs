@@ -150,7 +150,7 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
     let strangers = [("team", 16_u64), ("secret", 8)];
     let nodes = walked(&holder, &name).await;
     let is_upper = |node: &&TreeNode| matches!(node.id, NodeId::Upper { .. });
-    assert!(nodes.iter().filter(is_upper).any(|node| tells(node)), "{nodes:#?}");
+    assert!(nodes.iter().filter(is_upper).any(tells), "{nodes:#?}");
     for (label, seen) in strangers {
         let client = services.client_of(Some(&[label])).await;
         let reports = [
@@ -187,7 +187,7 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
 
         let walked = walked(&client, &name).await;
         assert!(!tells(&walked) && walked.len() as u64 >= seen);
-        for node in nodes.iter().filter(|node| tells(node)) {
+        for node in nodes.iter().filter(tells) {
             assert!(client.read_tree(&name, Some(&node.id)).await.unwrap().is_empty());
         }
         let query = GraphQuery {
@@ -220,7 +220,6 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
     for strategy in ["direct", "linked", "memwalker", "full-context"] {
         assert!(tells(&answered(&holder, &name, strategy, Task::Answer).await), "{strategy}");
     }
-    services.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -261,10 +260,9 @@ async fn nothing_is_changed_that_needs_a_label_that_is_not_held() {
     assert!(all.document(&name, &id("hidden-2")).await.is_ok());
 
     let error = team.delete_corpus(&name).await.unwrap_err();
-    assert_eq!((error.kind(), error.reason()), (ErrorKind::PermissionDenied, "LABEL_NOT_HELD"));
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::Denied, "LABEL_NOT_HELD"));
     let holder = services.client_of(Some(&["team", "secret"])).await;
     assert_eq!(holder.delete_corpus(&name).await.unwrap(), 3);
-    services.stop().await;
 }
 
 fn turns(user: &str, session: &str, texts: &[&str], labels: &[&str]) -> Appended {
@@ -335,7 +333,7 @@ async fn turns_with_labels_are_recalled_listed_and_forgotten_by_who_holds_them()
     let corrected = turns("ada", "hidden-session", &["I have no cat."], &[]);
     for refused in [corrected, turns("ada", "tuesday", &["Hello."], &["secret"])] {
         let error = team.append_turns(refused).await.unwrap_err();
-        assert_eq!((error.kind(), error.reason()), (ErrorKind::PermissionDenied, "LABEL_NOT_HELD"));
+        assert_eq!((error.kind(), error.reason()), (ErrorKind::Denied, "LABEL_NOT_HELD"));
     }
     let forget = chat::ForgetTurnsRequest {
         corpus: "chats".to_owned(),
@@ -347,7 +345,6 @@ async fn turns_with_labels_are_recalled_listed_and_forgotten_by_who_holds_them()
     assert_eq!((told.turns, tells(&told)), (2, false));
     assert_eq!(team.forget_turns(forget).await.unwrap().turns, 2);
     assert_eq!((listed(&team).await.len(), listed(&holder).await.len()), (0, 2));
-    services.stop().await;
 }
 
 #[test]

@@ -88,6 +88,16 @@ async fn bad_documents_are_refused_one_by_one_and_the_stream_goes_on() {
             })],
             "document.event_time",
         ),
+        (
+            "capital in a label",
+            vec![with_document(|d| d.labels = vec!["Secret".into()])],
+            "document.labels",
+        ),
+        (
+            "17 labels",
+            vec![with_document(|d| d.labels = (0..17).map(|n| n.to_string()).collect())],
+            "document.labels",
+        ),
     ];
     on_a_server(|raw| async move {
         for (case, messages, field) in cases {

@@ -1,7 +1,7 @@
 //! Keys, scopes, tenants and quotas.
 
 use clew_client::Client;
-use clew_core::{ErrorKind, Query};
+use clew_core::{Document, ErrorKind, Labels, Query};
 use clew_tls::ClientTls;
 
 use super::world::World;
@@ -68,6 +68,37 @@ async fn a_key_opens_its_tenants_corpora_as_far_as_its_scopes_go() {
         assert!(!log.contains(&key.reveal()["clew_".len()..]), "a key was logged");
     }
     assert!(log.contains("KEY_REFUSED"), "refusals are logged:\n{log}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_shows_what_needs_only_labels_that_it_holds() {
+    let world = World::new();
+    let server = world.serve();
+    let acme = world.client(&server, "acme").await;
+    let notes = create(&acme, "notes").await;
+    let personnel = world.client(&server, "acme-hr").await;
+    let labels = Labels::parse(["hr"]).unwrap();
+    let salaries =
+        Document { labels, ..document("salaries", "The zanzibar salaries of beekeepers.") };
+    remember(&personnel, &notes, vec![salaries.clone()]).await;
+    let query = || Query::new("zanzibar", 5);
+    assert_eq!(personnel.search(&notes, query()).await.unwrap().evidence.len(), 1);
+    assert!(acme.search(&notes, query()).await.unwrap().evidence.is_empty());
+    assert_eq!(acme.document(&notes, &salaries.id).await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(acme.corpus(&notes).await.unwrap().counts.unwrap().documents, 0);
+    for attempt in
+        [document("salaries", "Overwritten."), Document { id: "x".parse().unwrap(), ..salaries }]
+    {
+        let refused = send(&acme, &notes, vec![attempt]).await.remove(0).unwrap_err();
+        assert_eq!(refused.reason, "LABEL_NOT_HELD", "{refused:?}");
+    }
+    assert_eq!(acme.delete_corpus(&notes).await.unwrap_err().reason(), "LABEL_NOT_HELD");
+    world
+        .client(&server, "operator")
+        .await
+        .delete_corpus(&"acme.notes".parse().unwrap())
+        .await
+        .unwrap_err();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,8 +12,9 @@ use clew_tls::{ClientTls, NODE_NAME};
 use crate::harness::{Home, PATIENCE, Ran, Server};
 
 /// Keys by name: (name, tenant, scopes, what else stands in the entry).
-const KEYS: [(&str, &str, &str, &str); 6] = [
+const KEYS: [(&str, &str, &str, &str); 7] = [
     ("acme", "acme", "'read', 'write', 'admin'", ""),
+    ("acme-hr", "acme", "'read', 'write'", "labels = ['hr']"),
     ("acme-reader", "acme", "'read'", ""),
     ("acme-writer", "acme", "'write'", ""),
     ("acme-ended", "acme", "'read'", "expires = '2020-01-01T00:00:00Z'"),

@@ -102,7 +102,13 @@ async fn meets_what_it_may(view: &ShardView) {
 async fn a_caller_meets_what_needs_only_labels_that_the_caller_holds() {
     let tuning = Tuning { index_rows: 2, vector_index_rows: 4, ..Tuning::default() };
     let mut fixture = all_kinds(tuning).await;
-    for _ in ["without indexes", "with indexes", "after a restart"] {
+    for round in ["without indexes", "with indexes", "with rows outside of indexes"] {
+        if round == "with rows outside of indexes" {
+            let again = |(name, text, needed): &(&str, &str, &[&str])| {
+                labelled(name, &format!("again {text}"), needed)
+            };
+            fixture.ingest(DOCUMENTS.iter().map(again).collect(), 2).await;
+        }
         for access in callers() {
             meets_what_it_may(&fixture.reader().seen_by(&access)).await;
         }
