@@ -231,6 +231,20 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
+/// Where the time of a request went. Parts that ran at the same time count each, so that they may be more
+/// than the total; what no part has went into judging, composing and converting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// From the request's arrival.
+    pub total: Duration,
+    /// Waiting for an encoder of this process.
+    pub queue: Duration,
+    /// Embedding; of encoders on other machines, their queues and the way to them included.
+    pub compute: Duration,
+    /// Asking shards.
+    pub store: Duration,
+}
+
 /// The answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {

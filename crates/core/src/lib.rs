@@ -34,7 +34,9 @@ mod time;
 mod tree;
 
 pub use access::{Access, Label, Labels};
-pub use answer::{Answer, Citation, Cost, Outcome, Place, PointFate, PointState, TraceEvent};
+pub use answer::{
+    Answer, Citation, Cost, Outcome, Place, PointFate, PointState, Timing, TraceEvent,
+};
 pub use chunk::{Chunk, ChunkId};
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};

@@ -12,6 +12,7 @@ use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
 use clew_runtime::peer::{PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
+use clew_runtime::timing::{Part as Spending, measured};
 use clew_runtime::tree::TreeNode;
 use futures::future::try_join_all;
 use tokio::sync::{Mutex, oneshot, watch};
@@ -305,7 +306,8 @@ impl Encoder for RemoteEncoder {
         .await
         .map_err(|panic| Error::internal("the tokenizer panicked").with_source(panic))?;
         let parts = parts.into_iter().map(|part| self.embed_part(part, kind, priority, deadline));
-        let embeddings: Vec<Embedding> = try_join_all(parts).await?.into_iter().flatten().collect();
+        let embedded = measured(Spending::Compute, try_join_all(parts)).await?;
+        let embeddings: Vec<Embedding> = embedded.into_iter().flatten().collect();
         let tokens: u64 = embeddings.iter().map(|embedding| u64::from(embedding.tokens)).sum();
         self.embedded_tokens.fetch_add(tokens, Ordering::Relaxed);
         Ok(embeddings)

@@ -1,5 +1,5 @@
 //! What every service runs on: admission, deadlines, supervised restarts, remote peers and pools of
-//! them, configuration, logging.
+//! them, configuration, logging, and where the time of requests goes.
 
 pub mod admission;
 pub mod backoff;
@@ -9,6 +9,7 @@ pub mod logging;
 pub mod peer;
 pub mod pool;
 pub mod supervise;
+pub mod timing;
 pub mod tree;
 
 use std::time::Duration;

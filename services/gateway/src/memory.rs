@@ -10,6 +10,7 @@ use clew_core::{
     GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Query, Retriever, SegmentId, Shard,
     ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
 };
+use clew_runtime::timing::{Part, measured};
 use futures::future::{join_all, try_join_all};
 
 use crate::Backends;
@@ -66,7 +67,8 @@ impl CorpusMemory {
     ) -> Result<Vec<T>, Error> {
         let asked = self.corpus.shards().iter().map(|shard| ask(Arc::clone(shard)));
         let (mut answers, mut first_error) = (Vec::new(), None);
-        for (index, answer) in join_all(asked).await.into_iter().enumerate() {
+        let asked = measured(Part::Store, join_all(asked)).await;
+        for (index, answer) in asked.into_iter().enumerate() {
             match answer {
                 Ok(answer) => answers.push(answer),
                 Err(error) => {
@@ -165,7 +167,8 @@ impl Tree for CorpusMemory {
             NodeId::Document { document_id, .. } => Some(self.corpus.shard_of(document_id)),
         };
         let Some(shard) = shard else { return Ok(Vec::new()) };
-        shard.tree(&TreeQuery::Children(node.clone()), self.deadline(deadline)).await
+        let query = TreeQuery::Children(node.clone());
+        measured(Part::Store, shard.tree(&query, self.deadline(deadline))).await
     }
 
     async fn segment(&self, node: &NodeId, deadline: Instant) -> Result<Option<Evidence>, Error> {
@@ -250,7 +253,8 @@ pub(crate) async fn read_documents(
         let here: Vec<DocumentId> = ids.iter().filter(is_here).cloned().collect();
         shard.documents(&here, deadline).await
     });
-    Ok(try_join_all(reading).await?.into_iter().flatten().collect())
+    let read = measured(Part::Store, try_join_all(reading)).await?;
+    Ok(read.into_iter().flatten().collect())
 }
 
 #[async_trait]
@@ -278,7 +282,7 @@ impl Documents for CorpusMemory {
         let after = Some(after.filter(|after| **after > first).cloned().unwrap_or(first));
         let query = &ListQuery { after, limit, state: None };
         let listing = self.corpus.shards().iter().map(|shard| shard.list(query, deadline));
-        let listed = try_join_all(listing).await?.into_iter().flatten();
+        let listed = measured(Part::Store, try_join_all(listing)).await?.into_iter().flatten();
         let mut ids: Vec<DocumentId> = listed.map(|status| status.document_id).collect();
         ids.retain(|id| id.as_str().starts_with(prefix));
         ids.sort();

@@ -11,6 +11,7 @@ use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
 use clew_proto::to_status;
 use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::timing::Stopwatch;
 use clew_strategy::Question;
 use futures::{Stream, StreamExt};
 use ractor::Actor;
@@ -46,6 +47,7 @@ impl Queries {
         &self,
         request: Request<wire::SearchRequest>,
     ) -> Result<wire::SearchResponse, Error> {
+        let stopwatch = Stopwatch::begin();
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let (corpus, query) =
@@ -53,9 +55,11 @@ impl Queries {
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
         let scatter = Scatter::over(&self.backends, corpus);
         let _permit = self.enter()?;
-        let retrieved = scatter.retrieve(&query, deadline).await?;
+        let retrieved = stopwatch.over(scatter.retrieve(&query, deadline)).await?;
         caller.used_tokens(retrieved.cost.tokens()).await;
-        Ok(convert::retrieved_to_wire(retrieved))
+        let response = convert::retrieved_to_wire(retrieved);
+        let timing = Some(convert::timing_to_wire(stopwatch.read()));
+        Ok(wire::SearchResponse { timing, ..response })
     }
 
     /// Begins to answer, and tells what happens on the way.
@@ -65,6 +69,7 @@ impl Queries {
         request: wire::AnswerRequest,
         deadline: Instant,
     ) -> Result<AnswerStream, Error> {
+        let stopwatch = Stopwatch::begin();
         let asked = convert::question_from_wire(request, &self.backends.limits)?;
         caller.has_tokens().await?;
         let strategy = clew_strategy::find(&asked.strategy)?;
@@ -82,7 +87,8 @@ impl Queries {
             deadline,
         };
         let backends = Arc::clone(&self.backends);
-        let arguments = Arguments { caller, question, strategy, memory, backends, events, permit };
+        let arguments =
+            Arguments { caller, question, strategy, memory, backends, events, permit, stopwatch };
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;
@@ -124,7 +130,10 @@ fn event_to_wire(event: Event) -> Result<wire::AnswerResponse, Status> {
     let event = match event {
         Event::Trace(event) => Wire::Trace(convert::trace_to_wire(event)),
         Event::Text(delta) => Wire::TextDelta(delta),
-        Event::Ended(Ok(answer)) => Wire::Answer(convert::answer_to_wire(answer)),
+        Event::Ended(Ok((answer, timing))) => {
+            let timing = Some(convert::timing_to_wire(timing));
+            Wire::Answer(wire::Answer { timing, ..convert::answer_to_wire(answer) })
+        }
         Event::Ended(Err(error)) => return Err(to_status(&error)),
     };
     Ok(wire::AnswerResponse { event: Some(event) })

@@ -4,9 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use clew_auth::Caller;
-use clew_core::{Answer, Error, TraceEvent};
+use clew_core::{Answer, Error, Timing, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
+use clew_runtime::timing::Stopwatch;
 use clew_strategy::{Progress, Question, Seams, Strategy};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
@@ -21,7 +22,7 @@ use crate::memory::CorpusMemory;
 pub(crate) enum Event {
     Trace(TraceEvent),
     Text(String),
-    Ended(Result<Answer, Error>),
+    Ended(Result<(Answer, Timing), Error>),
 }
 
 /// Events that wait for a slow client; a strategy takes far fewer steps.
@@ -39,6 +40,7 @@ pub(crate) struct Arguments {
     pub backends: Arc<Backends>,
     pub events: mpsc::Sender<Event>,
     pub permit: Permit,
+    pub stopwatch: Stopwatch,
 }
 
 impl Actor for Coordinator {
@@ -71,7 +73,8 @@ impl Actor for Coordinator {
 }
 
 async fn run(arguments: Arguments) {
-    let Arguments { caller, question, strategy, memory, backends, events, permit } = arguments;
+    let Arguments { caller, question, strategy, memory, backends, events, permit, stopwatch } =
+        arguments;
     let progress = Reported(events.clone());
     let seams = Seams {
         retriever: &memory.search,
@@ -87,7 +90,9 @@ async fn run(arguments: Arguments) {
     };
     let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();
     let answering = within(question.deadline, "answering", async {
-        answering.await.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")))
+        let answer = stopwatch.over(answering).await;
+        let answer = answer.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")));
+        answer.map(|answer| (answer, stopwatch.read()))
     });
     tokio::select! {
         // The client left: nobody wants the answer.

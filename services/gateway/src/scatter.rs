@@ -9,6 +9,7 @@ use clew_core::{
     CandidateQuery, Candidates, Corpus, Cost, Encoder, Error, Evidence, Grouping, Hit, Limits,
     Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
+use clew_runtime::timing::{Part, measured};
 
 use crate::Backends;
 
@@ -60,10 +61,8 @@ impl Retriever for Scatter {
         let shards = self.corpus.shards();
         // A shard that cannot be reached costs its part of the answer, not the whole.
         let deadline = deadline.min(Instant::now() + self.patience);
-        let answers = futures::future::join_all(
-            shards.iter().map(|shard| shard.candidates(&asked, deadline)),
-        )
-        .await;
+        let asking = shards.iter().map(|shard| shard.candidates(&asked, deadline));
+        let answers = measured(Part::Store, futures::future::join_all(asking)).await;
         cost.shards_searched += shards.len() as u64;
         let (gathered, shards_missing) = gather(shards.iter().map(|s| s.index()).zip(answers))?;
         Ok(Retrieved { evidence: fuse(gathered, query), shards_missing, cost })

@@ -11,6 +11,7 @@ use clew_model::{EmbeddingModel, EncodedText, Scratch};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised};
+use clew_runtime::timing::{Part, spent};
 use clew_runtime::tree::TreeNode;
 use ractor::{Actor, ActorCell};
 use tokio::sync::oneshot;
@@ -68,7 +69,7 @@ fn work(model: &EmbeddingModel, queue: &Queue, stopped: &dyn Fn() -> bool) {
         let embedded = model.embed(&batch.texts, &mut scratch).map_err(Error::from);
         queue.record_busy(started.elapsed());
         // A caller that left meanwhile does not want the result.
-        drop(batch.reply.send(embedded));
+        drop(batch.reply.send((started, embedded)));
         drop(batch.permit);
     }
 }
@@ -169,10 +170,12 @@ impl Encoder for EncoderPool {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
+        let arrived = Instant::now();
         let encoded = self.encode(texts, kind).await?;
         let lengths: Vec<usize> = encoded.iter().map(|text| text.ids.len()).collect();
         let mut texts: Vec<Option<EncodedText>> = encoded.into_iter().map(Some).collect();
         let mut replies = Vec::new();
+        let queued = Instant::now();
         for members in by_length(&lengths, self.batch_tokens) {
             let tokens: usize = members.iter().map(|&i| lengths[i]).sum();
             // Bulk work waits for room, which slows its producer down; a person is told at once.
@@ -185,16 +188,22 @@ impl Encoder for EncoderPool {
             self.queue.push(Batch { texts: batch, reply, permit }, priority);
             replies.push((members, receiver));
         }
+        let mut waited = Duration::ZERO;
         let mut embeddings: Vec<Option<Embedding>> = lengths.iter().map(|_| None).collect();
         for (members, reply) in replies {
-            let batch = within(deadline, "embedding", async {
-                reply.await.unwrap_or_else(|_dropped| Err(worker_lost()))
+            let (begun, batch) = within(deadline, "embedding", async {
+                reply.await.map_err(|_dropped| worker_lost())
             })
             .await?;
+            let batch = batch?;
+            // The batches of a call wait at the same time.
+            waited = waited.max(begun.saturating_duration_since(queued));
             for (i, embedding) in members.into_iter().zip(batch) {
                 embeddings[i] = Some(embedding);
             }
         }
+        spent(Part::Queue, waited);
+        spent(Part::Compute, arrived.elapsed().saturating_sub(waited));
         let tokens: usize = lengths.iter().sum();
         self.embedded_tokens.fetch_add(tokens as u64, Ordering::Relaxed);
         embeddings

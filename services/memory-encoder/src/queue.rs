@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clew_core::{Embedding, Error, Priority};
 use clew_model::EncodedText;
@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 pub(crate) struct Batch {
     /// The texts, `[texts]`.
     pub texts: Vec<EncodedText>,
-    /// Where the embeddings go; closed when the caller gave up.
-    pub reply: oneshot::Sender<Result<Vec<Embedding>, Error>>,
+    /// Where the embeddings go, with when they were begun; closed when the caller gave up.
+    pub reply: oneshot::Sender<(Instant, Result<Vec<Embedding>, Error>)>,
     /// The tokens it takes of the queue's limit.
     pub permit: Permit,
 }
@@ -109,7 +109,9 @@ mod tests {
 
     use super::*;
 
-    fn batch(gate: &Gate, id: u32) -> (Batch, oneshot::Receiver<Result<Vec<Embedding>, Error>>) {
+    type Reply = oneshot::Receiver<(Instant, Result<Vec<Embedding>, Error>)>;
+
+    fn batch(gate: &Gate, id: u32) -> (Batch, Reply) {
         let (reply, receiver) = oneshot::channel();
         let texts = vec![EncodedText { ids: vec![id], truncated: false }];
         (Batch { texts, reply, permit: gate.try_enter(1).unwrap() }, receiver)

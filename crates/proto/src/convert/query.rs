@@ -3,7 +3,7 @@
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
     Outcome, Place, PointFate, PointState, Query, SearchMode, ShardIndex, Span, Task, TimeRange,
-    Timestamp, TraceEvent, Version, Violations,
+    Timestamp, Timing, TraceEvent, Version, Violations,
 };
 
 use crate::convert::{
@@ -288,12 +288,24 @@ pub fn cost_to_wire(cost: Cost) -> wire::Cost {
     }
 }
 
-/// A result of a search for the wire.
+/// A result of a search for the wire, without its timing.
 pub fn retrieved_to_wire(retrieved: clew_core::Retrieved) -> wire::SearchResponse {
     wire::SearchResponse {
         evidence: retrieved.evidence.into_iter().map(evidence_to_wire).collect(),
         shards_missing: shards_to_wire(&retrieved.shards_missing),
         cost: Some(cost_to_wire(retrieved.cost)),
+        timing: None,
+    }
+}
+
+/// Where time went, for the wire.
+pub fn timing_to_wire(timing: Timing) -> wire::Timing {
+    let Timing { total, queue, compute, store } = timing;
+    wire::Timing {
+        total: Some(duration_to_wire(total)),
+        queue: Some(duration_to_wire(queue)),
+        compute: Some(duration_to_wire(compute)),
+        store: Some(duration_to_wire(store)),
     }
 }
 
@@ -413,7 +425,7 @@ pub(crate) fn citation_from_wire(citation: wire::Citation) -> Result<Citation, E
     })
 }
 
-/// An answer for the wire.
+/// An answer for the wire, without its timing.
 pub fn answer_to_wire(answer: Answer) -> wire::Answer {
     let (outcome, shards_missing) = match answer.outcome {
         Outcome::Answered => (wire::Outcome::Answered, Vec::new()),
@@ -428,6 +440,7 @@ pub fn answer_to_wire(answer: Answer) -> wire::Answer {
         citations: answer.citations.into_iter().map(citation_to_wire).collect(),
         cost: Some(cost_to_wire(answer.cost)),
         shards_missing,
+        timing: None,
     }
 }
 

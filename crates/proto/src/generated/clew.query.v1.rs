@@ -119,6 +119,9 @@ pub struct SearchResponse {
     /// What it cost.
     #[prost(message, optional, tag = "3")]
     pub cost: ::core::option::Option<Cost>,
+    /// Where its time went.
+    #[prost(message, optional, tag = "4")]
+    pub timing: ::core::option::Option<Timing>,
 }
 /// Request of Answer.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -463,6 +466,23 @@ pub struct Cost {
     #[prost(uint64, tag = "5")]
     pub shards_searched: u64,
 }
+/// Where the time of a request went within the server. Parts that ran at the same time count each, so that
+/// they may be more than the total; what no part has went into judging, composing and converting.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Timing {
+    /// From the request's arrival to its end.
+    #[prost(message, optional, tag = "1")]
+    pub total: ::core::option::Option<::prost_types::Duration>,
+    /// Waiting for an encoder of this process.
+    #[prost(message, optional, tag = "2")]
+    pub queue: ::core::option::Option<::prost_types::Duration>,
+    /// Embedding; of encoders on other machines, their queues and the way to them included.
+    #[prost(message, optional, tag = "3")]
+    pub compute: ::core::option::Option<::prost_types::Duration>,
+    /// Asking shards.
+    #[prost(message, optional, tag = "4")]
+    pub store: ::core::option::Option<::prost_types::Duration>,
+}
 /// The answer to a question.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Answer {
@@ -481,6 +501,9 @@ pub struct Answer {
     /// Shards that could not be asked.
     #[prost(uint32, repeated, tag = "5")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
+    /// Where its time went.
+    #[prost(message, optional, tag = "6")]
+    pub timing: ::core::option::Option<Timing>,
 }
 /// How passages are matched to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1,0 +1,105 @@
+//! Where the time of a request goes: whoever spends it says so, and whoever answers reads it.
+//!
+//! A [`Stopwatch`] belongs to the task that works on a request. Code below it calls [`measured`] or
+//! [`spent`] without knowing of it; without one they cost nothing and tell nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clew_core::Timing;
+
+/// What time is spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Waiting for a device.
+    Queue,
+    /// Embedding.
+    Compute,
+    /// Asking shards.
+    Store,
+}
+
+/// The time of one request. Cheap to clone; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Stopwatch(Arc<Spent>);
+
+#[derive(Debug)]
+struct Spent {
+    began: Instant,
+    queue_nanos: AtomicU64,
+    compute_nanos: AtomicU64,
+    store_nanos: AtomicU64,
+}
+
+tokio::task_local! {
+    static CURRENT: Stopwatch;
+}
+
+impl Stopwatch {
+    /// Begins now.
+    pub fn begin() -> Self {
+        let [queue_nanos, compute_nanos, store_nanos] = [(); 3].map(|()| AtomicU64::new(0));
+        let began = Instant::now();
+        Self(Arc::new(Spent { began, queue_nanos, compute_nanos, store_nanos }))
+    }
+
+    /// Has what `future` spends counted here. Tasks that it starts are not part of it.
+    pub async fn over<T>(&self, future: impl Future<Output = T>) -> T {
+        CURRENT.scope(self.clone(), future).await
+    }
+
+    /// Where the time went, until now.
+    pub fn read(&self) -> Timing {
+        let spent = &self.0;
+        let read = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Ordering::Relaxed));
+        Timing {
+            total: spent.began.elapsed(),
+            queue: read(&spent.queue_nanos),
+            compute: read(&spent.compute_nanos),
+            store: read(&spent.store_nanos),
+        }
+    }
+}
+
+/// Counts time of the request that this task works on, if it works on one.
+pub fn spent(part: Part, time: Duration) {
+    // Outside of a request nobody wants to know.
+    let Ok(Stopwatch(spent)) = CURRENT.try_with(Stopwatch::clone) else { return };
+    let nanos = match part {
+        Part::Queue => &spent.queue_nanos,
+        Part::Compute => &spent.compute_nanos,
+        Part::Store => &spent.store_nanos,
+    };
+    nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// Counts the time that `future` takes.
+pub async fn measured<T>(part: Part, future: impl Future<Output = T>) -> T {
+    let began = Instant::now();
+    let result = future.await;
+    spent(part, began.elapsed());
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_spent_is_counted_for_the_request_it_was_spent_on() {
+        let (one, other) = (Stopwatch::begin(), Stopwatch::begin());
+        let second = Duration::from_secs(1);
+        one.over(async {
+            spent(Part::Queue, second);
+            other.over(async { spent(Part::Store, second) }).await;
+            measured(Part::Compute, async { spent(Part::Queue, second) }).await;
+        })
+        .await;
+        spent(Part::Queue, second);
+        let (one, other) = (one.read(), other.read());
+        assert_eq!((one.queue, one.store), (second * 2, Duration::ZERO));
+        assert_eq!((other.queue, other.store), (Duration::ZERO, second));
+        assert!(one.total >= one.compute);
+    }
+}
