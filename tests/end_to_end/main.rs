@@ -19,6 +19,7 @@ mod forget;
 mod harness;
 mod kill;
 mod labels;
+mod load;
 mod memory;
 mod model_folder;
 mod models;

@@ -1,0 +1,34 @@
+//! Measures a server under load: requests arrive at a fixed rate, whether or not earlier ones are answered.
+//!
+//! A [`Scenario`] says what is asked, how often and what is expected; [`run`] makes corpora whose facts are
+//! known, sends requests when they are due, judges each answer, and looks at the server meanwhile. Latencies
+//! count from when a request was *due*, so that a server that stalls shows it, however few requests it lets
+//! through. Nothing is left out silently: a request that is not sent is counted with its reason.
+
+mod connect;
+mod local;
+mod metrics;
+mod observe;
+mod outcome;
+mod record;
+pub mod report;
+mod requests;
+mod run;
+mod scenario;
+mod schedule;
+mod texts;
+mod verdict;
+
+pub use connect::{ApiKey, Target};
+pub use local::LocalServer;
+pub use metrics::ServerPart;
+pub use observe::{Figure, Observed, Sample};
+pub use outcome::StatusKey;
+pub use record::{Latency, Percentile, Point};
+pub use report::Report;
+pub use run::{Plan, run};
+pub use scenario::{
+    Act, AnswerAct, BatchAct, CorpusShape, Flow, Ladder, Phase, Scenario, SearchAct, Tenant,
+};
+pub use schedule::{Arrivals, Schedule};
+pub use verdict::{Expectation, Verdict};

@@ -1,0 +1,364 @@
+//! What a run counts: outcomes and times by phase and flow, and over time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::outcome::{Done, Failure, Judgement, Outcome, StatusKey};
+
+/// Points of a plot over time.
+const MOST_POINTS: u64 = 300;
+/// Significant digits that a histogram keeps of a time.
+const DIGITS: u8 = 3;
+
+/// A longer time counts as this: a day.
+const LONGEST_MICROS: u64 = 86_400_000_000;
+
+/// A request that ended; all times are of one clock, from the beginning of the run.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// When it was due.
+    pub scheduled: Duration,
+    /// When it was sent.
+    pub sent: Duration,
+    /// When its answer was whole.
+    pub ended: Duration,
+    pub outcome: Outcome,
+}
+
+/// Times, in microseconds.
+#[derive(Clone, Debug)]
+pub(crate) struct Times(Histogram<u64>);
+
+impl Default for Times {
+    fn default() -> Self {
+        Self(Histogram::new(DIGITS).expect("from 0 to 5 digits are possible"))
+    }
+}
+
+impl Times {
+    pub fn note(&mut self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(LONGEST_MICROS);
+        self.0.record(micros).expect("it grows up to the longest time");
+    }
+
+    pub fn summary(&self) -> Latency {
+        let at = |percentile: f64| self.0.value_at_percentile(percentile) as f64 / 1000.0;
+        Latency {
+            count: self.0.len(),
+            mean_ms: self.0.mean() / 1000.0,
+            p50_ms: at(50.0),
+            p90_ms: at(90.0),
+            p99_ms: at(99.0),
+            p999_ms: at(99.9),
+            max_ms: if self.0.is_empty() { 0.0 } else { self.0.max() as f64 / 1000.0 },
+        }
+    }
+}
+
+/// A distribution of times, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many.
+    pub count: u64,
+    /// Their mean.
+    pub mean_ms: f64,
+    /// Half of them are no longer.
+    pub p50_ms: f64,
+    /// 90 % of them are no longer.
+    pub p90_ms: f64,
+    /// 99 % of them are no longer.
+    pub p99_ms: f64,
+    /// 99.9 % of them are no longer.
+    pub p999_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+impl Latency {
+    /// The time that `percentile` of 100 stay within, of those that are kept.
+    pub fn at(&self, percentile: Percentile) -> f64 {
+        match percentile {
+            Percentile::P50 => self.p50_ms,
+            Percentile::P90 => self.p90_ms,
+            Percentile::P99 => self.p99_ms,
+            Percentile::P999 => self.p999_ms,
+        }
+    }
+}
+
+/// The percentiles that are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Percentile {
+    /// The median.
+    P50,
+    /// 90 of 100.
+    P90,
+    /// 99 of 100.
+    #[default]
+    P99,
+    /// 999 of 1000.
+    P999,
+}
+
+/// What is known of one flow in one phase.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FlowCounts {
+    pub scheduled: u64,
+    pub sent: u64,
+    pub not_sent: BTreeMap<&'static str, u64>,
+    pub statuses: BTreeMap<StatusKey, StatusCount>,
+    /// Answers that came before the phase was over, by its clock.
+    pub done_in_time: u64,
+    pub documents: u64,
+    pub right: u64,
+    pub wrong: u64,
+    pub abstained: u64,
+    pub partial: u64,
+    /// From when a request was due to its answer.
+    pub latency: Times,
+    /// The same of requests that failed.
+    pub failed_latency: Times,
+    pub parts: Parts,
+}
+
+/// Where the time of answered requests went.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Parts {
+    /// From when it was due until it was sent.
+    pub late: Times,
+    /// Between sending and the server's own time: connections, their queues, and the client.
+    pub wire: Times,
+    pub queue: Times,
+    pub compute: Times,
+    pub store: Times,
+    /// What the server spent otherwise.
+    pub rest: Times,
+}
+
+/// How often a status came, and the delays that it asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct StatusCount {
+    pub count: u64,
+    pub least_delay: Option<Duration>,
+    pub most_delay: Option<Duration>,
+}
+
+impl FlowCounts {
+    /// Notes what became of a request, in a phase that is over at `phase_end`. That it was due is counted when
+    /// it is.
+    pub fn note(&mut self, request: &Ended, phase_end: Duration) {
+        if let Outcome::NotSent(why) = request.outcome {
+            *self.not_sent.entry(why).or_default() += 1;
+            return;
+        }
+        self.sent += 1;
+        self.parts.late.note(request.sent.saturating_sub(request.scheduled));
+        let latency = request.ended.saturating_sub(request.scheduled);
+        match &request.outcome {
+            Outcome::Done(done) => {
+                self.latency.note(latency);
+                self.statuses.entry(StatusKey::ok()).or_default().count += 1;
+                self.done_in_time += u64::from(request.ended <= phase_end);
+                self.note_done(done, request.ended.saturating_sub(request.sent));
+            }
+            Outcome::Failed(failure) => {
+                self.failed_latency.note(latency);
+                self.note_failure(failure);
+            }
+            Outcome::NotSent(_) => {}
+        }
+    }
+
+    fn note_done(&mut self, done: &Done, took: Duration) {
+        self.documents += done.documents;
+        self.partial += u64::from(done.is_partial);
+        match done.judgement {
+            Judgement::Right => self.right += 1,
+            Judgement::Wrong => self.wrong += 1,
+            Judgement::Abstained => self.abstained += 1,
+            Judgement::None => {}
+        }
+        if let Some(timing) = done.timing {
+            self.parts.wire.note(took.saturating_sub(timing.total));
+            self.parts.queue.note(timing.queue);
+            self.parts.compute.note(timing.compute);
+            self.parts.store.note(timing.store);
+            let told = timing.queue + timing.compute + timing.store;
+            self.parts.rest.note(timing.total.saturating_sub(told));
+        }
+    }
+
+    fn note_failure(&mut self, failure: &Failure) {
+        let known = self.statuses.entry(failure.status.clone()).or_default();
+        known.count += 1;
+        if let Some(delay) = failure.retry_after {
+            known.least_delay = Some(known.least_delay.map_or(delay, |least| least.min(delay)));
+            known.most_delay = Some(known.most_delay.map_or(delay, |most| most.max(delay)));
+        }
+    }
+
+    pub fn done(&self) -> u64 {
+        self.statuses.get(&StatusKey::ok()).map_or(0, |ok| ok.count)
+    }
+
+    pub fn refused(&self) -> u64 {
+        let refusals = self.statuses.iter().filter(|(status, _)| status.is_refusal());
+        refusals.map(|(_, known)| known.count).sum()
+    }
+
+    pub fn failed(&self) -> u64 {
+        self.sent - self.done() - self.refused()
+    }
+}
+
+/// What is known of one flow over time.
+#[derive(Clone, Debug)]
+pub(crate) struct Timeline {
+    width: Duration,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Bucket {
+    scheduled: u64,
+    refused: u64,
+    failed: u64,
+    not_sent: u64,
+    done: u64,
+    latency: Times,
+}
+
+impl Timeline {
+    /// Of a run that takes about so long.
+    pub fn over(length: Duration) -> Self {
+        let width = Duration::from_secs((length.as_secs() / MOST_POINTS).max(1));
+        Self { width, buckets: Vec::new() }
+    }
+
+    pub fn note(&mut self, request: &Ended) {
+        let bucket = self.bucket(request.scheduled);
+        bucket.scheduled += 1;
+        match &request.outcome {
+            Outcome::Done(_) => {
+                bucket.latency.note(request.ended.saturating_sub(request.scheduled));
+                self.bucket(request.ended).done += 1;
+            }
+            Outcome::Failed(failure) if failure.status.is_refusal() => bucket.refused += 1,
+            Outcome::Failed(_) => bucket.failed += 1,
+            Outcome::NotSent(_) => bucket.not_sent += 1,
+        }
+    }
+
+    fn bucket(&mut self, at: Duration) -> &mut Bucket {
+        let index = (at.as_nanos() / self.width.as_nanos()) as usize;
+        if self.buckets.len() <= index {
+            self.buckets.resize_with(index + 1, Bucket::default);
+        }
+        &mut self.buckets[index]
+    }
+
+    pub fn points(&self) -> Vec<Point> {
+        let width = self.width.as_secs_f64();
+        let points = self.buckets.iter().enumerate().map(|(index, bucket)| {
+            let per_sec = |count: u64| count as f64 / width;
+            let latency = bucket.latency.summary();
+            let has_latency = latency.count > 0;
+            Point {
+                at_secs: index as f64 * width,
+                offered_per_sec: per_sec(bucket.scheduled),
+                done_per_sec: per_sec(bucket.done),
+                refused_per_sec: per_sec(bucket.refused),
+                failed_per_sec: per_sec(bucket.failed),
+                not_sent_per_sec: per_sec(bucket.not_sent),
+                p50_ms: has_latency.then_some(latency.p50_ms),
+                p99_ms: has_latency.then_some(latency.p99_ms),
+            }
+        });
+        points.collect()
+    }
+}
+
+/// A flow at a time. Latencies are those of the requests that were due then.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Point {
+    /// Seconds from the beginning of the run.
+    pub at_secs: f64,
+    /// Requests that were due, a second.
+    pub offered_per_sec: f64,
+    /// Requests whose answer came then, a second.
+    pub done_per_sec: f64,
+    /// Of those that were due, how many a second were refused.
+    pub refused_per_sec: f64,
+    /// Of those that were due, how many a second failed otherwise.
+    pub failed_per_sec: f64,
+    /// Of those that were due, how many a second were not sent.
+    pub not_sent_per_sec: f64,
+    /// Median, milliseconds.
+    pub p50_ms: Option<f64>,
+    /// 99th percentile, milliseconds.
+    pub p99_ms: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn done(scheduled: u64, sent: u64, ended: u64, timing: Option<ServerTime>) -> Ended {
+        let outcome = Outcome::Done(Done { timing, ..Done::default() });
+        Ended { scheduled: ms(scheduled), sent: ms(sent), ended: ms(ended), outcome }
+    }
+
+    use crate::outcome::ServerTime;
+
+    #[test]
+    fn latency_counts_from_when_a_request_was_due() {
+        let mut counts = FlowCounts::default();
+        counts.note(&done(0, 900, 1000, None), ms(2000));
+        assert!((counts.latency.summary().p50_ms - 1000.0).abs() < 1.0);
+        assert!((counts.parts.late.summary().p50_ms - 900.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_parts_of_a_request_add_up_to_it() {
+        let timing = ServerTime { queue: ms(5), compute: ms(20), store: ms(30), total: ms(60) };
+        let mut counts = FlowCounts::default();
+        counts.note(&done(0, 10, 110, Some(timing)), ms(2000));
+        let parts = &counts.parts;
+        let all =
+            [&parts.late, &parts.wire, &parts.queue, &parts.compute, &parts.store, &parts.rest];
+        let sum: f64 = all.iter().map(|part| part.summary().p50_ms).sum();
+        assert!((sum - 110.0).abs() < 1.0, "{sum}");
+    }
+
+    #[test]
+    fn what_ends_after_its_phase_was_not_achieved_in_it() {
+        let mut counts = FlowCounts::default();
+        counts.note(&done(0, 0, 900, None), ms(1000));
+        counts.note(&done(900, 900, 1100, None), ms(1000));
+        assert_eq!((counts.done(), counts.done_in_time), (2, 1));
+    }
+
+    #[test]
+    fn what_was_not_sent_is_counted_and_has_no_latency() {
+        let mut counts = FlowCounts::default();
+        let outcome = Outcome::NotSent(crate::outcome::CLIENT_LIMIT);
+        counts.note(&Ended { scheduled: ms(1), sent: ms(1), ended: ms(1), outcome }, ms(9));
+        assert_eq!((counts.sent, counts.latency.summary().count), (0, 0));
+        assert_eq!(counts.not_sent[crate::outcome::CLIENT_LIMIT], 1);
+    }
+
+    #[test]
+    fn a_long_run_has_no_more_points_than_a_plot_shows() {
+        let mut timeline = Timeline::over(Duration::from_secs(3600));
+        timeline.note(&done(3_599_000, 3_599_000, 3_599_500, None));
+        assert_eq!(timeline.points().len() as u64, MOST_POINTS);
+    }
+}

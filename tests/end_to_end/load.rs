@@ -1,0 +1,61 @@
+//! A server under load, and what the load test says of it.
+
+use clew_loadtest::{Observed, Plan, Report, Scenario, Target, report, run};
+use tokio::sync::watch;
+
+use crate::harness::Home;
+
+/// Everything at the same time, at rates that any machine can do. Its texts are for real models: what the tiny
+/// one finds is no question of quality.
+const MIXED: &str = r#"
+    title = "mixed"
+    settle_secs = 0
+    corpus = { documents = 30, paragraphs = 1, shards = 2 }
+    flows = [
+        { name = "search", act = { search = { mode = "sparse" } } },
+        { name = "answer", act = { answer = {} } },
+        { name = "ingest", act = { ingest = { documents = 2 } } },
+        { name = "forget", act = { forget = {} } },
+    ]
+    phases = [
+        { name = "growing", secs = 1, per_sec = { ingest = 4 } },
+        { name = "all", secs = 3, per_sec = { search = 10, answer = 4, ingest = 2, forget = 2 } },
+    ]
+    expect = [{ no_failures = {} }, { kept = {} }, { correct = { flow = "search", at_least = 0.5 } }]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
+    let home = Home::new();
+    let server = home.serve();
+    let plan = Plan {
+        scenario: Scenario::parse(MIXED).unwrap(),
+        target: Target { endpoint: server.endpoint.clone(), api_key: None },
+        observed: Observed {
+            processes: vec![server.id()],
+            data_dir: Some(home.data_dir()),
+            ..Observed::default()
+        },
+        replace: false,
+        keep: false,
+    };
+    let (_go_on, stop) = watch::channel(false);
+    let report = Box::pin(run(plan, stop, &|line| println!("{line}"))).await.unwrap();
+    println!("{report}");
+    assert!(report.holds());
+    for flow in ["search", "answer"] {
+        assert!(parts(&report, flow).starts_with(&["late", "wire", "queue", "compute", "store"]));
+    }
+    let first = &report.samples[0];
+    assert!(first.resident_bytes > Some(0.0) && first.versions > Some(0.0), "{first:?}");
+    assert!(report::page::render(&report).contains("</html>"));
+    let corpora = server.client().await.corpora().await.unwrap();
+    assert!(corpora.is_empty(), "it leaves nothing behind: {corpora:?}");
+}
+
+/// What the latency of a flow is told to consist of, while all is asked.
+fn parts(report: &Report, flow: &str) -> Vec<&'static str> {
+    let all = report.phases.iter().find(|phase| phase.name == "all").unwrap();
+    let flow = all.flows.iter().find(|known| known.flow == flow).unwrap();
+    flow.parts.iter().map(|part| part.part).collect()
+}
