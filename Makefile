@@ -4,7 +4,7 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench proto \
+.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench load proto \
 	manifests deploy-check deploy-test images images-cuda
 
 # Where rustup puts cargo, for shells that were opened before.
@@ -62,6 +62,11 @@ bench: demo ## Measure encoder, ingestion and search on this machine
 
 cluster-bench: build ## Measure what a cluster costs and gains on this machine
 	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/bench_cluster.py
+
+# `make load SCENARIOS="search-ladder tenant-storm"`; without, the short mixed one.
+load: build ## Measure a fresh server under load; reports go to .cache/load
+	$(dir $(CLEW))clew-loadtest $(patsubst %,loadtest/scenarios/%.toml,$(or $(SCENARIOS),mixed)) \
+		--serve $(CLEW) --out .cache/load
 
 # The one cargo call for a single package: it has to work when the code it generates does not compile.
 proto: ## Generate the code in crates/proto from proto/

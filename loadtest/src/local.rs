@@ -70,7 +70,7 @@ impl LocalServer {
         let mut lines = Vec::new();
         while let Ok(line) = listening.recv_timeout(until.saturating_duration_since(Instant::now()))
         {
-            if let Some(address) = line.strip_prefix("admin on ") {
+            if let Some(address) = line.strip_prefix("metrics and health on ") {
                 server.admin = Some(address.to_owned());
             }
             if let Some(address) = line.strip_prefix("listening on ") {

@@ -31,7 +31,7 @@ struct Series {
 pub struct ServerPart {
     /// The metric and its labels.
     pub name: String,
-    /// `queue`, `store` or `compute`, by the words of its name.
+    /// `rpc` (all of a request), `queue`, `store` or `compute`, by the words of its name.
     pub kind: &'static str,
     /// How often.
     pub count: u64,
@@ -241,7 +241,9 @@ fn shown(base: &str, labels: &[(String, String)]) -> String {
 fn kind_of(base: &str, labels: &[(String, String)]) -> &'static str {
     let words = shown(base, labels);
     let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
-    if has(&["wait", "queue"]) {
+    if has(&["rpc"]) {
+        "rpc"
+    } else if has(&["wait", "queue"]) {
         "queue"
     } else if has(&[
         "commit",
