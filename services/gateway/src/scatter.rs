@@ -73,8 +73,11 @@ impl Retriever for Scatter {
 #[derive(Default)]
 struct Gathered {
     dense: Vec<Hit>,
-    /// With the share of its shard's attainable score, if that is known.
-    sparse: Vec<(Hit, Option<f32>)>,
+    sparse: Vec<Hit>,
+    /// The score that all words of the query would make together, if every shard with hits knows its own. It is
+    /// the highest of the shards': one that does not know a word would take a hit on the others for a full
+    /// one, and put it before that of the shard that knows them all.
+    attainable: Option<f32>,
 }
 
 /// Unites the shards' candidates. Shards that failed are named; only if all did it is an error.
@@ -82,6 +85,7 @@ fn gather(
     answers: impl Iterator<Item = (ShardIndex, Result<Candidates, Error>)>,
 ) -> Result<(Gathered, Vec<ShardIndex>), Error> {
     let mut all = Gathered::default();
+    let mut is_attainable_known = true;
     let mut missing = Vec::new();
     let mut first_error = None;
     let mut answered = 0;
@@ -91,11 +95,9 @@ fn gather(
                 answered += 1;
                 all.dense.extend(candidates.dense);
                 let attainable = candidates.attainable.filter(|attainable| *attainable > 0.0);
-                let with_share = |hit: Hit| {
-                    let share = attainable.map(|attainable| hit.score / attainable);
-                    (hit, share)
-                };
-                all.sparse.extend(candidates.sparse.into_iter().map(with_share));
+                is_attainable_known &= attainable.is_some() || candidates.sparse.is_empty();
+                all.attainable = all.attainable.into_iter().chain(attainable).reduce(f32::max);
+                all.sparse.extend(candidates.sparse);
             }
             Err(error) => {
                 tracing::warn!(%shard, error = error.chain(), "a shard did not answer a search");
@@ -104,6 +106,7 @@ fn gather(
             }
         }
     }
+    all.attainable = all.attainable.filter(|_| is_attainable_known);
     match first_error {
         Some(error) if answered == 0 => Err(error),
         _ => Ok((all, missing)),
@@ -112,31 +115,28 @@ fn gather(
 
 /// Fuses what was gathered into the best `k` items of evidence.
 fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
-    let Gathered { mut dense, mut sparse } = gathered;
-    let shares_known = sparse.iter().all(|(_, share)| share.is_some());
-    let rule = if shares_known { Rule::Coverage } else { Rule::ReciprocalRank };
-    // Shares and scores have no common scale: where one shard's share is not known, none is used.
-    let sparse_score = |(hit, share): &(Hit, Option<f32>)| match shares_known {
-        true => share.unwrap_or(hit.score),
-        false => hit.score,
+    let Gathered { mut dense, mut sparse, attainable } = gathered;
+    let rule = match attainable {
+        None if !sparse.is_empty() => Rule::ReciprocalRank,
+        _ => Rule::Coverage,
     };
     dense.sort_by(|a, b| b.score.total_cmp(&a.score));
-    sparse.sort_by(|a, b| sparse_score(b).total_cmp(&sparse_score(a)));
+    sparse.sort_by(|a, b| b.score.total_cmp(&a.score));
 
     let key = |hit: &Hit| match query.grouping {
         Grouping::Chunks => (hit.document_id.clone(), Some(hit.chunk_id)),
         Grouping::Documents => (hit.document_id.clone(), None),
     };
     let dense_keys: Vec<_> = dense.iter().map(|hit| (key(hit), hit.score)).collect();
-    let sparse_keys: Vec<_> =
-        sparse.iter().map(|scored| (key(&scored.0), sparse_score(scored))).collect();
+    let share = |hit: &Hit| hit.score / attainable.unwrap_or(1.0);
+    let sparse_keys: Vec<_> = sparse.iter().map(|hit| (key(hit), share(hit))).collect();
     let fused = fusion::fuse(&dense_keys, &sparse_keys, rule);
     fused
         .into_iter()
         .take(query.k)
         .filter_map(|item| {
             let in_dense = item.dense.map(|place| &dense[place]);
-            let in_sparse = item.sparse.map(|place| &sparse[place].0);
+            let in_sparse = item.sparse.map(|place| &sparse[place]);
             let score = match query.mode {
                 SearchMode::Hybrid => item.score,
                 // One ranking alone keeps its own scores.
@@ -204,11 +204,13 @@ mod tests {
     }
 
     #[test]
-    fn scores_of_shards_with_different_words_are_compared_by_their_shares() {
-        // Shard 0 attains 20, shard 1 only 5: 6 of 20 is less than 4 of 5.
-        let first = found(&[], &[("a", 6.0)], Some(20.0));
-        let second = found(&[], &[("b", 4.0)], Some(5.0));
-        assert_eq!(order(vec![first, second], SearchMode::Hybrid), ["b", "a"]);
+    fn a_shard_that_does_not_know_a_word_does_not_hide_what_another_knows() {
+        // `a` has all words, in a long text; the shard of `b` lacks the rarest, and `b` has the others.
+        let first = found(&[], &[("a", 9.0)], Some(12.0));
+        let second = found(&[], &[("b", 4.5)], Some(5.0));
+        for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
+            assert_eq!(order(vec![first.clone(), second.clone()], mode), ["a", "b"]);
+        }
     }
 
     #[test]
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_not_compared_with_a_score() {
+    fn scores_are_compared_where_not_all_shares_are_known() {
         // What a shard could attain is not known while its text index is being made.
         let indexed = found(&[], &[("a", 4.0)], Some(5.0));
         let other = found(&[], &[("b", 1.9)], None);
