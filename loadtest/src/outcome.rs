@@ -109,8 +109,9 @@ impl Failure {
     fn of_status(status: &Status) -> Self {
         let details = status.get_error_details();
         let told = details.error_info().map(|info| info.reason.clone());
-        // Without a reason it was made on this side: the connection broke, or the time was up.
-        let reason = told.unwrap_or_else(|| "TRANSPORT".to_owned());
+        // Without a reason it was made on this side: the time was up, or the connection broke.
+        let made_here = if is_timeout(status) { "CLIENT_DEADLINE" } else { "TRANSPORT" };
+        let reason = told.unwrap_or_else(|| made_here.to_owned());
         let retry_after = details.retry_info().and_then(|info| info.retry_delay);
         Self { status: StatusKey { code: name_of(status.code()), reason }, retry_after }
     }
@@ -133,6 +134,18 @@ impl Failure {
             retry_after: None,
         }
     }
+}
+
+/// Whether this side's clock ended the call.
+fn is_timeout(status: &Status) -> bool {
+    let mut cause = std::error::Error::source(status);
+    while let Some(now) = cause {
+        if now.is::<tonic::TimeoutExpired>() {
+            return true;
+        }
+        cause = now.source();
+    }
+    false
 }
 
 /// The name of a code as gRPC writes it.

@@ -241,7 +241,7 @@ pub struct Timing {
     pub queue: Duration,
     /// Embedding; of encoders on other machines, their queues and the way to them included.
     pub compute: Duration,
-    /// Asking shards.
+    /// Asking shards, their queues included.
     pub store: Duration,
 }
 

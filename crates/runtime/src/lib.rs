@@ -11,6 +11,7 @@ pub mod pool;
 pub mod supervise;
 pub mod timing;
 pub mod tree;
+pub mod turns;
 
 use std::time::Duration;
 

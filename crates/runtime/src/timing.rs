@@ -16,7 +16,7 @@ pub enum Part {
     Queue,
     /// Embedding.
     Compute,
-    /// Asking shards.
+    /// Asking shards, their queues included.
     Store,
 }
 

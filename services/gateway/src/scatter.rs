@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    CandidateQuery, Candidates, Corpus, Cost, Encoder, Error, Evidence, Grouping, Hit, Limits,
-    Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
+    CandidateQuery, Candidates, Corpus, Cost, Encoder, Error, ErrorKind, Evidence, Grouping, Hit,
+    Limits, Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
 use clew_runtime::timing::{Part, measured};
 
@@ -80,7 +80,8 @@ struct Gathered {
     attainable: Option<f32>,
 }
 
-/// Unites the shards' candidates. Shards that failed are named; only if all did it is an error.
+/// Unites the shards' candidates. Shards that failed are named; it is an error only if all did, or if one
+/// refused since it has too much to do: that passes, and half of the evidence would be less than was asked for.
 fn gather(
     answers: impl Iterator<Item = (ShardIndex, Result<Candidates, Error>)>,
 ) -> Result<(Gathered, Vec<ShardIndex>), Error> {
@@ -99,6 +100,7 @@ fn gather(
                 all.attainable = all.attainable.into_iter().chain(attainable).reduce(f32::max);
                 all.sparse.extend(candidates.sparse);
             }
+            Err(error) if error.kind() == ErrorKind::Exhausted => return Err(error),
             Err(error) => {
                 tracing::warn!(%shard, error = error.chain(), "a shard did not answer a search");
                 missing.push(shard);
@@ -168,7 +170,7 @@ fn evidence(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ChunkId, ErrorKind, Span, Version};
+    use clew_core::{ChunkId, Span, Version};
 
     use super::*;
 
@@ -238,11 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_shard_that_fails_is_named_and_only_all_of_them_are_an_error() {
+    fn a_shard_that_fails_is_named_and_all_of_them_or_a_full_one_are_an_error() {
         let failed = || Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "gone"));
         let some = vec![(ShardIndex(0), failed()), (ShardIndex(1), Ok(found(&[], &[], None)))];
         let (_, missing) = gather(some.into_iter()).unwrap();
         assert_eq!(missing, [ShardIndex(0)]);
+        let full = Err(Error::exhausted("the shard's queue of searches", Duration::ZERO));
+        let refused = vec![(ShardIndex(0), full), (ShardIndex(1), Ok(found(&[], &[], None)))];
+        assert_eq!(gather(refused.into_iter()).err().unwrap().kind(), ErrorKind::Exhausted);
         let all = vec![(ShardIndex(0), failed())];
         assert_eq!(gather(all.into_iter()).err().unwrap().kind(), ErrorKind::Unavailable);
     }

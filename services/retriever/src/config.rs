@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clew_core::{Error, Violations};
 use clew_index::{Location, ObjectStoreSettings};
+use clew_runtime::turns::Turnstile;
 use serde::{Deserialize, Serialize};
 
 /// Section `storage`: how what lies in the data directory is reached.
@@ -40,9 +41,15 @@ pub struct RetrieverConfig {
     /// Batches that are derived at the same time, 1 to 16: while one is embedded the next is chunked
     /// and the last is committed.
     pub derive_batches: usize,
-    /// Searches that run at the same time on one shard, 1 to 10,000. Beyond it they are refused with a
+    /// Searches that run or wait at the same time on one shard, 1 to 10,000. Beyond it they are refused with a
     /// retry delay.
     pub searches: u32,
+    /// Searches of shards that run at the same time in this process, up to 10,000; 0 means two for each core.
+    /// More lets them wait for the storage together, and share the processor.
+    pub searches_at_once: u32,
+    /// Milliseconds that a search waits for its turn, 1 to 60,000; then it is refused with a retry delay. The
+    /// corpora take turns. More lets bursts through and makes answers late under load that lasts.
+    pub search_wait_ms: u64,
     /// Seconds between looks at whether tables want maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
     /// Seconds between two checks of a hundred documents against the promises, 1 to 86,400. More spares
@@ -62,6 +69,8 @@ impl Default for RetrieverConfig {
             derive_bytes: 192 << 10,
             derive_batches: 3,
             searches: 256,
+            searches_at_once: 0,
+            search_wait_ms: 500,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
             retention_interval_secs: 600,
@@ -90,11 +99,22 @@ impl RetrieverConfig {
         within("derive_bytes", self.derive_bytes, 16 << 10, 64 << 20);
         within("derive_batches", self.derive_batches as u64, 1, 16);
         within("searches", self.searches.into(), 1, 10_000);
+        within("searches_at_once", self.searches_at_once.into(), 0, 10_000);
+        within("search_wait_ms", self.search_wait_ms, 1, 60_000);
         within("maintenance_interval_secs", self.maintenance_interval_secs, 1, 86_400);
         within("check_interval_secs", self.check_interval_secs, 1, 86_400);
         within("retention_interval_secs", self.retention_interval_secs, 1, 86_400);
         within("memory_interval_ms", self.memory_interval_ms, 10, 86_400_000);
         violations.into_result()
+    }
+
+    /// Who searches when, over all shards of this process.
+    pub(crate) fn search_turns(&self) -> Turnstile {
+        let at_once = match self.searches_at_once {
+            0 => 2 * std::thread::available_parallelism().map_or(1, usize::from),
+            at_once => at_once as usize,
+        };
+        Turnstile::new("searches", at_once, Duration::from_millis(self.search_wait_ms))
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

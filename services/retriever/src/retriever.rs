@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ShardIndex};
 use clew_index::{Location, Registry};
+use clew_runtime::turns::Turnstile;
 use tokio::sync::Mutex;
 
 use crate::RetrieverConfig;
@@ -42,6 +43,7 @@ pub struct Retriever {
     registry: Registry,
     seams: Seams,
     config: RetrieverConfig,
+    search_turns: Turnstile,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Running>>>,
@@ -69,6 +71,7 @@ impl Retriever {
         let retriever = Self {
             registry,
             seams,
+            search_turns: config.search_turns(),
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
@@ -125,6 +128,7 @@ impl Retriever {
                 config: self.config.clone(),
                 claim: self.claim(),
                 tally: Arc::default(),
+                search_turns: self.search_turns.clone(),
             };
             shards.push(ShardHandle::start(line).await?);
         }

@@ -17,6 +17,7 @@ use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
 use clew_runtime::supervise::{Line, LineState, Supervised};
 use clew_runtime::tree::TreeNode as Shown;
+use clew_runtime::turns::Turnstile;
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 
 use crate::RetrieverConfig;
@@ -40,6 +41,8 @@ pub(crate) struct ShardLine {
     pub config: RetrieverConfig,
     pub claim: Claim,
     pub tally: Arc<Tally>,
+    /// Shared by all shards of the process.
+    pub search_turns: Turnstile,
 }
 
 /// A line that runs.
@@ -155,6 +158,7 @@ pub struct ShardHandle {
     supervised: Supervised<Running>,
     accepting: Gate,
     searching: Gate,
+    search_turns: Turnstile,
     claim: Claim,
     tally: Arc<Tally>,
     corpus: CorpusName,
@@ -165,6 +169,7 @@ impl ShardHandle {
         let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
         let tally = Arc::clone(&line.tally);
         let corpus = line.settings.name.clone();
+        let search_turns = line.search_turns.clone();
         let supervised = Supervised::start(line).await?;
         let retry_after = Duration::from_millis(200);
         Ok(Self {
@@ -176,6 +181,7 @@ impl ShardHandle {
                 retry_after,
             ),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
+            search_turns,
             claim,
             tally,
             corpus,
@@ -254,7 +260,8 @@ impl ShardHandle {
 
     /// How it shows in the tree.
     pub(crate) fn node(&self) -> Shown {
-        let parts = vec![self.accepting.node(), self.searching.node(), self.tally.node()];
+        let (accepting, searching) = (self.accepting.node(), self.searching.node());
+        let parts = vec![accepting, searching, self.search_turns.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
 
@@ -340,6 +347,8 @@ impl clew_core::Shard for SeenHandle {
         deadline: Instant,
     ) -> Result<Candidates, Error> {
         let _permit = self.handle.searching.try_enter(1)?;
+        let whose = self.handle.corpus.tenant().unwrap_or(self.handle.corpus.as_str());
+        let _turn = self.handle.search_turns.enter(whose, deadline).await?;
         let view = self.view(deadline).await?;
         within(deadline, "searching the shard", async {
             let found = view.candidates(query).await?;

@@ -18,6 +18,7 @@ use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 use clew_runtime::supervise::{Line, Supervised};
 use clew_runtime::tree::TreeNode;
+use clew_runtime::turns::Turnstile;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -73,6 +74,7 @@ pub struct SharedRetriever {
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
     sharing: Sharing,
+    search_turns: Turnstile,
     state: Mutex<State>,
 }
 
@@ -103,7 +105,9 @@ impl SharedRetriever {
     pub async fn start(sharing: Sharing) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.location).await?;
-        let inner = Arc::new(Inner { registry, sharing, state: Mutex::default() });
+        let search_turns = sharing.config.search_turns();
+        let inner = Inner { registry, sharing, search_turns, state: Mutex::default() };
+        let inner = Arc::new(inner);
         let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
         Ok(Self { inner, owner })
     }
@@ -336,6 +340,7 @@ impl Inner {
             config: self.sharing.config.clone(),
             claim: claim.clone(),
             tally: Arc::default(),
+            search_turns: self.search_turns.clone(),
         };
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))

@@ -479,7 +479,7 @@ pub struct Timing {
     /// Embedding; of encoders on other machines, their queues and the way to them included.
     #[prost(message, optional, tag = "3")]
     pub compute: ::core::option::Option<::prost_types::Duration>,
-    /// Asking shards.
+    /// Asking shards, their queues included.
     #[prost(message, optional, tag = "4")]
     pub store: ::core::option::Option<::prost_types::Duration>,
 }

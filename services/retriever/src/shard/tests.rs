@@ -191,6 +191,7 @@ impl Bench {
                 memory_encoder: Arc::new(NoMemoryModel),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,
             },
+            search_turns: config.search_turns(),
             config,
             claim: Claim::Directory,
             tally: Arc::default(),

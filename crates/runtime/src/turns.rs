@@ -1,0 +1,199 @@
+//! Turns: few pieces of work run at once, the others wait a short while, and no one's crowd keeps another
+//! waiting.
+//!
+//! What shares a processor gets slower the more there is of it, until nothing is done in time any more. So a
+//! [`Turnstile`] lets a few run; who comes in between waits with those of the same key, the keys take turns,
+//! and who waited longer than is worth it is refused, while there is time left to ask elsewhere.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use clew_core::Error;
+use tokio::sync::oneshot;
+
+use crate::tree::TreeNode;
+
+/// Lets a bounded number of pieces of work run at once. Cheap to clone; clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Turnstile(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    name: &'static str,
+    at_once: usize,
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    running: usize,
+    /// Who waits, by key; no queue is empty.
+    waiting: HashMap<String, VecDeque<oneshot::Sender<Turn>>>,
+    /// The keys of `waiting`, the next one first.
+    keys: VecDeque<String>,
+}
+
+/// The right to run, given on when dropped.
+#[derive(Debug)]
+#[must_use = "a dropped turn lets the next one run"]
+pub struct Turn(Turnstile);
+
+impl Turnstile {
+    /// Lets `at_once` run, at least one, and others wait for at most `patience`. `name` is what callers are
+    /// told is full.
+    pub fn new(name: &'static str, at_once: usize, patience: Duration) -> Self {
+        let state = Mutex::default();
+        Self(Arc::new(Shared { name, at_once: at_once.max(1), patience, state }))
+    }
+
+    /// Waits for a turn, with others of the same key in the order in which they came. How many may wait is
+    /// bounded by the caller.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::Exhausted`] if there was none in time.
+    pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Turn, Error> {
+        let mine = {
+            let mut state = self.state();
+            if state.running < self.0.at_once {
+                state.running += 1;
+                return Ok(Turn(self.clone()));
+            }
+            let (given, mine) = oneshot::channel();
+            state.waiting.entry(key.to_owned()).or_default().push_back(given);
+            if state.waiting[key].len() == 1 {
+                state.keys.push_back(key.to_owned());
+            }
+            mine
+        };
+        let until = deadline.min(Instant::now() + self.0.patience);
+        // A turn that is given in the moment in which the wait ends is dropped with `mine`, and given on.
+        match tokio::time::timeout_at(until.into(), mine).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) | Err(_) => Err(Error::exhausted(self.0.name, self.0.patience)),
+        }
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        let running = self.state().running;
+        TreeNode::new(self.0.name, "turnstile", "open").with_queue(running, self.0.at_once)
+    }
+
+    // No code that can panic runs under the lock, so a poisoned one holds a valid state.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Who is next: the first of the next key.
+    fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
+        let key = self.keys.pop_front()?;
+        let queue = self.waiting.get_mut(&key)?;
+        let next = queue.pop_front();
+        if queue.is_empty() {
+            self.waiting.remove(&key);
+        } else {
+            self.keys.push_back(key);
+        }
+        next
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = self.0.state();
+            // Those that wait no longer are passed over.
+            let next = std::iter::from_fn(|| state.next()).find(|next| !next.is_closed());
+            if next.is_none() {
+                state.running -= 1;
+            }
+            next
+        };
+        // Not under the lock: if its receiver has left since, the turn comes back and is dropped, too.
+        if let Some(next) = next {
+            drop(next.send(Self(self.0.clone())));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::ErrorKind;
+
+    use super::*;
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn patient(at_once: usize) -> Turnstile {
+        Turnstile::new("searches", at_once, Duration::from_secs(30))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_is_refused_and_takes_no_turn() {
+        let turnstile = Turnstile::new("searches", 1, Duration::from_millis(500));
+        let first = turnstile.enter("a", later()).await.unwrap();
+        let refused = turnstile.enter("a", later()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        drop(first);
+        assert_eq!(turnstile.state().running, 0);
+        drop(turnstile.enter("b", later()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_crowd_of_one_key_lets_another_in_after_one_turn() {
+        let turnstile = patient(1);
+        let running = turnstile.enter("crowd", later()).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for key in ["crowd", "crowd", "crowd", "calm"] {
+            let (turnstile, order) = (turnstile.clone(), Arc::clone(&order));
+            waiting.push(tokio::spawn(async move {
+                let _turn = turnstile.enter(key, later()).await.unwrap();
+                order.lock().unwrap().push(key);
+            }));
+            // It waits before the next one comes.
+            tokio::task::yield_now().await;
+        }
+        drop(running);
+        for waiting in waiting {
+            waiting.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), ["crowd", "calm", "crowd", "crowd"]);
+        let state = turnstile.state();
+        assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_more_run_than_may_and_no_turn_is_lost() {
+        let turnstile = patient(3);
+        let running = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let ordering = std::sync::atomic::Ordering::SeqCst;
+        let work = (0..200).map(|number| {
+            let (turnstile, running) = (turnstile.clone(), Arc::clone(&running));
+            tokio::spawn(async move {
+                let key = ["a", "b", "c"][number % 3];
+                let entering = turnstile.enter(key, later());
+                // Some callers leave.
+                if number % 7 == 0 {
+                    let patience = Duration::from_micros(number as u64);
+                    drop(tokio::time::timeout(patience, entering).await);
+                    return;
+                }
+                let _turn = entering.await.unwrap();
+                assert!(running.fetch_add(1, ordering) < 3);
+                tokio::task::yield_now().await;
+                running.fetch_sub(1, ordering);
+            })
+        });
+        for work in work.collect::<Vec<_>>() {
+            work.await.unwrap();
+        }
+        assert_eq!(turnstile.state().running, 0);
+    }
+}
