@@ -31,6 +31,9 @@ pub struct EncoderConfig {
     /// Most tokens that may wait or be computed, 1,024 to 100,000,000. Beyond it callers are refused
     /// with a retry delay.
     pub queue_tokens: u32,
+    /// Milliseconds that texts of questions wait for a worker, 1 to 60,000; then they are refused with a retry
+    /// delay. More lets bursts through and makes answers late under load that lasts.
+    pub question_wait_ms: u64,
     /// Batches that one stream of the network service may have under way, 1 to 1,000. Beyond it the
     /// stream is not read until one is done.
     pub stream_batches: usize,
@@ -46,6 +49,7 @@ impl Default for EncoderConfig {
             threads: 0,
             batch_tokens: 1024,
             queue_tokens: 1_000_000,
+            question_wait_ms: 1_000,
             stream_batches: 32,
         }
     }
@@ -73,6 +77,10 @@ impl EncoderConfig {
                 "encoder.queue_tokens",
                 format!("expected 1024 to 100000000, got {}", self.queue_tokens),
             );
+        }
+        if !(1..=60_000).contains(&self.question_wait_ms) {
+            let problem = format!("expected 1 to 60000, got {}", self.question_wait_ms);
+            violations.push("encoder.question_wait_ms", problem);
         }
         if !(1..=1000).contains(&self.stream_batches) {
             let problem = format!("expected 1 to 1000, got {}", self.stream_batches);

@@ -17,7 +17,7 @@ use ractor::{Actor, ActorCell};
 use tokio::sync::oneshot;
 
 use crate::EncoderConfig;
-use crate::queue::{Batch, Queue};
+use crate::queue::{Batch, NAME, Queue, RETRY_AFTER};
 use crate::worker::{Arguments, DeviceWorker};
 
 /// Embeds on this machine's devices. Cheap to share.
@@ -25,6 +25,7 @@ pub struct EncoderPool {
     model: Arc<EmbeddingModel>,
     queue: Arc<Queue>,
     gate: Gate,
+    question_wait: Duration,
     batch_tokens: usize,
     embedded_tokens: AtomicU64,
     workers: Supervised<()>,
@@ -101,7 +102,8 @@ impl EncoderPool {
         Ok(Self {
             model,
             queue,
-            gate: Gate::new("the encoder's queue", config.queue_tokens, Duration::from_millis(250)),
+            gate: Gate::new(NAME, config.queue_tokens, RETRY_AFTER),
+            question_wait: Duration::from_millis(config.question_wait_ms),
             batch_tokens: config.batch_tokens,
             embedded_tokens: AtomicU64::new(0),
             workers,
@@ -185,7 +187,12 @@ impl Encoder for EncoderPool {
             };
             let batch = members.iter().filter_map(|&i| texts[i].take()).collect();
             let (reply, receiver) = oneshot::channel();
-            self.queue.push(Batch { texts: batch, reply, permit }, priority);
+            // The other batches of a call may wait for its first ones.
+            let waits_until = match priority {
+                Priority::Interactive if replies.is_empty() => Some(queued + self.question_wait),
+                Priority::Interactive | Priority::Bulk => None,
+            };
+            self.queue.push(Batch { texts: batch, reply, permit, waits_until }, priority);
             replies.push((members, receiver));
         }
         let mut waited = Duration::ZERO;

@@ -10,6 +10,10 @@ use clew_model::EncodedText;
 use clew_runtime::admission::Permit;
 use tokio::sync::oneshot;
 
+/// What callers are told is full, and when to come again.
+pub(crate) const NAME: &str = "the encoder's queue";
+pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(250);
+
 /// A batch of tokenised texts that waits for a device.
 #[derive(Debug)]
 pub(crate) struct Batch {
@@ -19,6 +23,14 @@ pub(crate) struct Batch {
     pub reply: oneshot::Sender<(Instant, Result<Vec<Embedding>, Error>)>,
     /// The tokens it takes of the queue's limit.
     pub permit: Permit,
+    /// When it is refused if it was not begun.
+    pub waits_until: Option<Instant>,
+}
+
+impl Batch {
+    fn waited_too_long(&self) -> bool {
+        self.waits_until.is_some_and(|until| Instant::now() > until)
+    }
 }
 
 /// A queue that any number of threads take from. Its length is bounded by the permits that its
@@ -63,6 +75,11 @@ impl Queue {
             let next = waiting.interactive.pop_front().or_else(|| waiting.bulk.pop_front());
             match next {
                 Some(batch) if batch.reply.is_closed() => {}
+                Some(batch) if batch.waited_too_long() => {
+                    let refusal = Error::exhausted(NAME, RETRY_AFTER);
+                    // A caller that left meanwhile does not want to know.
+                    drop(batch.reply.send((Instant::now(), Err(refusal))));
+                }
                 Some(batch) => return Some(batch),
                 None => {
                     waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +131,23 @@ mod tests {
     fn batch(gate: &Gate, id: u32) -> (Batch, Reply) {
         let (reply, receiver) = oneshot::channel();
         let texts = vec![EncodedText { ids: vec![id], truncated: false }];
-        (Batch { texts, reply, permit: gate.try_enter(1).unwrap() }, receiver)
+        let permit = gate.try_enter(1).unwrap();
+        (Batch { texts, reply, permit, waits_until: None }, receiver)
+    }
+
+    #[test]
+    fn who_waited_too_long_is_refused_when_its_turn_comes() {
+        let gate = Gate::new("queue", 10, Duration::ZERO);
+        let queue = Queue::default();
+        let (late, mut refused) = batch(&gate, 1);
+        let waits_until = Instant::now().checked_sub(Duration::from_millis(1));
+        queue.push(Batch { waits_until, ..late }, Priority::Interactive);
+        let (next, _receiver) = batch(&gate, 2);
+        queue.push(next, Priority::Bulk);
+        assert_eq!(queue.next(&|| false).unwrap().texts[0].ids[0], 2);
+        let (_, answer) = refused.try_recv().unwrap();
+        assert_eq!(answer.unwrap_err().kind(), clew_core::ErrorKind::Exhausted);
+        assert_eq!(gate.in_use(), 0, "every permit came back");
     }
 
     #[test]
