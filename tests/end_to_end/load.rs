@@ -3,19 +3,19 @@
 use clew_loadtest::{Observed, Plan, Report, Scenario, Target, report, run};
 use tokio::sync::watch;
 
-use crate::harness::Home;
+use crate::harness::{Home, Server};
 
-/// Everything at the same time, at rates that any machine can do. Its texts are for real models: what the tiny
+/// Everything at the same time, at rates that any machine can do, sooner or later. Its texts are for real models: what the tiny
 /// one finds is no question of quality.
 const MIXED: &str = r#"
     title = "mixed"
     settle_secs = 0
     corpus = { documents = 30, paragraphs = 1, shards = 2 }
     flows = [
-        { name = "search", act = { search = { mode = "sparse" } } },
-        { name = "answer", act = { answer = {} } },
-        { name = "ingest", act = { ingest = { documents = 2 } } },
-        { name = "forget", act = { forget = {} } },
+        { name = "search", act = { search = { mode = "sparse" } }, deadline_ms = 60000 },
+        { name = "answer", act = { answer = {} }, deadline_ms = 60000 },
+        { name = "ingest", act = { ingest = { documents = 2 } }, deadline_ms = 60000 },
+        { name = "forget", act = { forget = {} }, deadline_ms = 60000 },
     ]
     phases = [
         { name = "growing", secs = 1, per_sec = { ingest = 4 } },
@@ -24,10 +24,45 @@ const MIXED: &str = r#"
     expect = [{ no_failures = {} }, { kept = {} }, { correct = { flow = "search", at_least = 0.5 } }]
 "#;
 
+/// More searches than a server does that runs one at a time and lets none wait.
+const FLOOD: &str = r#"
+    title = "flood"
+    settle_secs = 0
+    corpus = { documents = 30, paragraphs = 1, shards = 1 }
+    flows = [{ name = "search", act = { search = { mode = "sparse" } } }]
+    phases = [{ name = "flood", secs = 2, per_sec = { search = 1000 } }]
+    expect = [{ only_refusals = {} }]
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_searches_is_refused_where_it_is_too_much_and_answered_otherwise() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_RETRIEVER__SEARCHES_AT_ONCE", "1").env("CLEW_RETRIEVER__SEARCH_WAIT_MS", "1");
+    let server = Server::start(command);
+    let plan = Plan {
+        scenario: Scenario::parse(FLOOD).unwrap(),
+        target: Target { endpoint: server.endpoint.clone(), api_key: None },
+        observed: Observed::default(),
+        replace: false,
+        keep: false,
+    };
+    let (_go_on, stop) = watch::channel(false);
+    let report = Box::pin(run(plan, stop, &|line| println!("{line}"))).await.unwrap();
+    println!("{report}");
+    assert!(report.holds());
+    let flow = &report.phases[0].flows[0];
+    assert!(flow.refused > 0 && flow.done > 0, "{flow:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     let home = Home::new();
-    let server = home.serve();
+    // However busy the machine of this test is, nothing is refused.
+    let mut command = home.serve_command();
+    command.env("CLEW_RETRIEVER__SEARCH_WAIT_MS", "60000");
+    command.env("CLEW_ENCODER__QUESTION_WAIT_MS", "60000");
+    let server = Server::start(command);
     let plan = Plan {
         scenario: Scenario::parse(MIXED).unwrap(),
         target: Target { endpoint: server.endpoint.clone(), api_key: None },

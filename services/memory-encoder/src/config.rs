@@ -49,7 +49,7 @@ impl Default for EncoderConfig {
             threads: 0,
             batch_tokens: 1024,
             queue_tokens: 1_000_000,
-            question_wait_ms: 1_000,
+            question_wait_ms: 2_000,
             stream_batches: 32,
         }
     }

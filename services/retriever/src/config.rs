@@ -70,7 +70,7 @@ impl Default for RetrieverConfig {
             derive_batches: 3,
             searches: 256,
             searches_at_once: 0,
-            search_wait_ms: 500,
+            search_wait_ms: 2_000,
             maintenance_interval_secs: 5,
             check_interval_secs: 60,
             retention_interval_secs: 600,
