@@ -111,8 +111,8 @@ pub(crate) struct FlowCounts {
     pub sent: u64,
     pub not_sent: BTreeMap<&'static str, u64>,
     pub statuses: BTreeMap<StatusKey, StatusCount>,
-    /// Answers that came before the phase was over, by its clock.
-    pub done_in_time: u64,
+    /// When the last answer came, from the beginning of the run.
+    pub last_done: Duration,
     pub documents: u64,
     pub right: u64,
     pub wrong: u64,
@@ -148,9 +148,8 @@ pub(crate) struct StatusCount {
 }
 
 impl FlowCounts {
-    /// Notes what became of a request, in a phase that is over at `phase_end`. That it was due is counted when
-    /// it is.
-    pub fn note(&mut self, request: &Ended, phase_end: Duration) {
+    /// Notes what became of a request. That it was due is counted when it is.
+    pub fn note(&mut self, request: &Ended) {
         if let Outcome::NotSent(why) = request.outcome {
             *self.not_sent.entry(why).or_default() += 1;
             return;
@@ -162,7 +161,7 @@ impl FlowCounts {
             Outcome::Done(done) => {
                 self.latency.note(latency);
                 self.statuses.entry(StatusKey::ok()).or_default().count += 1;
-                self.done_in_time += u64::from(request.ended <= phase_end);
+                self.last_done = self.last_done.max(request.ended);
                 self.note_done(done, request.ended.saturating_sub(request.sent));
             }
             Outcome::Failed(failure) => {
@@ -321,7 +320,7 @@ mod tests {
     #[test]
     fn latency_counts_from_when_a_request_was_due() {
         let mut counts = FlowCounts::default();
-        counts.note(&done(0, 900, 1000, None), ms(2000));
+        counts.note(&done(0, 900, 1000, None));
         assert!((counts.latency.summary().p50_ms - 1000.0).abs() < 1.0);
         assert!((counts.parts.late.summary().p50_ms - 900.0).abs() < 1.0);
     }
@@ -330,7 +329,7 @@ mod tests {
     fn the_parts_of_a_request_add_up_to_it() {
         let timing = ServerTime { queue: ms(5), compute: ms(20), store: ms(30), total: ms(60) };
         let mut counts = FlowCounts::default();
-        counts.note(&done(0, 10, 110, Some(timing)), ms(2000));
+        counts.note(&done(0, 10, 110, Some(timing)));
         let parts = &counts.parts;
         let all =
             [&parts.late, &parts.wire, &parts.queue, &parts.compute, &parts.store, &parts.rest];
@@ -339,18 +338,19 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_after_its_phase_was_not_achieved_in_it() {
+    fn the_last_answer_is_the_latest_not_the_last_noted() {
         let mut counts = FlowCounts::default();
-        counts.note(&done(0, 0, 900, None), ms(1000));
-        counts.note(&done(900, 900, 1100, None), ms(1000));
-        assert_eq!((counts.done(), counts.done_in_time), (2, 1));
+        counts.note(&done(0, 0, 900, None));
+        counts.note(&done(900, 900, 1100, None));
+        counts.note(&done(0, 0, 1000, None));
+        assert_eq!((counts.done(), counts.last_done), (3, ms(1100)));
     }
 
     #[test]
     fn what_was_not_sent_is_counted_and_has_no_latency() {
         let mut counts = FlowCounts::default();
         let outcome = Outcome::NotSent(crate::outcome::CLIENT_LIMIT);
-        counts.note(&Ended { scheduled: ms(1), sent: ms(1), ended: ms(1), outcome }, ms(9));
+        counts.note(&Ended { scheduled: ms(1), sent: ms(1), ended: ms(1), outcome });
         assert_eq!((counts.sent, counts.latency.summary().count), (0, 0));
         assert_eq!(counts.not_sent[crate::outcome::CLIENT_LIMIT], 1);
     }

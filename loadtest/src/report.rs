@@ -4,6 +4,7 @@ pub mod page;
 mod plot;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -79,7 +80,7 @@ pub struct FlowReport {
     pub failed: u64,
     /// Requests that were due, a second.
     pub offered_per_sec: f64,
-    /// Requests that were done before the phase was over, a second.
+    /// Requests that were done, a second, until the last of them was.
     pub done_per_sec: f64,
     /// Documents that were acknowledged or forgotten, a second.
     pub documents_per_sec: f64,
@@ -173,7 +174,9 @@ impl PhaseReport {
 }
 
 impl FlowReport {
-    pub(crate) fn of(flow: &str, counts: &FlowCounts, secs: f64) -> Self {
+    /// A flow in a phase that began at `from`.
+    pub(crate) fn of(flow: &str, counts: &FlowCounts, from: Duration, secs: f64) -> Self {
+        let taken = counts.last_done.saturating_sub(from).as_secs_f64();
         let judged = counts.right + counts.wrong + counts.abstained;
         let parts = [
             ("late", &counts.parts.late),
@@ -185,7 +188,7 @@ impl FlowReport {
         ];
         let parts =
             parts.into_iter().map(|(part, times)| PartReport { part, time: times.summary() });
-        let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1000.0;
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
         let statuses = counts.statuses.iter().map(|(status, known)| StatusReport {
             status: status.clone(),
             count: known.count,
@@ -201,7 +204,8 @@ impl FlowReport {
             refused: counts.refused(),
             failed: counts.failed(),
             offered_per_sec: counts.scheduled as f64 / secs,
-            done_per_sec: counts.done_in_time as f64 / secs,
+            // What is still under way when a phase ends takes its time, too.
+            done_per_sec: counts.done() as f64 / taken.max(secs),
             documents_per_sec: counts.documents as f64 / secs,
             latency: counts.latency.summary(),
             failed_latency: counts.failed_latency.summary(),

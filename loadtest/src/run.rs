@@ -77,8 +77,6 @@ struct Counts {
 struct Slot {
     phase: usize,
     flow: usize,
-    /// From the beginning of the run.
-    phase_end: Duration,
 }
 
 /// Makes a run and judges it. `stop` ends it early, with a report of what came before; `say` is told what
@@ -382,7 +380,7 @@ impl Run {
             let rate = phase.per_sec.get(&state.flow.name).copied().unwrap_or(0.0);
             let seed = mixed(mixed(self.scenario.seed, number as u64), flow as u64);
             let schedule = Schedule::new(self.scenario.arrivals, rate, length, seed);
-            let slot = Slot { phase: number, flow, phase_end: from + length };
+            let slot = Slot { phase: number, flow };
             driving.spawn(Arc::clone(self).drive_flow(schedule, slot, from, seed));
         }
         let mut stop = self.stop.clone();
@@ -441,7 +439,7 @@ impl Run {
 
     fn note(&self, slot: Slot, ended: &Ended) {
         let mut counts = self.counts();
-        counts.phases[slot.phase][slot.flow].note(ended, slot.phase_end);
+        counts.phases[slot.phase][slot.flow].note(ended);
         counts.timelines[slot.flow].note(ended);
     }
 
@@ -465,7 +463,9 @@ impl Run {
             name: times.name.clone(),
             from_secs: times.from.as_secs_f64(),
             secs,
-            flows: flows.map(|(f, counts)| FlowReport::of(&f.flow.name, counts, secs)).collect(),
+            flows: flows
+                .map(|(f, counts)| FlowReport::of(&f.flow.name, counts, times.from, secs))
+                .collect(),
             server: server.map(|(before, after)| after.parts_since(before)).unwrap_or_default(),
         }
     }
