@@ -19,7 +19,7 @@ const MIXED: &str = r#"
     ]
     phases = [
         { name = "growing", secs = 1, per_sec = { ingest = 4 } },
-        { name = "all", secs = 3, per_sec = { search = 10, answer = 4, ingest = 2, forget = 2 } },
+        { name = "all", secs = 3, per_sec = { search = 4, answer = 2, ingest = 1, forget = 1 } },
     ]
     expect = [{ no_failures = {} }, { kept = {} }, { correct = { flow = "search", at_least = 0.5 } }]
 "#;
@@ -60,8 +60,11 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     let home = Home::new();
     // However busy the machine of this test is, nothing is refused.
     let mut command = home.serve_command();
-    command.env("CLEW_RETRIEVER__SEARCH_WAIT_MS", "60000");
-    command.env("CLEW_ENCODER__QUESTION_WAIT_MS", "60000");
+    for wait in
+        ["RETRIEVER__SEARCH_WAIT_MS", "ENCODER__QUESTION_WAIT_MS", "GATEWAY__SHARD_PATIENCE_MS"]
+    {
+        command.env(format!("CLEW_{wait}"), "60000");
+    }
     let server = Server::start(command);
     let plan = Plan {
         scenario: Scenario::parse(MIXED).unwrap(),

@@ -2,8 +2,9 @@
 //! waiting.
 //!
 //! What shares a processor gets slower the more there is of it, until nothing is done in time any more. So a
-//! [`Turnstile`] lets a few run; who comes in between waits with those of the same key, the keys take turns,
-//! and who waited longer than is worth it is refused, while there is time left to ask elsewhere.
+//! [`Turnstile`] lets a few run; who comes in between waits with those of the same key, and the keys take turns.
+//! Who would wait longer than is worth it is refused at once, by how long turns took of late: the parts of one
+//! question, which come together, are so let in together or not at all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +30,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
+    /// How long turns took of late; nothing is known at first.
+    mean_turn: Duration,
     /// Who waits, by key; no queue is empty.
     waiting: HashMap<String, VecDeque<oneshot::Sender<Turn>>>,
     /// The keys of `waiting`, the next one first.
@@ -38,11 +41,17 @@ struct State {
 /// The right to run, given on when dropped.
 #[derive(Debug)]
 #[must_use = "a dropped turn lets the next one run"]
-pub struct Turn(Turnstile);
+pub struct Turn {
+    turnstile: Turnstile,
+    began: Instant,
+}
+
+/// The share that the last turn has in the mean.
+const NEWEST: f64 = 0.1;
 
 impl Turnstile {
-    /// Lets `at_once` run, at least one, and others wait for at most `patience`. `name` is what callers are
-    /// told is full.
+    /// Lets `at_once` run, at least one, and others wait for about `patience` at most. `name` is what callers
+    /// are told is full.
     pub fn new(name: &'static str, at_once: usize, patience: Duration) -> Self {
         let state = Mutex::default();
         Self(Arc::new(Shared { name, at_once: at_once.max(1), patience, state }))
@@ -52,13 +61,16 @@ impl Turnstile {
     /// bounded by the caller.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`] if there was none in time.
+    /// [`clew_core::ErrorKind::Exhausted`], at once if it would take too long, or if there was none in time.
     pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Turn, Error> {
         let mine = {
             let mut state = self.state();
             if state.running < self.0.at_once {
                 state.running += 1;
-                return Ok(Turn(self.clone()));
+                return Ok(Turn::of(self));
+            }
+            if state.expected_wait(key, self.0.at_once) > self.0.patience {
+                return Err(self.refusal());
             }
             let (given, mine) = oneshot::channel();
             state.waiting.entry(key.to_owned()).or_default().push_back(given);
@@ -67,12 +79,17 @@ impl Turnstile {
             }
             mine
         };
-        let until = deadline.min(Instant::now() + self.0.patience);
+        // The estimate may be wrong, but not by more than this.
+        let until = deadline.min(Instant::now() + 2 * self.0.patience);
         // A turn that is given in the moment in which the wait ends is dropped with `mine`, and given on.
         match tokio::time::timeout_at(until.into(), mine).await {
             Ok(Ok(turn)) => Ok(turn),
-            Ok(Err(_)) | Err(_) => Err(Error::exhausted(self.0.name, self.0.patience)),
+            Ok(Err(_)) | Err(_) => Err(self.refusal()),
         }
+    }
+
+    fn refusal(&self) -> Error {
+        Error::exhausted(self.0.name, self.0.patience)
     }
 
     /// How it shows in the tree.
@@ -88,6 +105,16 @@ impl Turnstile {
 }
 
 impl State {
+    /// How long one more of `key` would wait, if turns take as long as of late.
+    fn expected_wait(&self, key: &str, at_once: usize) -> Duration {
+        let before = self.waiting.get(key).map_or(0, VecDeque::len);
+        // Each key that waits has as many turns as this one until then, if it has as many waiting.
+        let of_others = |queue: &VecDeque<_>| queue.len().min(before + 1);
+        let others = self.waiting.iter().filter(|(other, _)| *other != key);
+        let ahead = before + others.map(|(_, queue)| of_others(queue)).sum::<usize>() + 1;
+        self.mean_turn.mul_f64(ahead as f64 / at_once as f64)
+    }
+
     /// Who is next: the first of the next key.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         let key = self.keys.pop_front()?;
@@ -102,10 +129,19 @@ impl State {
     }
 }
 
+impl Turn {
+    /// Begins now.
+    fn of(turnstile: &Turnstile) -> Self {
+        Self { turnstile: turnstile.clone(), began: Instant::now() }
+    }
+}
+
 impl Drop for Turn {
     fn drop(&mut self) {
         let next = {
-            let mut state = self.0.state();
+            let mut state = self.turnstile.state();
+            let took = self.began.elapsed();
+            state.mean_turn = state.mean_turn.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
             // Those that wait no longer are passed over.
             let next = std::iter::from_fn(|| state.next()).find(|next| !next.is_closed());
             if next.is_none() {
@@ -115,7 +151,7 @@ impl Drop for Turn {
         };
         // Not under the lock: if its receiver has left since, the turn comes back and is dropped, too.
         if let Some(next) = next {
-            drop(next.send(Self(self.0.clone())));
+            drop(next.send(Self::of(&self.turnstile)));
         }
     }
 }
@@ -143,6 +179,26 @@ mod tests {
         drop(first);
         assert_eq!(turnstile.state().running, 0);
         drop(turnstile.enter("b", later()).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn who_would_wait_too_long_is_refused_at_once_and_another_key_is_not() {
+        let turnstile = Turnstile::new("searches", 1, Duration::from_secs(10));
+        let _running = turnstile.enter("crowd", later()).await.unwrap();
+        turnstile.state().mean_turn = Duration::from_secs(4);
+        let enter = |key| {
+            let turnstile = turnstile.clone();
+            tokio::spawn(async move { turnstile.enter(key, later()).await.map(drop) })
+        };
+        let _waiting = [enter("crowd"), enter("crowd")];
+        while turnstile.state().waiting.get("crowd").map_or(0, VecDeque::len) < 2 {
+            tokio::task::yield_now().await;
+        }
+        // It would be the third: 12 seconds.
+        let refused = turnstile.enter("crowd", later()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        // One of the crowd goes before it: 8 seconds.
+        assert_eq!(turnstile.state().expected_wait("calm", 1), Duration::from_secs(8));
     }
 
     #[tokio::test]

@@ -47,8 +47,9 @@ pub struct RetrieverConfig {
     /// Searches of shards that run at the same time in this process, up to 10,000; 0 means two for each core.
     /// More lets them wait for the storage together, and share the processor.
     pub searches_at_once: u32,
-    /// Milliseconds that a search waits for its turn, 1 to 60,000; then it is refused with a retry delay. The
-    /// corpora take turns. More lets bursts through and makes answers late under load that lasts.
+    /// Milliseconds that a search waits for its turn, 1 to 60,000; one that would wait longer is refused with a
+    /// retry delay. The corpora take turns. More lets bursts through and makes answers late under load that
+    /// lasts.
     pub search_wait_ms: u64,
     /// Seconds between looks at whether tables want maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
