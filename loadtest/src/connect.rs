@@ -3,20 +3,23 @@
 use std::fmt;
 use std::time::Duration;
 
-use clew_client::Client;
+use clew_client::{Client, Credentials};
 use clew_core::Error;
+use clew_tls::ClientTls;
 
 /// Requests that share one connection. A server takes a limited number of streams on each; beyond it,
 /// requests would wait in this process, unseen.
 pub(crate) const STREAMS_PER_CONNECTION: u32 = 100;
 
 /// A server.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Target {
     /// Its address, such as `http://127.0.0.1:7421`.
     pub endpoint: String,
     /// The key of tenants that have none of their own.
     pub api_key: Option<ApiKey>,
+    /// Whom to trust and what to show, where the address begins with `https://`.
+    pub tls: ClientTls,
 }
 
 /// A key, which is never shown.
@@ -40,12 +43,10 @@ impl Target {
     /// Connects as the holder of `key`, or of the common one. Each call may take `patience`.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
+    /// Those of [`Client::connect_as`].
     pub async fn connect(&self, key: Option<&ApiKey>, patience: Duration) -> Result<Client, Error> {
-        if key.or(self.api_key.as_ref()).is_some() {
-            let problem = "this client sends no keys; expected none";
-            return Err(Error::invalid("api_key", problem));
-        }
-        Client::connect(&self.endpoint, patience).await
+        let api_key = key.or(self.api_key.as_ref()).map(|key| key.0.clone());
+        let credentials = Credentials { api_key, tls: self.tls.clone() };
+        Client::connect_as(&credentials, &self.endpoint, patience).await
     }
 }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use clew_loadtest::{ApiKey, LocalServer, Observed, Plan, Report, Scenario, Target, report};
+use clew_tls::ClientTls;
 use tokio::sync::watch;
 
 /// Measures a Clew server under load that does not wait for it.
@@ -45,6 +46,16 @@ struct ServerOptions {
     /// API key of tenants whose scenario names no variable for theirs.
     #[arg(long, env = "CLEW_API_KEY", value_name = "KEY", hide_env_values = true)]
     api_key: Option<String>,
+    /// Certificate (PEM) of the authority that certifies a server at an address with https:// [default: those that
+    /// this system trusts].
+    #[arg(long, env = "CLEW_CA", value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Certificate (PEM) to show a server that asks for one.
+    #[arg(long, env = "CLEW_CLIENT_CERTIFICATE", value_name = "FILE", requires = "client_key")]
+    client_certificate: Option<PathBuf>,
+    /// Private key (PEM) of that certificate.
+    #[arg(long, env = "CLEW_CLIENT_KEY", value_name = "FILE", requires = "client_certificate")]
+    client_key: Option<PathBuf>,
     /// Instead: start this program (`clew`) with `serve` on an empty data directory, a new one for each
     /// scenario, configured as the scenario says.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "endpoint")]
@@ -158,10 +169,13 @@ async fn run_one(
     scenario: Scenario,
     stop: watch::Receiver<bool>,
 ) -> anyhow::Result<Report> {
-    let ServerOptions { endpoint, api_key, serve } = &cli.server;
+    let ServerOptions { endpoint, api_key, ca, client_certificate, client_key, serve } =
+        &cli.server;
     let LookOptions { admin, pid, data_dir } = &cli.look;
     let api_key = api_key.as_deref().map(ApiKey::new);
-    let mut target = Target { endpoint: endpoint.clone(), api_key };
+    let identity = client_certificate.clone().zip(client_key.clone());
+    let tls = ClientTls { ca: ca.clone(), identity };
+    let mut target = Target { endpoint: endpoint.clone(), api_key, tls };
     let mut observed =
         Observed { processes: pid.clone(), data_dir: data_dir.clone(), admins: admin.clone() };
     // Ends when the run is over.

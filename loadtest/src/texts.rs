@@ -3,7 +3,7 @@
 //! Each paragraph of a document tells one fact about a person that no other paragraph names, so that a
 //! question has exactly one document and one place as its answer.
 
-use clew_core::{Attributes, Document, DocumentId, Error, MediaType};
+use clew_core::{Attributes, Document, DocumentId, Error, Labels, MediaType};
 
 /// Sets of syllables of names; 64 syllables each.
 const CONSONANTS: [&str; 16] =
@@ -138,6 +138,7 @@ impl Texts {
             title: String::new(),
             attributes: Attributes::new(),
             event_time: None,
+            labels: Labels::default(),
         })
     }
 

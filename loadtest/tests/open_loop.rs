@@ -264,7 +264,7 @@ async fn report_of(manner: Manner, scenario: Scenario) -> Report {
 }
 
 async fn report_until(manner: Manner, scenario: Scenario, stop: watch::Receiver<bool>) -> Report {
-    let target = Target { endpoint: serve(manner).await, api_key: None };
+    let target = Target { endpoint: serve(manner).await, ..Target::default() };
     let observed = Observed::default();
     let plan = Plan { scenario, target, observed, replace: false, keep: false };
     Box::pin(run(plan, stop, &|_line| {})).await.unwrap()

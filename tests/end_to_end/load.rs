@@ -42,7 +42,7 @@ async fn a_flood_of_searches_is_refused_where_it_is_too_much_and_answered_otherw
     let server = Server::start(command);
     let plan = Plan {
         scenario: Scenario::parse(FLOOD).unwrap(),
-        target: Target { endpoint: server.endpoint.clone(), api_key: None },
+        target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
         observed: Observed::default(),
         replace: false,
         keep: false,
@@ -68,7 +68,7 @@ async fn a_server_under_mixed_load_is_measured_and_keeps_what_it_accepted() {
     let server = Server::start(command);
     let plan = Plan {
         scenario: Scenario::parse(MIXED).unwrap(),
-        target: Target { endpoint: server.endpoint.clone(), api_key: None },
+        target: Target { endpoint: server.endpoint.clone(), ..Target::default() },
         observed: Observed {
             processes: vec![server.id()],
             data_dir: Some(home.data_dir()),

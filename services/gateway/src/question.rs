@@ -98,7 +98,7 @@ async fn run(arguments: Arguments) {
         // The client left: nobody wants the answer.
         () = events.closed() => {}
         ended = answering => {
-            if let Ok(answer) = &ended {
+            if let Ok((answer, _)) = &ended {
                 caller.used_tokens(answer.cost.tokens()).await;
             }
             // Its place is for the next, however slowly the client reads.
