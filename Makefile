@@ -39,6 +39,7 @@ cluster-demo: build ## The same with every service a process of its own, over a 
 # The tests of real processes in tests/end_to_end run the program and the Python client, too.
 test: build $(PYTHON_PACKAGES) deploy-check ## Run all tests
 	@.setup/install tests
+	$(PYTHON) tests/telemetry/check.py
 	cargo test --workspace
 
 # As root on Linux: every process gets a host of its own.

@@ -202,7 +202,7 @@ services = [{{ address = "http://localhost:{port}", roles = ["encoder", "generat
 }
 
 /// An address that nobody listened on a moment ago.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.local_addr().unwrap().to_string()
 }

@@ -28,6 +28,7 @@ mod refusals;
 mod replace;
 mod s3;
 mod security;
+mod telemetry;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../shared/words.rs"]
 mod words;

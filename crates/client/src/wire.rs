@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
+use clew_telemetry::Traced;
 use clew_tls::ClientTls;
 use hyper_util::rt::TokioIo;
 use tonic::body::Body;
@@ -36,13 +37,20 @@ impl std::fmt::Debug for Credentials {
 /// A channel that says who calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    channel: Channel,
+    channel: Traced<Channel>,
     authorization: Option<HeaderValue>,
 }
 
 impl From<Channel> for Wire {
     /// Of somebody who need not say who he is.
     fn from(channel: Channel) -> Self {
+        Traced::beginning(channel).into()
+    }
+}
+
+impl From<Traced<Channel>> for Wire {
+    /// Of somebody who need not say who he is.
+    fn from(channel: Traced<Channel>) -> Self {
         Self { channel, authorization: None }
     }
 }
@@ -95,7 +103,7 @@ impl Wire {
                     "what answers at the endpoint is no Clew server, or does not let anybody in";
                 Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
             })?;
-        Ok(Self { channel, authorization })
+        Ok(Self { channel: Traced::beginning(channel), authorization })
     }
 }
 
@@ -109,8 +117,8 @@ fn bearer(key: &str) -> Result<HeaderValue, Error> {
 
 impl Service<Request<Body>> for Wire {
     type Response = Response<Body>;
-    type Error = <Channel as Service<Request<Body>>>::Error;
-    type Future = <Channel as Service<Request<Body>>>::Future;
+    type Error = <Traced<Channel> as Service<Request<Body>>>::Error;
+    type Future = <Traced<Channel> as Service<Request<Body>>>::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Service::poll_ready(&mut self.channel, context)

@@ -128,7 +128,8 @@ impl Connection {
                 "the queue of the model's endpoint",
                 config.max_concurrency.saturating_add(config.max_waiting),
                 ROOM_PAUSE,
-            ),
+            )
+            .seen_as("endpoint", "requests"),
             running: Gate::new("the model's endpoint", config.max_concurrency, ROOM_PAUSE),
             rate: config.requests_per_minute.map(|rate| RateLimit::new(rate, now)),
             budget: RetryBudget::new(now),

@@ -15,7 +15,7 @@ use clew_core::{
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
 use crate::record::{DocumentRecord, Facts, Wanted};
-use crate::status::DueDocument;
+use crate::status::{DueDocument, Lag};
 
 /// Every document of a shard.
 #[derive(Clone, Debug)]
@@ -155,6 +155,17 @@ impl Catalogue {
     /// Whether a caller may know of a document that is there.
     pub(crate) fn sees(&self, access: &Access, id: &DocumentId) -> bool {
         self.get(id).is_some_and(|record| record.is_seen_by(access))
+    }
+
+    /// What is still to be derived.
+    pub(crate) fn lag(&self) -> Lag {
+        // The lowest version was not accepted after the others by much, and to find the oldest is a matter of one look.
+        let oldest = self.waiting.first().and_then(|(_, id)| self.records.get(id)?.newest());
+        Lag {
+            oldest_accepted: oldest.map(|source| source.accepted_at),
+            waiting: self.waiting.size() as u64,
+            without_structure: self.without_structure.size() as u64,
+        }
     }
 
     /// Documents with rows that are to be swept.

@@ -83,6 +83,6 @@ pub use registry::Registry;
 pub use s3::{ObjectStoreSettings, Secret};
 pub use schema::TableKind;
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
-pub use status::DueDocument;
+pub use status::{DueDocument, Lag};
 pub use table::TableStatistics;
 pub use write::{Committed, DerivedDocument, EmbeddedChunk, Failure, Offer, Outcome};

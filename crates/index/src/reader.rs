@@ -20,7 +20,7 @@ use crate::rows::Rows;
 use crate::schema::{TableKind, column};
 use crate::search;
 use crate::snapshot::Snapshot;
-use crate::status::DueDocument;
+use crate::status::{DueDocument, Lag};
 use crate::table::{run, scan};
 
 /// Reads a shard for its own work, whatever labels documents need. Cheap to clone; never waits for the writer.
@@ -115,6 +115,11 @@ impl ShardReader {
     /// Totals.
     pub fn counts(&self) -> Counts {
         self.snapshot().catalogue.counts(&Access::all())
+    }
+
+    /// What is still to be derived.
+    pub fn lag(&self) -> Lag {
+        self.snapshot().catalogue.lag()
     }
 
     /// Document versions with their texts, in no particular order; those gone are left out.

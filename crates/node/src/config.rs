@@ -7,6 +7,7 @@ use clew_auth::AuthConfig;
 use clew_cluster::ClusterConfig;
 use clew_core::{Error, Violations};
 use clew_runtime::peer::PeerConfig;
+use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,10 @@ pub struct NodeConfig {
     pub tls: TlsConfig,
     /// Who may call.
     pub auth: AuthConfig,
+    /// Where it tells about itself.
+    pub admin: AdminConfig,
+    /// Where its traces and metrics go.
+    pub telemetry: TelemetryConfig,
 }
 
 impl Default for NodeConfig {
@@ -37,6 +42,8 @@ impl Default for NodeConfig {
             peers: PeerConfig::default(),
             tls: TlsConfig::default(),
             auth: AuthConfig::default(),
+            admin: AdminConfig::default(),
+            telemetry: TelemetryConfig::default(),
         }
     }
 }
@@ -55,6 +62,7 @@ impl NodeConfig {
         violations.take(self.cluster.validate());
         violations.take(self.peers.validate());
         violations.take(self.tls.validate());
+        violations.take(self.telemetry.validate());
         violations.into_result()
     }
 

@@ -11,13 +11,16 @@
 mod body;
 mod config;
 mod encoders;
+mod metrics;
 mod node;
 mod node_service;
+mod observed;
 mod peers;
 mod run;
 mod server;
 
 pub use config::{NodeConfig, may_listen};
 pub use node::{Node, Parts};
+pub use observed::observed;
 pub use run::{Stop, run, service_main};
 pub use server::{Server, Transport, transport};

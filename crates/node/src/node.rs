@@ -9,6 +9,7 @@ use clew_core::Error;
 use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use clew_runtime::tree::TreeNode;
+use clew_telemetry::{Health, Phase, Severity, Trouble};
 use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -39,6 +40,7 @@ pub struct Node {
     config: NodeConfig,
     parts: Parts,
     draining: watch::Sender<bool>,
+    health: Health,
     followers: Mutex<JoinSet<()>>,
     tls: Option<Tls>,
     guard: Guard,
@@ -68,11 +70,21 @@ impl Node {
         let cluster = Cluster::join(&config.cluster, me).await?;
         let quotas = cluster.quotas.clone();
         let guard = Guard::start(&config.auth, tls.is_some(), quotas).await?;
+        let health = Health::default();
+        let members = cluster.membership.members();
+        health.watch(move || {
+            let is_stale = members.borrow().is_stale();
+            let problem = "Redis does not answer: the list of members stays as it was".to_owned();
+            let trouble =
+                Trouble { part: "redis".to_owned(), problem, severity: Severity::Degraded };
+            is_stale.then_some(trouble).into_iter().collect()
+        });
         Ok(Self {
             cluster,
             config,
             parts: Parts::default(),
             draining: watch::Sender::new(false),
+            health,
             followers: Mutex::default(),
             tls,
             guard,
@@ -142,7 +154,14 @@ impl Node {
         self.keep(peers::follow(pool.clone(), role, members));
         let drawn = pool.clone();
         self.parts.add(move || drawn.node());
+        let seen = pool.clone();
+        self.health.watch(move || peers::troubles(&seen, role));
         Ok(pool)
+    }
+
+    /// How this node is.
+    pub fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Whether this node is about to leave.
@@ -159,6 +178,7 @@ impl Node {
             );
         }
         self.draining.send_replace(true);
+        self.health.enter(Phase::Draining);
     }
 
     /// Leaves the cluster.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use clew_cluster::{Member, Members, Role};
 use clew_core::Error;
+use clew_runtime::peer::PeerState;
 use clew_runtime::pool::Pool;
+use clew_telemetry::{Severity, Trouble};
 use tokio::sync::watch;
 
 /// Keeps `pool` in step with the members that have `role`, or with all, for as long as the list is kept.
@@ -38,4 +40,30 @@ pub(crate) async fn update(
     members: &Members,
 ) -> Result<(), Error> {
     pool.update(addresses(role, members)).await
+}
+
+/// What is wrong with the members of a pool, who have `role`.
+pub(crate) fn troubles(pool: &Pool, role: Option<Role>) -> Vec<Trouble> {
+    let members = pool.members();
+    let lost = members.iter().filter_map(|peer| {
+        let problem = match peer.state() {
+            PeerState::Serving | PeerState::Draining => return None,
+            PeerState::Connecting => "it has not answered yet",
+            PeerState::Dead => "the connection is lost",
+        };
+        let (part, problem) = (format!("peer {}", peer.name()), problem.to_owned());
+        Some(Trouble { part, problem, severity: Severity::Degraded })
+    });
+    let mut troubles: Vec<Trouble> = lost.collect();
+    let is_served = members.iter().any(|peer| peer.state() == PeerState::Serving);
+    if let (Some(role), false) = (role, is_served) {
+        // Without these two nothing is found. Without others, some questions fail.
+        let severity = match role {
+            Role::Encoder | Role::Retriever => Severity::NotReady,
+            Role::Gateway | Role::Generator | Role::GraphBuilder => Severity::Degraded,
+        };
+        let problem = "none of its members serves".to_owned();
+        troubles.push(Trouble { part: format!("role {}", role.as_str()), problem, severity });
+    }
+    troubles
 }

@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use clew_cluster::Role;
 use clew_core::{Error, ErrorKind};
-use clew_runtime::logging::{self, LogFormat};
+use clew_telemetry::{Admin, LogFormat, Logging, Phase};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::{Node, NodeConfig, Server, may_listen};
+use crate::observed::observed;
+use crate::{Node, NodeConfig, Server, may_listen, metrics};
 
 /// Ends a role: hands over what it owns and finishes what it was given, until the deadline.
 pub type Stop =
@@ -50,11 +51,19 @@ where
     may_listen(address, &config.tls, &config.auth)?;
     let scheme = if config.tls.is_on() { "https" } else { "http" };
     let patience = config.shutdown();
+    let admin = config.admin.clone();
     let node = Arc::new(Node::join(config, roles, address).await?);
+    metrics::observe(&node);
+    // Before models load: who waits for the node sees that it starts.
+    let admin = Admin::start(&admin, node.health()).await?;
+    if let Some(admin) = &admin {
+        eprintln!("metrics and health on http://{}", admin.address());
+    }
     let server = Server::new(&node)?;
     let (server, stops) = start(Arc::clone(&node), server).await?;
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
+    node.health().enter(Phase::Serving);
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
     tokio::select! {
@@ -106,6 +115,13 @@ struct Arguments {
     print_config: bool,
 }
 
+/// The name of this program, as traces tell it.
+fn program() -> String {
+    let path = std::env::current_exe().ok();
+    let name = path.as_deref().and_then(std::path::Path::file_name);
+    name.map_or_else(|| "clew".to_owned(), |name| name.to_string_lossy().into_owned())
+}
+
 /// What the command line sets.
 #[derive(Serialize)]
 struct Flags {
@@ -121,7 +137,6 @@ where
 {
     let arguments = Arguments::parse();
     let format = if arguments.log_json { LogFormat::Json } else { LogFormat::Text };
-    logging::start(&arguments.log, format);
     let flags = Flags { listen: arguments.listen };
     let served =
         clew_runtime::config::load::<C>(arguments.config.as_deref(), flags).and_then(|config| {
@@ -132,7 +147,13 @@ where
                     let runtime = runtime.map_err(|error| {
                         Error::internal("the asynchronous runtime did not start").with_source(error)
                     })?;
-                    let ended = runtime.block_on(serve(config));
+                    let ended = runtime.block_on(async {
+                        let logging = Logging { filter: &arguments.log, format };
+                        let telemetry = observed(arguments.config.as_deref(), &program(), logging)?;
+                        let ended = Box::pin(serve(config)).await;
+                        telemetry.stop().await;
+                        ended
+                    });
                     clew_runtime::shutdown(runtime);
                     ended
                 }

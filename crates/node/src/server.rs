@@ -8,6 +8,7 @@ use clew_auth::Guard;
 use clew_core::{Error, ErrorKind};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::cluster::v1::node_service_server::NodeServiceServer;
+use clew_telemetry::RpcLayer;
 use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -43,11 +44,13 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 const NOTICE: Duration = Duration::from_millis(500);
 
 /// What every request goes through before it comes to a service.
-pub type Transport = Stack<Guard, Stack<BodyPatience, Identity>>;
+pub type Transport = Stack<Guard, Stack<BodyPatience, Stack<RpcLayer, Identity>>>;
 
 /// A server without services: how Clew's servers treat their connections, behind `guard`.
 pub fn transport(guard: Guard) -> tonic::transport::Server<Transport> {
     tonic::transport::Server::builder()
+        // Outermost, so that refusals are counted too.
+        .layer(RpcLayer)
         .layer(BodyPatience::default())
         .layer(guard)
         .max_concurrent_streams(STREAMS_PER_CONNECTION)

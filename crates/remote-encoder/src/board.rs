@@ -18,6 +18,8 @@ pub(crate) struct Job {
     /// About how many tokens it has.
     pub tokens: usize,
     pub deadline: Instant,
+    /// The trace of whoever waits.
+    pub trace_parent: String,
     /// Where the result goes; closed when the caller gave up.
     pub reply: oneshot::Sender<Result<Vec<Embedding>, Error>>,
 }

@@ -248,6 +248,7 @@ impl Stream<'_> {
             kind: job.kind,
             priority: job.priority,
             timeout,
+            trace_parent: job.trace_parent.clone(),
         };
         // There is room: no more is under way than the channel holds. So it is closed.
         requests.try_send(batch_to_wire(batch)).map_err(|_| ended())?;

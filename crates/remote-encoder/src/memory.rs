@@ -17,11 +17,10 @@ use clew_proto::encoder::v1::generate_clues_request::Payload as Asked;
 use clew_proto::from_status;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::{request, within};
-use clew_runtime::peer::{Link, Peer, PeerOptions, PeerState, Reach};
+use clew_runtime::peer::{Channel, Link, Peer, PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use futures::stream;
 use tokio::sync::Mutex;
-use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 use crate::remote_encoder::SERVICE;

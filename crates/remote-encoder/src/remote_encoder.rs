@@ -14,9 +14,11 @@ use clew_runtime::peer::{PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use clew_runtime::timing::{Part as Spending, measured};
 use clew_runtime::tree::TreeNode;
+use clew_telemetry::{child, trace_parent};
 use futures::future::try_join_all;
 use tokio::sync::{Mutex, oneshot, watch};
 use tokio::task::JoinSet;
+use tracing::Instrument;
 
 use crate::RemoteEncoderConfig;
 use crate::batch::{Bounds, Part, split};
@@ -138,7 +140,8 @@ impl RemoteEncoder {
             _ => return Err(nobody()),
         };
         let gate =
-            Gate::new("the queue for encoders", config.queue_tokens, Duration::from_millis(250));
+            Gate::new("the queue for encoders", config.queue_tokens, Duration::from_millis(250))
+                .seen_as("remote_encoder", "tokens");
         let embedded_tokens = AtomicU64::new(0);
         Ok(Self { shared, pool, config, gate, couriers, model, embedded_tokens })
     }
@@ -196,7 +199,8 @@ impl RemoteEncoder {
             self.somebody(deadline).await?;
             let (reply, result) = oneshot::channel();
             let texts = texts.clone();
-            let job = Job { texts, kind, priority, tokens, deadline, reply };
+            let trace_parent = trace_parent();
+            let job = Job { texts, kind, priority, tokens, deadline, trace_parent, reply };
             self.shared.board.submit(job, losses > 0);
             let failed = match within(deadline, "embedding", received(result)).await {
                 Ok(embeddings) => return Ok(embeddings),
@@ -305,7 +309,11 @@ impl Encoder for RemoteEncoder {
         })
         .await
         .map_err(|panic| Error::internal("the tokenizer panicked").with_source(panic))?;
-        let parts = parts.into_iter().map(|part| self.embed_part(part, kind, priority, deadline));
+        let parts = parts.into_iter().map(|part| {
+            let texts = part.texts.len();
+            let span = child(|| tracing::info_span!("embed", otel.kind = "client", texts));
+            self.embed_part(part, kind, priority, deadline).instrument(span)
+        });
         let embedded = measured(Spending::Compute, try_join_all(parts)).await?;
         let embeddings: Vec<Embedding> = embedded.into_iter().flatten().collect();
         let tokens: u64 = embeddings.iter().map(|embedding| u64::from(embedding.tokens)).sum();

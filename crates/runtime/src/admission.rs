@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
+use clew_telemetry::Queue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::tree::TreeNode;
@@ -19,6 +20,7 @@ pub struct Gate {
     capacity: u32,
     retry_after: Duration,
     permits: Arc<Semaphore>,
+    queue: Option<Arc<Queue>>,
 }
 
 /// A share of a [`Gate`], given back when dropped.
@@ -33,7 +35,17 @@ impl Gate {
     /// how long the queue takes to make room.
     pub fn new(name: &'static str, capacity: u32, retry_after: Duration) -> Self {
         let permits = Arc::new(Semaphore::new(capacity as usize));
-        Self { name, capacity, retry_after, permits }
+        Self { name, capacity, retry_after, permits, queue: None }
+    }
+
+    /// Has metrics see it as the queue called `queue`, in `unit`s (requests, bytes, tokens). Gates of one name are
+    /// added up.
+    #[must_use]
+    pub fn seen_as(mut self, queue: &'static str, unit: &'static str) -> Self {
+        let (permits, capacity) = (Arc::clone(&self.permits), self.capacity as usize);
+        let look = move || (capacity.saturating_sub(permits.available_permits()), capacity);
+        self.queue = Some(Queue::new(queue, unit, look));
+        self
     }
 
     /// Takes `units` now or refuses. A piece of work larger than the whole gate takes all of it.
@@ -44,7 +56,7 @@ impl Gate {
     pub fn try_enter(&self, units: usize) -> Result<Permit, Error> {
         match Arc::clone(&self.permits).try_acquire_many_owned(self.clamp(units)) {
             Ok(permit) => Ok(Permit { _permit: permit }),
-            Err(TryAcquireError::NoPermits) => Err(Error::exhausted(self.name, self.retry_after)),
+            Err(TryAcquireError::NoPermits) => Err(self.refusal()),
             Err(TryAcquireError::Closed) => Err(shutting_down()),
         }
     }
@@ -57,10 +69,16 @@ impl Gate {
     /// [`clew_core::ErrorKind::Unavailable`] when closed.
     pub async fn enter(&self, units: usize, deadline: Instant) -> Result<Permit, Error> {
         let acquire = Arc::clone(&self.permits).acquire_many_owned(self.clamp(units));
+        let began = Instant::now();
         match tokio::time::timeout_at(deadline.into(), acquire).await {
-            Ok(Ok(permit)) => Ok(Permit { _permit: permit }),
+            Ok(Ok(permit)) => {
+                if let Some(queue) = &self.queue {
+                    queue.waited(began.elapsed());
+                }
+                Ok(Permit { _permit: permit })
+            }
             Ok(Err(_closed)) => Err(shutting_down()),
-            Err(_elapsed) => Err(Error::exhausted(self.name, self.retry_after)),
+            Err(_elapsed) => Err(self.refusal()),
         }
     }
 
@@ -84,6 +102,13 @@ impl Gate {
         Ok(())
     }
 
+    /// Has metrics count how long what was admitted waited for its turn.
+    pub fn waited(&self, time: Duration) {
+        if let Some(queue) = &self.queue {
+            queue.waited(time);
+        }
+    }
+
     /// Units that are taken.
     pub fn in_use(&self) -> usize {
         (self.capacity as usize).saturating_sub(self.permits.available_permits())
@@ -98,6 +123,13 @@ impl Gate {
     pub fn node(&self) -> TreeNode {
         let state = if self.permits.is_closed() { "closed" } else { "open" };
         TreeNode::new(self.name, "gate", state).with_queue(self.in_use(), self.capacity())
+    }
+
+    fn refusal(&self) -> Error {
+        if let Some(queue) = &self.queue {
+            queue.refused();
+        }
+        Error::exhausted(self.name, self.retry_after)
     }
 
     fn clamp(&self, units: usize) -> u32 {

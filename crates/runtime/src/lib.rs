@@ -1,11 +1,10 @@
 //! What every service runs on: admission, deadlines, supervised restarts, remote peers and pools of
-//! them, configuration, logging, and where the time of requests goes.
+//! them, configuration, and where the time of requests goes.
 
 pub mod admission;
 pub mod backoff;
 pub mod config;
 pub mod deadline;
-pub mod logging;
 pub mod peer;
 pub mod pool;
 pub mod supervise;

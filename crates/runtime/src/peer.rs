@@ -15,13 +15,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Error, ErrorKind, Violations};
+use clew_telemetry::Traced;
 use clew_tls::Tls;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::Code;
-use tonic::transport::Channel;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -96,6 +96,9 @@ impl PeerConfig {
     }
 }
 
+/// What calls are made on; they carry the trace.
+pub type Channel = Traced<tonic::transport::Channel>;
+
 /// How a peer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerState {
@@ -124,7 +127,7 @@ impl PeerState {
 /// One connection to a peer. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Link {
-    channel: Channel,
+    channel: tonic::transport::Channel,
     generation: u64,
     /// Closed when the connection ends.
     open: watch::Receiver<()>,
@@ -133,7 +136,7 @@ pub struct Link {
 impl Link {
     /// What calls are made on. It is good for this one connection and does not reconnect.
     pub fn channel(&self) -> Channel {
-        self.channel.clone()
+        Traced::following(self.channel.clone())
     }
 
     /// Which connection to the peer this is, from 1.

@@ -7,12 +7,11 @@ use std::time::{Duration, Instant};
 use clew_core::{Error, ErrorKind};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
-use tonic::transport::Channel;
 
 use crate::admission::Permit;
 use crate::backoff::Backoff;
 use crate::deadline::within;
-use crate::peer::{Link, Peer, PeerOptions, PeerState};
+use crate::peer::{Channel, Link, Peer, PeerOptions, PeerState};
 use crate::tree::TreeNode;
 
 /// How long a member that was taken out may take to finish what it was given.

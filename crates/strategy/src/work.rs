@@ -10,6 +10,8 @@ use clew_core::{
     MemoryPoint, Outcome, Priority, Query, Reading, SearchMode, ShardIndex, TextKind, TraceEvent,
 };
 
+use tracing::{Instrument, info_span};
+
 use crate::{Progress, Question, Seams};
 
 /// A question with what it is answered from, and what that cost so far.
@@ -57,7 +59,8 @@ impl<'a> Work<'a> {
 
     pub(crate) async fn search(&mut self, query: Query) -> Result<Vec<Evidence>, Error> {
         let started = Instant::now();
-        let found = self.seams.retriever.retrieve(&query, self.deadline()).await?;
+        let searching = self.seams.retriever.retrieve(&query, self.deadline());
+        let found = searching.instrument(info_span!("step.search")).await?;
         self.cost += found.cost;
         self.shards_missing.extend(found.shards_missing);
         let best_dense_score =
@@ -86,7 +89,8 @@ impl<'a> Work<'a> {
             history: History::default(),
         };
         let Seams { retriever, documents, .. } = self.seams;
-        let recalled = clew_chat::recall(retriever, documents, &asked, self.deadline()).await?;
+        let recalling = clew_chat::recall(retriever, documents, &asked, self.deadline());
+        let recalled = recalling.instrument(info_span!("step.recall")).await?;
         self.cost += recalled.cost;
         self.shards_missing.extend(recalled.shards_missing);
         let dense = recalled.hits.iter().filter_map(|hit| hit.dense_score);
@@ -110,7 +114,8 @@ impl<'a> Work<'a> {
             return Ok(Vec::new());
         }
         let encoder = self.seams.encoder;
-        let embeddings = encoder.embed(texts, kind, Priority::Interactive, self.deadline()).await?;
+        let embedding = encoder.embed(texts, kind, Priority::Interactive, self.deadline());
+        let embeddings = embedding.instrument(info_span!("step.embed")).await?;
         let tokens = embeddings.iter().map(|embedding| u64::from(embedding.tokens)).sum();
         self.cost += Cost { embedded_tokens: tokens, ..Cost::default() };
         Ok(embeddings.into_iter().map(|embedding| embedding.vector).collect())
@@ -123,7 +128,9 @@ impl<'a> Work<'a> {
         tasks: Vec<ExtractionTask>,
     ) -> Result<Vec<Extraction>, Error> {
         let count = tasks.len();
-        let found = match self.seams.graph_builder.extract(tasks, self.deadline()).await {
+        let extracting = self.seams.graph_builder.extract(tasks, self.deadline());
+        let found = match extracting.instrument(info_span!("step.extract", passages = count)).await
+        {
             Ok(found) => found,
             Err(error) if error.kind() == ErrorKind::DeadlineExceeded => return Err(error),
             Err(_) => return Ok(Vec::new()),
@@ -163,7 +170,8 @@ impl<'a> Work<'a> {
         let Question { text, task, asked_at, .. } = self.question;
         let (task, asked_at) = (*task, *asked_at);
         let assignment = Assignment { task, question: text, asked_at, points, evidence };
-        let reading = reasoner.read(&assignment, self.deadline()).await?;
+        let span = info_span!("step.read", passages = evidence.len());
+        let reading = reasoner.read(&assignment, self.deadline()).instrument(span).await?;
         self.cost += reading.cost;
         self.trace(TraceEvent::Read {
             passages: evidence.iter().map(Evidence::place).collect(),

@@ -13,7 +13,7 @@ use clew_core::{
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
-use clew_runtime::logging::LogFormat;
+use clew_telemetry::LogFormat;
 use clew_tls::ClientTls;
 
 /// Long-term memory for language-model applications.

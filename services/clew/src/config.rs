@@ -13,6 +13,7 @@ use clew_memory_encoder::{EncoderConfig, MemoryModelConfig};
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
+use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,10 @@ pub struct NodeConfig {
     pub auth: AuthConfig,
     /// Embedding on other nodes.
     pub remote_encoder: RemoteEncoderConfig,
+    /// Where it tells about itself.
+    pub admin: AdminConfig,
+    /// Where its traces and metrics go.
+    pub telemetry: TelemetryConfig,
     /// A language model behind an OpenAI-compatible endpoint that judges answers. Only `clew eval answers`
     /// asks it; without it answers are scored by rules alone.
     pub judge: Option<EndpointConfig>,
@@ -76,6 +81,8 @@ impl Default for NodeConfig {
             tls: TlsConfig::default(),
             auth: AuthConfig::default(),
             remote_encoder: RemoteEncoderConfig::default(),
+            admin: AdminConfig::default(),
+            telemetry: TelemetryConfig::default(),
             judge: None,
         }
     }
@@ -128,6 +135,7 @@ impl NodeConfig {
         self.cluster.validate()?;
         self.peers.validate()?;
         self.tls.validate()?;
+        self.telemetry.validate()?;
         self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
     }
 }

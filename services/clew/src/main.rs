@@ -5,6 +5,7 @@ mod command;
 mod config;
 mod connection;
 mod node;
+mod observed;
 mod output;
 mod progress;
 mod roles;
@@ -19,7 +20,6 @@ use crate::output::Output;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.command.prints_json());
-    clew_runtime::logging::start(&cli.shared.log, cli.shared.log_format());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let ended = runtime.block_on(run(cli, &output));
+    let ended = runtime.block_on(observed::run(cli, &output));
     clew_runtime::shutdown(runtime);
     match ended {
         Ok(()) => ExitCode::SUCCESS,

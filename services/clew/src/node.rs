@@ -9,6 +9,7 @@ use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderPool, MemoryPool};
 use clew_retriever::Retriever;
+use clew_telemetry::Health;
 
 use crate::config::NodeConfig;
 
@@ -68,6 +69,14 @@ impl RunningNode {
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);
         Ok(Self { backends: Arc::new(backends), retriever, encoder, memory, shutdown })
+    }
+
+    /// Has `health` tell how the parts of the node are.
+    pub fn watch(&self, health: &Health) {
+        health.watch(clew_retriever::troubles);
+        health.watch(clew_generator::troubles);
+        let encoder = Arc::clone(&self.encoder);
+        health.watch(move || encoder.troubles());
     }
 
     /// Finishes what was accepted and ends the actors.

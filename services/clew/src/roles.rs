@@ -35,6 +35,8 @@ pub async fn run(config: NodeConfig, roles: BTreeSet<Role>) -> Result<(), Error>
         peers: config.peers.clone(),
         tls: config.tls.clone(),
         auth: config.auth.clone(),
+        admin: config.admin.clone(),
+        telemetry: config.telemetry.clone(),
     };
     let started = roles.clone();
     clew_node::run(node_config, roles, async move |node, server| {

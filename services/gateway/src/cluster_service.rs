@@ -13,8 +13,8 @@ use clew_proto::cluster::v1::cluster_service_server::ClusterService;
 use clew_proto::cluster::v1::node_service_client::NodeServiceClient;
 use clew_proto::{from_status, to_status};
 use clew_runtime::deadline::{of_request, within};
+use clew_runtime::peer::Channel;
 use clew_runtime::pool::Pool;
-use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;

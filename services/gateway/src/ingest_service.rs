@@ -13,10 +13,12 @@ use clew_proto::convert::{ingest as convert, shard as convert_shard};
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::to_status;
+use clew_telemetry::{Origin, child, metrics};
 use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
+use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::corpus_service::counts_to_wire;
@@ -34,6 +36,8 @@ pub(crate) struct Ingestion {
 
 /// How long one document of a stream may take from its arrival to its acknowledgement.
 const ACCEPT_PATIENCE: Duration = Duration::from_secs(120);
+/// Documents of a stream that its trace tells of.
+const TRACED_DOCUMENTS: usize = 64;
 /// Shortest time between two reports of progress.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Most bytes of text in one response.
@@ -55,21 +59,28 @@ impl Ingestion {
     fn ingest(&self, caller: Caller, requests: Streaming<wire::IngestRequest>) -> IngestStream {
         let backends = Arc::clone(&self.backends);
         let assembler = Assembler::new(requests, backends.limits);
-        let pending = futures::stream::unfold(Some(assembler), move |assembler| {
+        let pending = futures::stream::unfold((Some(assembler), 0), move |(assembler, read)| {
             let (backends, caller) = (Arc::clone(&backends), caller.clone());
             async move {
                 let mut assembler = assembler?;
                 match assembler.next().await {
                     None => None,
                     Some(Ok(assembled)) => {
-                        let offered = offer(&backends, &caller, assembled).await;
-                        Some((offered, Some(assembler)))
+                        let span = span_of(read);
+                        let offered =
+                            offer(&backends, &caller, assembled).instrument(span.clone()).await;
+                        Some(((offered, span), (Some(assembler), read + 1)))
                     }
-                    Some(Err(broken)) => Some((Offered::Broken(broken), None)),
+                    Some(Err(broken)) => {
+                        Some(((Offered::Broken(broken), Span::none()), (None, read)))
+                    }
                 }
             }
         });
-        let finished = pending.map(Offered::finish).buffered(self.backends.config.ingest_window);
+        let finish = |(offered, span): (Offered, Span)| {
+            metrics::stage("accept", offered.finish()).instrument(span)
+        };
+        let finished = pending.map(finish).buffered(self.backends.config.ingest_window);
         while_read(finished, self.backends.config.reader_patience()).boxed()
     }
 
@@ -208,6 +219,18 @@ pub(crate) async fn forget(
     let forgotten =
         forgotten.ok_or_else(|| Error::internal("a document was in none of the shards"))?;
     Ok((forgotten, verified))
+}
+
+/// The span of a document of a stream, of which `read` came before. A bulk load is one stream: of its first documents
+/// the trace tells, and of the others the metrics.
+fn span_of(read: usize) -> Span {
+    if read < TRACED_DOCUMENTS {
+        return child(|| tracing::info_span!("ingest.document"));
+    }
+    let Some(origin) = Origin::current() else { return Span::none() };
+    let span = tracing::info_span!(parent: None, "ingest.document");
+    origin.unrecorded().parent_of(&span);
+    span
 }
 
 /// What became of one document of a stream so far.

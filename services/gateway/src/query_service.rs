@@ -13,6 +13,7 @@ use clew_proto::to_status;
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::timing::Stopwatch;
 use clew_strategy::Question;
+use clew_telemetry::{child, metrics};
 use futures::{Stream, StreamExt};
 use ractor::Actor;
 use tokio::sync::mpsc;
@@ -34,7 +35,8 @@ pub(crate) struct Queries {
 impl Queries {
     pub fn new(backends: Arc<Backends>) -> Self {
         let retry_after = Duration::from_millis(500);
-        let questions = Gate::new("the queue of questions", backends.config.questions, retry_after);
+        let questions = Gate::new("the queue of questions", backends.config.questions, retry_after)
+            .seen_as("questions", "requests");
         Self { backends, questions }
     }
 
@@ -55,7 +57,8 @@ impl Queries {
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
         let scatter = Scatter::over(&self.backends, corpus);
         let _permit = self.enter()?;
-        let retrieved = stopwatch.over(scatter.retrieve(&query, deadline)).await?;
+        let retrieved =
+            stopwatch.over(metrics::stage("search", scatter.retrieve(&query, deadline))).await?;
         caller.used_tokens(retrieved.cost.tokens()).await;
         let response = convert::retrieved_to_wire(retrieved);
         let timing = Some(convert::timing_to_wire(stopwatch.read()));
@@ -87,8 +90,19 @@ impl Queries {
             deadline,
         };
         let backends = Arc::clone(&self.backends);
-        let arguments =
-            Arguments { caller, question, strategy, memory, backends, events, permit, stopwatch };
+        let name = strategy.name();
+        let span = child(|| tracing::info_span!("answer", strategy = name));
+        let arguments = Arguments {
+            caller,
+            question,
+            strategy,
+            memory,
+            backends,
+            events,
+            permit,
+            stopwatch,
+            span,
+        };
         Actor::spawn(None, Coordinator, arguments)
             .await
             .map_err(|error| Error::internal("no coordinator was started").with_source(error))?;

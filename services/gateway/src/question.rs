@@ -9,9 +9,11 @@ use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::Stopwatch;
 use clew_strategy::{Progress, Question, Seams, Strategy};
+use clew_telemetry::metrics;
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
+use tracing::{Instrument, Span};
 
 use crate::Backends;
 use crate::compressed::CompressedMemory;
@@ -41,6 +43,8 @@ pub(crate) struct Arguments {
     pub events: mpsc::Sender<Event>,
     pub permit: Permit,
     pub stopwatch: Stopwatch,
+    /// What it is in the trace.
+    pub span: Span,
 }
 
 impl Actor for Coordinator {
@@ -65,7 +69,8 @@ impl Actor for Coordinator {
         state: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         if let Some(arguments) = state.take() {
-            run(arguments).await;
+            let span = arguments.span.clone();
+            run(arguments).instrument(span).await;
         }
         myself.stop(None);
         Ok(())
@@ -73,8 +78,17 @@ impl Actor for Coordinator {
 }
 
 async fn run(arguments: Arguments) {
-    let Arguments { caller, question, strategy, memory, backends, events, permit, stopwatch } =
-        arguments;
+    let Arguments {
+        caller,
+        question,
+        strategy,
+        memory,
+        backends,
+        events,
+        permit,
+        stopwatch,
+        span: _,
+    } = arguments;
     let progress = Reported(events.clone());
     let seams = Seams {
         retriever: &memory.search,
@@ -97,7 +111,7 @@ async fn run(arguments: Arguments) {
     tokio::select! {
         // The client left: nobody wants the answer.
         () = events.closed() => {}
-        ended = answering => {
+        ended = metrics::stage("answer", answering) => {
             if let Ok((answer, _)) = &ended {
                 caller.used_tokens(answer.cost.tokens()).await;
             }

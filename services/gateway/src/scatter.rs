@@ -11,6 +11,9 @@ use clew_core::{
 };
 use clew_runtime::timing::{Part, measured};
 
+use clew_telemetry::child;
+use tracing::Instrument;
+
 use crate::Backends;
 
 /// Searches one corpus.
@@ -35,6 +38,14 @@ impl Scatter {
 impl Retriever for Scatter {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
+        let shards = self.corpus.shards().len();
+        let span = child(|| tracing::info_span!("search", shards, k = query.k));
+        self.search(query, deadline).instrument(span).await
+    }
+}
+
+impl Scatter {
+    async fn search(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         let mut cost = Cost::default();
         let vector = if query.mode.uses_embeddings() {
             let texts = vec![query.text.clone()];

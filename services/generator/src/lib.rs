@@ -10,6 +10,7 @@
 //! `Navigator` over a [`RemoteGenerator`].
 
 pub mod config;
+mod counted;
 mod guide;
 mod local;
 mod models;
@@ -19,6 +20,7 @@ mod role;
 mod service;
 
 pub use config::GeneratorConfig;
+pub use counted::troubles;
 pub use guide::RemoteGuide;
 pub use local::LocalGenerator;
 pub use models::{Judgement, model, prompted};

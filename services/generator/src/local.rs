@@ -95,7 +95,8 @@ impl LocalGenerator {
             identity: GeneratorIdentity { model: model.name().to_owned(), window },
             model,
             asked,
-            replies: Gate::new("the generator's queue of replies", config.replies, RETRY_AFTER),
+            replies: Gate::new("the generator's queue of replies", config.replies, RETRY_AFTER)
+                .seen_as("replies", "requests"),
         })
     }
 

@@ -9,6 +9,7 @@ use clew_reason::Extractive;
 use clew_reason::prompted::Prompted;
 
 use crate::config::BudgetConfig;
+use crate::counted::Counted;
 use crate::replies::KeptReplies;
 use crate::{GeneratorConfig, LocalGenerator};
 
@@ -21,12 +22,14 @@ use crate::{GeneratorConfig, LocalGenerator};
 /// answer is no error here.
 pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>>, Error> {
     let remote = |endpoint: &EndpointConfig| -> Result<Arc<dyn Generator>, Error> {
-        Ok(Arc::new(Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?))
+        let endpoint = Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?;
+        Ok(Arc::new(Counted::new(Arc::new(endpoint))))
     };
     let remotes = config.endpoint.iter().chain(&config.fallback);
     let mut models = remotes.map(remote).collect::<Result<Vec<_>, Error>>()?;
     if let Some(local) = &config.local {
-        models.push(Arc::new(LocalGenerator::load(local).await?));
+        let local = LocalGenerator::load(local).await?;
+        models.push(Arc::new(Counted::new(Arc::new(local))));
     }
     let mut models = models.into_iter();
     let Some(first) = models.next() else { return Ok(None) };

@@ -187,7 +187,7 @@ impl Generator for RemoteGenerator {
 }
 
 async fn one_try(
-    mut client: GeneratorServiceClient<tonic::transport::Channel>,
+    mut client: GeneratorServiceClient<clew_runtime::peer::Channel>,
     request: tonic::Request<wire::GenerateRequest>,
     tell: mpsc::UnboundedSender<Told>,
 ) -> Result<Generated, Error> {

@@ -6,6 +6,7 @@ use clew_core::{Error, Limits};
 use clew_node::{Node, Server};
 use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 
+use crate::counted::troubles;
 use crate::{GeneratorConfig, GeneratorRpc, Judgement};
 
 /// Largest message taken: a question with as much evidence as a search may find.
@@ -26,6 +27,7 @@ pub fn start(
         GeneratorRpc::new(judgement.reasoner, judgement.model, Limits::default(), &config);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
+    node.health().watch(troubles);
     server.add(GeneratorServiceServer::new(service).max_decoding_message_size(MAX_MESSAGE_BYTES));
     Ok(())
 }

@@ -41,7 +41,8 @@ impl GeneratorRpc {
         config: &GeneratorConfig,
     ) -> Self {
         let retry_after = Duration::from_millis(500);
-        let work = Gate::new("the generator's queue", config.readings, retry_after);
+        let work = Gate::new("the generator's queue", config.readings, retry_after)
+            .seen_as("readings", "requests");
         Self { reasoner, model, limits, work }
     }
 

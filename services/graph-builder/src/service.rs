@@ -33,7 +33,8 @@ pub struct GraphBuilderRpc {
 impl GraphBuilderRpc {
     /// Serves `builder`, which is given texts of at most `queue_bytes` at once.
     pub fn new(builder: Arc<dyn GraphBuilder>, limits: Limits, queue_bytes: u32) -> Self {
-        let queue = Gate::new("the queue of texts to be read", queue_bytes, RETRY_AFTER);
+        let queue = Gate::new("the queue of texts to be read", queue_bytes, RETRY_AFTER)
+            .seen_as("graph_builder", "bytes");
         Self { builder, limits, queue }
     }
 

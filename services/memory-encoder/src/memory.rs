@@ -127,8 +127,10 @@ impl MemoryPool {
             queue,
             ready,
             turns: Turns::default(),
-            forming: gate("the memory model's queue of texts", config.queue_tokens),
-            drafting: gate("the memory model's queue of questions", config.queue_tokens),
+            forming: gate("the memory model's queue of texts", config.queue_tokens)
+                .seen_as("memory_forming", "tokens"),
+            drafting: gate("the memory model's queue of questions", config.queue_tokens)
+                .seen_as("memory_drafting", "tokens"),
             arriving: gate("the room for snapshots on their way", arriving.max(1)),
             worker: Supervised::start(worker).await?,
         })

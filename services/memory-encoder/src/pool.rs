@@ -13,8 +13,10 @@ use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised};
 use clew_runtime::timing::{Part, spent};
 use clew_runtime::tree::TreeNode;
+use clew_telemetry::{Severity, Trouble, child, metrics};
 use ractor::{Actor, ActorCell};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use crate::EncoderConfig;
 use crate::queue::{Batch, NAME, Queue, RETRY_AFTER};
@@ -31,10 +33,14 @@ pub struct EncoderPool {
     workers: Supervised<()>,
 }
 
+/// After how long a batch, which takes seconds, will never be done.
+const HUNG: Duration = Duration::from_secs(300);
+
 /// The workers of one pool, restarted together.
 struct Workers {
     model: Arc<EmbeddingModel>,
     queue: Arc<Queue>,
+    gate: Gate,
     threads: usize,
 }
 
@@ -48,10 +54,10 @@ impl Line for Workers {
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
         for number in 0..self.threads {
             let (model, queue) = (Arc::clone(&self.model), Arc::clone(&self.queue));
-            let woken = Arc::clone(&queue);
+            let (woken, gate) = (Arc::clone(&queue), self.gate.clone());
             let arguments = Arguments {
                 name: format!("encoder-{number}"),
-                work: Box::new(move |stopped| work(&model, &queue, stopped)),
+                work: Box::new(move |stopped| work(&model, &queue, &gate, stopped)),
                 wake: Box::new(move || woken.wake()),
             };
             Actor::spawn_linked(None, DeviceWorker, arguments, supervisor.clone())
@@ -63,12 +69,21 @@ impl Line for Workers {
 }
 
 /// Embeds batches until the queue is closed or `stopped` says so.
-fn work(model: &EmbeddingModel, queue: &Queue, stopped: &dyn Fn() -> bool) {
+fn work(model: &EmbeddingModel, queue: &Queue, gate: &Gate, stopped: &dyn Fn() -> bool) {
     let mut scratch = Scratch::default();
     while let Some(batch) = queue.next(stopped) {
         let started = Instant::now();
-        let embedded = model.embed(&batch.texts, &mut scratch).map_err(Error::from);
+        gate.waited(started - batch.since);
+        drop(batch.waiting);
+        let texts = batch.texts.len();
+        let span = batch.span.in_scope(|| child(|| tracing::info_span!("encode.compute", texts)));
+        let computing = queue.begin(started);
+        let embedded = span.in_scope(|| model.embed(&batch.texts, &mut scratch));
+        drop(computing);
+        drop((span, batch.span));
+        let embedded = embedded.map_err(Error::from);
         queue.record_busy(started.elapsed());
+        metrics::stage_ended("compute", started.elapsed(), embedded.is_err());
         // A caller that left meanwhile does not want the result.
         drop(batch.reply.send((started, embedded)));
         drop(batch.permit);
@@ -97,12 +112,18 @@ impl EncoderPool {
     pub async fn start(model: Arc<EmbeddingModel>, config: &EncoderConfig) -> Result<Self, Error> {
         let queue = Arc::new(Queue::default());
         let threads = config.worker_threads();
-        let workers = Workers { model: Arc::clone(&model), queue: Arc::clone(&queue), threads };
+        let gate = Gate::new(NAME, config.queue_tokens, RETRY_AFTER).seen_as("encoder", "tokens");
+        let workers = Workers {
+            model: Arc::clone(&model),
+            queue: Arc::clone(&queue),
+            gate: gate.clone(),
+            threads,
+        };
         let workers = Supervised::start(workers).await?;
         Ok(Self {
             model,
             queue,
-            gate: Gate::new(NAME, config.queue_tokens, RETRY_AFTER),
+            gate,
             question_wait: Duration::from_millis(config.question_wait_ms),
             batch_tokens: config.batch_tokens,
             embedded_tokens: AtomicU64::new(0),
@@ -128,6 +149,17 @@ impl EncoderPool {
     /// The model that it runs.
     pub fn model(&self) -> &EmbeddingModel {
         &self.model
+    }
+
+    /// What is wrong with it: a device that does not come back from a batch.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        let hung = self.queue.longest().filter(|time| *time > HUNG);
+        let trouble = |time: Duration| Trouble {
+            part: "encoder".to_owned(),
+            problem: format!("a device computes one batch for {} seconds", time.as_secs()),
+            severity: Severity::Dead,
+        };
+        hung.map(trouble).into_iter().collect()
     }
 
     /// How it shows in the tree.
@@ -172,6 +204,19 @@ impl Encoder for EncoderPool {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
+        let span = child(|| tracing::info_span!("encode", texts = texts.len()));
+        self.embed_texts(texts, kind, priority, deadline).instrument(span).await
+    }
+}
+
+impl EncoderPool {
+    async fn embed_texts(
+        &self,
+        texts: Vec<String>,
+        kind: TextKind,
+        priority: Priority,
+        deadline: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
         let arrived = Instant::now();
         let encoded = self.encode(texts, kind).await?;
         let lengths: Vec<usize> = encoded.iter().map(|text| text.ids.len()).collect();
@@ -192,7 +237,10 @@ impl Encoder for EncoderPool {
                 Priority::Interactive if replies.is_empty() => Some(queued + self.question_wait),
                 Priority::Interactive | Priority::Bulk => None,
             };
-            self.queue.push(Batch { texts: batch, reply, permit, waits_until }, priority);
+            let waiting = child(|| tracing::info_span!("encode.queue", tokens));
+            let (span, since) = (tracing::Span::current(), Instant::now());
+            let batch = Batch { texts: batch, reply, permit, waits_until, span, waiting, since };
+            self.queue.push(batch, priority);
             replies.push((members, receiver));
         }
         let mut waited = Duration::ZERO;

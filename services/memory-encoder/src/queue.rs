@@ -9,6 +9,7 @@ use clew_core::{Embedding, Error, Priority};
 use clew_model::EncodedText;
 use clew_runtime::admission::Permit;
 use tokio::sync::oneshot;
+use tracing::Span;
 
 /// What callers are told is full, and when to come again.
 pub(crate) const NAME: &str = "the encoder's queue";
@@ -25,6 +26,12 @@ pub(crate) struct Batch {
     pub permit: Permit,
     /// When it is refused if it was not begun.
     pub waits_until: Option<Instant>,
+    /// What its caller is in.
+    pub span: Span,
+    /// Its wait; ends when dropped.
+    pub waiting: Span,
+    /// When it was handed in.
+    pub since: Instant,
 }
 
 impl Batch {
@@ -40,6 +47,24 @@ pub(crate) struct Queue {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     busy_nanos: AtomicU64,
+    /// When the batches began that are computed now.
+    computing: Mutex<Vec<Instant>>,
+}
+
+/// A batch that is computed, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Computing<'a> {
+    queue: &'a Queue,
+    began: Instant,
+}
+
+impl Drop for Computing<'_> {
+    fn drop(&mut self) {
+        let mut computing = self.queue.computing();
+        if let Some(place) = computing.iter().position(|began| *began == self.began) {
+            computing.swap_remove(place);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +119,21 @@ impl Queue {
         self.busy_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
+    /// A thread begins to compute a batch.
+    pub fn begin(&self, began: Instant) -> Computing<'_> {
+        self.computing().push(began);
+        Computing { queue: self, began }
+    }
+
+    /// How long the batch is computed that is computed longest.
+    pub fn longest(&self) -> Option<Duration> {
+        self.computing().iter().min().map(Instant::elapsed)
+    }
+
+    fn computing(&self) -> MutexGuard<'_, Vec<Instant>> {
+        self.computing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Time spent computing, over all threads.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanos.load(Ordering::Relaxed))
@@ -131,8 +171,9 @@ mod tests {
     fn batch(gate: &Gate, id: u32) -> (Batch, Reply) {
         let (reply, receiver) = oneshot::channel();
         let texts = vec![EncodedText { ids: vec![id], truncated: false }];
-        let permit = gate.try_enter(1).unwrap();
-        (Batch { texts, reply, permit, waits_until: None }, receiver)
+        let (permit, since) = (gate.try_enter(1).unwrap(), Instant::now());
+        let (span, waiting, waits_until) = (Span::none(), Span::none(), None);
+        (Batch { texts, reply, permit, waits_until, span, waiting, since }, receiver)
     }
 
     #[test]

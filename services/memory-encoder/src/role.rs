@@ -20,6 +20,8 @@ pub fn start(
         .with_memory(memory.clone());
     server.add(endpoint.service());
     let shown = Arc::clone(&pool);
+    let seen = Arc::clone(&pool);
+    node.health().watch(move || seen.troubles());
     node.parts().add(move || shown.node());
     if let Some(shown) = memory.clone() {
         node.parts().add(move || shown.node());

@@ -14,6 +14,7 @@ use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_server::{EncoderService, EncoderServiceServer};
 use clew_proto::to_status;
+use clew_telemetry::Origin;
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -22,6 +23,7 @@ use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
 use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
+use tracing::{Instrument, Span};
 
 use crate::{EncoderPool, MemoryPool};
 
@@ -154,9 +156,22 @@ impl EncoderEndpoint {
 
     async fn try_embed_batch(&self, request: wire::EmbedRequest) -> Result<Vec<Embedding>, Error> {
         let arrived = Instant::now();
+        // The stream is in no trace: each batch on it is in that of whoever waits for it.
+        let span = match Origin::parse(&request.trace_parent) {
+            Some(origin) => {
+                let name = "clew.encoder.v1.EncoderService/Embed";
+                let span = tracing::info_span!(
+                    parent: None, "batch", otel.name = name, otel.kind = "server"
+                );
+                origin.parent_of(&span);
+                span
+            }
+            None => Span::none(),
+        };
         let batch = convert::batch_from_wire(request, self.encoder.identity().dimension)?;
         let deadline = arrived + batch.timeout;
-        self.encoder.embed(batch.texts, batch.kind, batch.priority, deadline).await
+        let embedding = self.encoder.embed(batch.texts, batch.kind, batch.priority, deadline);
+        embedding.instrument(span).await
     }
 }
 

@@ -9,8 +9,10 @@ use clew_core::{Access, Breach, CheckQuery, Checked, Error, Invariant, ShardInde
 use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
+use clew_telemetry::metrics::stage;
 
 use crate::claim::Claim;
+use crate::metrics;
 
 /// Documents of a page: few, so that searches hardly feel it.
 const PAGE: usize = 100;
@@ -37,8 +39,10 @@ impl Tally {
         // What is another's is no breach of ours.
         claim.confirm(view.reader()).await?;
         self.documents.fetch_add(checked.documents, Ordering::Relaxed);
+        metrics::checked(checked.documents);
         for Breach { invariant, document_id, detail } in &checked.breaches {
             self.count(*invariant).fetch_add(1, Ordering::Relaxed);
+            metrics::breached(*invariant);
             let invariant = invariant.as_str();
             tracing::error!(%shard, %document_id, invariant, detail, "a promise does not hold");
         }
@@ -82,6 +86,7 @@ pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, inter
     loop {
         tokio::time::sleep(interval).await;
         let checking = tally.check(shard, &view, &claim, &query);
+        let checking = Box::pin(stage("check", checking));
         match within(Instant::now() + PATIENCE, "checking documents", checking).await {
             // After the last page it begins anew.
             Ok(checked) => query.after = checked.last,

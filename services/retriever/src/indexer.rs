@@ -20,10 +20,13 @@ use clew_core::{
 use clew_index::{DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader};
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::ask;
+use clew_telemetry::{child, linked, metrics};
 use futures::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
+use tracing::{Instrument, Span};
 
+use crate::metrics::Seen;
 use crate::structurer::Structurer;
 use crate::turn::{Turn, Upper};
 use crate::writer;
@@ -56,6 +59,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
     pub derive_batches: usize,
+    pub seen: Arc<Seen>,
 }
 
 /// State of [`Indexer`].
@@ -71,6 +75,7 @@ pub(crate) struct State {
     tasks: JoinSet<()>,
     storing: Backoff,
     paused: bool,
+    seen: Arc<Seen>,
 }
 
 /// Most documents of one batch.
@@ -132,6 +137,7 @@ impl Actor for Indexer {
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
+            seen: arguments.seen,
         })
     }
 
@@ -207,12 +213,12 @@ impl State {
             self.batches += 1;
             let deriver = Arc::clone(&self.deriver);
             let ended = |documents, stored| Message::BatchEnded { documents, stored };
-            self.start(
-                myself,
-                batch,
-                ended,
-                move |batch| async move { deriver.try_run(batch).await },
-            );
+            let span = self.span("shard.derive", &batch);
+            let run = move |batch| {
+                metrics::stage("derive", async move { deriver.try_run(batch).await })
+                    .instrument(span)
+            };
+            self.start(myself, batch, ended, run);
         }
     }
 
@@ -242,12 +248,35 @@ impl State {
         self.structuring.begin();
         let deriver = Arc::clone(&self.deriver);
         let ended = |documents, stored| Message::StructureEnded { documents, stored };
-        self.start(myself, batch, ended, move |batch| async move {
-            match is_upper {
-                true => deriver.structurer.make_upper().await,
-                false => deriver.try_structure(batch).await,
-            }
-        });
+        let (name, stage) = match is_upper {
+            true => ("shard.structure_upper", "structure_upper"),
+            false => ("shard.structure", "structure"),
+        };
+        let span = self.span(name, &batch);
+        let run = move |batch| {
+            let structure = async move {
+                match is_upper {
+                    true => deriver.structurer.make_upper().await,
+                    false => deriver.try_structure(batch).await,
+                }
+            };
+            metrics::stage(stage, structure).instrument(span)
+        };
+        self.start(myself, batch, ended, run);
+    }
+
+    /// The span of a batch: in the trace of the first of its documents of which it is known, linked to those of the
+    /// others, or else in one of its own.
+    fn span(&self, name: &'static str, batch: &[DueDocument]) -> Span {
+        let (documents, bytes) = (batch.len(), batch.iter().map(|due| due.bytes).sum::<u64>());
+        let span = tracing::info_span!(parent: None, "batch", otel.name = name, documents, bytes);
+        let ids = batch.iter().map(|due| &due.document_id);
+        let mut origins = self.seen.origins.of(ids).into_iter();
+        if let Some(first) = origins.next() {
+            first.parent_of(&span);
+        }
+        linked(&span, origins);
+        span
     }
 
     fn start<R>(
@@ -404,8 +433,8 @@ impl Deriver {
         for part in keys.chunks(EMBED_CHUNKS) {
             let texts = part.iter().map(ToString::to_string).collect();
             let deadline = Instant::now() + EMBED_PATIENCE;
-            let embedded =
-                self.encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await;
+            let embedding = self.encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline);
+            let embedded = metrics::stage("embed", embedding).await;
             vectors.extend(embedded.map_err(|error| Fault { stage: Stage::Embedding, error })?);
         }
         let mut vectors = vectors.into_iter().map(|embedding| embedding.vector);
@@ -442,7 +471,9 @@ impl Deriver {
             };
             documents.iter().map(chunks).collect::<Vec<_>>()
         };
-        let chunks = tokio::task::spawn_blocking(cut).await.map_err(|panic| Fault {
+        let span = child(|| tracing::info_span!("derive.chunk"));
+        let cutting = tokio::task::spawn_blocking(cut).instrument(span);
+        let chunks = metrics::stage("chunk", cutting).await.map_err(|panic| Fault {
             stage: Stage::Chunking,
             error: Error::internal("cutting the document panicked").with_source(panic),
         })?;

@@ -21,6 +21,8 @@ mod keeper;
 mod lock;
 mod maintainer;
 mod memoriser;
+mod metrics;
+mod origins;
 mod retention;
 mod retriever;
 mod role;
@@ -32,5 +34,6 @@ mod turn;
 mod writer;
 
 pub use config::{RetrieverConfig, StorageConfig};
+pub use metrics::troubles;
 pub use retriever::Retriever;
 pub use role::{Seams, start};

@@ -17,9 +17,11 @@ use clew_core::{
 };
 use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::ask;
+use clew_telemetry::metrics;
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use ractor::ActorRef;
+use tracing::Instrument;
 
 use crate::writer;
 
@@ -78,7 +80,8 @@ impl Memoriser {
         let Some(plan) = plan(&documents, &records, &model.fingerprint, self.settings) else {
             return Ok(false);
         };
-        self.form(plan).await
+        let span = tracing::info_span!(parent: None, "shard.memorise");
+        Box::pin(metrics::stage("memorise", self.form(plan)).instrument(span)).await
     }
 
     /// Documents whose newest version can be found.

@@ -120,16 +120,15 @@ impl Retriever {
         let settings = Arc::new(settings);
         let mut shards = Vec::new();
         for index in (0..settings.shards).map(ShardIndex) {
-            let line = ShardLine {
-                place: self.registry.shard_place(&settings, index),
-                shard: index,
-                settings: Arc::clone(&settings),
-                seams: self.seams.clone(),
-                config: self.config.clone(),
-                claim: self.claim(),
-                tally: Arc::default(),
-                search_turns: self.search_turns.clone(),
-            };
+            let line = ShardLine::new(
+                self.registry.shard_place(&settings, index),
+                index,
+                Arc::clone(&settings),
+                self.seams.clone(),
+                self.config.clone(),
+                self.claim(),
+                self.search_turns.clone(),
+            );
             shards.push(ShardHandle::start(line).await?);
         }
         let running = Arc::new(Running { settings: Arc::clone(&settings), shards });

@@ -7,6 +7,7 @@ use clew_index::Location;
 use clew_node::{Node, Server, Stop};
 
 use crate::RetrieverConfig;
+use crate::metrics::troubles;
 use crate::shared::{SharedRetriever, Sharing};
 
 /// What shards work with, in this process or elsewhere.
@@ -48,5 +49,6 @@ pub async fn start(
     server.add(catalogue);
     let shown = retriever.clone();
     node.parts().add(move || shown.node());
+    node.health().watch(troubles);
     Ok(Box::new(move |deadline| Box::pin(async move { retriever.stop(deadline).await })))
 }

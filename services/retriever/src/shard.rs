@@ -18,7 +18,9 @@ use clew_runtime::deadline::{ask, within};
 use clew_runtime::supervise::{Line, LineState, Supervised};
 use clew_runtime::tree::TreeNode as Shown;
 use clew_runtime::turns::Turnstile;
+use clew_telemetry::{child, metrics};
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
+use tracing::Instrument;
 
 use crate::RetrieverConfig;
 use crate::checker::{self, Tally};
@@ -28,9 +30,10 @@ use crate::indexer::{self, Indexer};
 use crate::keeper::Keeper;
 use crate::maintainer;
 use crate::memoriser::{self, Memoriser};
+use crate::metrics::Seen;
 use crate::retention;
 use crate::role::Seams;
-use crate::writer::{self, Writer};
+use crate::writer::{self, Waits, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
 pub(crate) struct ShardLine {
@@ -43,6 +46,25 @@ pub(crate) struct ShardLine {
     pub tally: Arc<Tally>,
     /// Shared by all shards of the process.
     pub search_turns: Turnstile,
+    pub seen: Arc<Seen>,
+}
+
+impl ShardLine {
+    /// A shard that was not looked at yet.
+    pub fn new(
+        place: Place,
+        shard: ShardIndex,
+        settings: Arc<CorpusSettings>,
+        seams: Seams,
+        config: RetrieverConfig,
+        claim: Claim,
+        search_turns: Turnstile,
+    ) -> Self {
+        let capacity = config.accept_queue_bytes as usize;
+        let seen = Seen::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
+        let tally = Arc::default();
+        Self { place, shard, settings, seams, config, claim, tally, search_turns, seen }
+    }
 }
 
 /// A line that runs.
@@ -54,6 +76,13 @@ pub(crate) struct Running {
     reader: ShardReader,
     graph: ShardGraph,
     memory_encoder: Arc<dyn MemoryEncoder>,
+}
+
+impl Running {
+    /// What reads the shard.
+    pub fn reader(&self) -> &ShardReader {
+        &self.reader
+    }
 }
 
 /// Opening reads the light columns of all rows: seconds for millions.
@@ -90,6 +119,7 @@ impl Line for ShardLine {
             clock: Arc::clone(&clock),
             commit_bytes: self.config.commit_bytes,
             claim: self.claim.clone(),
+            seen: Arc::clone(&self.seen),
         };
         let (writer, _) = Actor::spawn_linked(None, Writer, arguments, supervisor.clone())
             .await
@@ -103,6 +133,7 @@ impl Line for ShardLine {
             clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,
             derive_batches: self.config.derive_batches,
+            seen: Arc::clone(&self.seen),
         };
         let (indexer, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor.clone())
             .await
@@ -161,16 +192,18 @@ pub struct ShardHandle {
     search_turns: Turnstile,
     claim: Claim,
     tally: Arc<Tally>,
+    seen: Arc<Seen>,
     corpus: CorpusName,
 }
 
 impl ShardHandle {
     pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
         let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
-        let tally = Arc::clone(&line.tally);
+        let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
         let corpus = line.settings.name.clone();
         let search_turns = line.search_turns.clone();
         let supervised = Supervised::start(line).await?;
+        seen.follow(supervised.state());
         let retry_after = Duration::from_millis(200);
         Ok(Self {
             shard,
@@ -179,11 +212,14 @@ impl ShardHandle {
                 "the shard's queue of documents",
                 config.accept_queue_bytes,
                 retry_after,
-            ),
-            searching: Gate::new("the shard's queue of searches", config.searches, retry_after),
+            )
+            .seen_as("accept", "bytes"),
+            searching: Gate::new("the shard's queue of searches", config.searches, retry_after)
+                .seen_as("search", "requests"),
             search_turns,
             claim,
             tally,
+            seen,
             corpus,
         })
     }
@@ -304,14 +340,22 @@ impl SeenHandle {
         permit: Permit,
         deadline: Instant,
     ) -> Result<Accepted, Error> {
+        let (bytes, shard) = (document.text.len(), self.handle.shard.0);
         let offer = Box::new(Offer { document, access: self.access.clone() });
-        let writer = self.handle.running(deadline).await?.writer;
-        ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
-            offer,
-            permit,
-            reply,
-        })
-        .await
+        let accepting = child(|| tracing::info_span!("shard.accept", shard, bytes));
+        let accept = async {
+            let writer = self.handle.running(deadline).await?.writer;
+            let span = child(|| tracing::info_span!("shard.queue"));
+            let waiting = Waits { _writing: self.handle.seen.writes(bytes), _span: span };
+            ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
+                offer,
+                permit,
+                waiting,
+                reply,
+            })
+            .await
+        };
+        accept.instrument(accepting).await
     }
 }
 
@@ -346,16 +390,21 @@ impl clew_core::Shard for SeenHandle {
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error> {
-        let _permit = self.handle.searching.try_enter(1)?;
-        let whose = self.handle.corpus.tenant().unwrap_or(self.handle.corpus.as_str());
-        let _turn = self.handle.search_turns.enter(whose, deadline).await?;
-        let view = self.view(deadline).await?;
-        within(deadline, "searching the shard", async {
-            let found = view.candidates(query).await?;
-            self.handle.claim.confirm(view.reader()).await?;
-            Ok(found)
-        })
-        .await
+        let shard = self.handle.shard.0;
+        let span = child(|| tracing::info_span!("shard.search", shard));
+        let search = async {
+            let _permit = self.handle.searching.try_enter(1)?;
+            let whose = self.handle.corpus.tenant().unwrap_or(self.handle.corpus.as_str());
+            let _turn = self.handle.search_turns.enter(whose, deadline).await?;
+            let view = self.view(deadline).await?;
+            within(deadline, "searching the shard", async {
+                let found = view.candidates(query).await?;
+                self.handle.claim.confirm(view.reader()).await?;
+                Ok(found)
+            })
+            .await
+        };
+        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
     }
 
     async fn documents(

@@ -332,16 +332,15 @@ impl Inner {
             Acquired::HeldBy(_) => return Ok(None),
         };
         let claim = Claim::of_lease(lease);
-        let line = ShardLine {
-            place: self.registry.shard_place(&settings, key.shard),
-            shard: key.shard,
-            settings: Arc::clone(&settings),
-            seams: self.sharing.seams.clone(),
-            config: self.sharing.config.clone(),
-            claim: claim.clone(),
-            tally: Arc::default(),
-            search_turns: self.search_turns.clone(),
-        };
+        let line = ShardLine::new(
+            self.registry.shard_place(&settings, key.shard),
+            key.shard,
+            Arc::clone(&settings),
+            self.sharing.seams.clone(),
+            self.sharing.config.clone(),
+            claim.clone(),
+            self.search_turns.clone(),
+        );
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))
     }

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, MemoryRecord};
 use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, UpperRow};
 use clew_runtime::admission::Permit;
+use clew_telemetry::{Origin, child, linked, metrics};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
+use tracing::{Instrument, Span};
 
 use crate::claim::Claim;
+use crate::metrics::{Seen, Writing};
 
 /// The actor.
 pub(crate) struct Writer;
@@ -22,7 +25,12 @@ pub(crate) struct Writer;
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Accept a document; answered once it is committed and synced.
-    Accept { offer: Box<Offer>, permit: Permit, reply: RpcReplyPort<Result<Accepted, Error>> },
+    Accept {
+        offer: Box<Offer>,
+        permit: Permit,
+        waiting: Waits,
+        reply: RpcReplyPort<Result<Accepted, Error>>,
+    },
     /// Commit the documents that gathered.
     CommitAccepted,
     /// Commit what was derived.
@@ -56,6 +64,20 @@ pub(crate) enum Message {
 }
 
 impl Message {
+    /// The stage that its commit is counted as.
+    fn stage(&self) -> Option<&'static str> {
+        Some(match self {
+            // A group of them is one commit.
+            Self::Accept { .. } | Self::CommitAccepted => return None,
+            Self::CommitDerived { .. } => "commit_chunks",
+            Self::CommitNodes { .. } | Self::CommitUpper { .. } => "commit_nodes",
+            Self::CommitMemory { .. } | Self::SweepMemories { .. } => "commit_memory",
+            Self::RecordFailures { .. } => "record_failures",
+            Self::Forget { .. } => "forget",
+            Self::Maintain { .. } => "maintain",
+        })
+    }
+
     /// What it asks for, in words.
     fn name(&self) -> &'static str {
         match self {
@@ -76,6 +98,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub commit_bytes: usize,
     pub claim: Claim,
+    pub seen: Arc<Seen>,
 }
 
 /// State of [`Writer`].
@@ -89,12 +112,25 @@ pub(crate) struct State {
     claim: Claim,
     /// Whether another writer committed to the tables.
     is_overtaken: bool,
+    /// Whether something that was asked for failed.
+    has_failed: bool,
+    seen: Arc<Seen>,
 }
 
 struct Waiting {
     offer: Offer,
     reply: RpcReplyPort<Result<Accepted, Error>>,
+    waiting: Waits,
+    /// What its sender is in.
+    span: Span,
     _permit: Permit,
+}
+
+/// A document's wait for its commit, which ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    pub _writing: Writing,
+    pub _span: Span,
 }
 
 /// The reason of a commit that was refused since another writer had committed.
@@ -114,7 +150,7 @@ impl Actor for Writer {
     async fn pre_start(
         &self,
         _myself: ActorRef<Message>,
-        Arguments { shard, clock, commit_bytes, claim }: Arguments,
+        Arguments { shard, clock, commit_bytes, claim, seen }: Arguments,
     ) -> Result<State, ActorProcessingErr> {
         Ok(State {
             shard,
@@ -125,6 +161,8 @@ impl Actor for Writer {
             group_bytes: 0,
             claim,
             is_overtaken: false,
+            has_failed: false,
+            seen,
         })
     }
 
@@ -134,27 +172,36 @@ impl Actor for Writer {
         message: Message,
         state: &mut State,
     ) -> Result<(), ActorProcessingErr> {
-        let (what, began) = (message.name(), Instant::now());
+        let (what, stage, began) = (message.name(), message.stage(), Instant::now());
+        state.has_failed = false;
         match message {
-            Message::Accept { offer, permit, reply } => {
-                let waiting = Waiting { offer: *offer, reply, _permit: permit };
+            Message::Accept { offer, permit, waiting, reply } => {
+                let span = Span::current();
+                let waiting = Waiting { offer: *offer, reply, waiting, span, _permit: permit };
                 state.gather(&myself, waiting).await?;
             }
             Message::CommitAccepted => state.commit_accepted().await,
             Message::CommitDerived { documents, reply } => {
-                let committed = state.shard.commit_derived(documents).await;
+                let committed =
+                    state.shard.commit_derived(documents).instrument(commit("chunks")).await;
                 state.answer(reply, committed);
             }
             Message::CommitNodes { documents, reply } => {
-                let committed = state.shard.commit_nodes(documents).await;
+                let committed =
+                    state.shard.commit_nodes(documents).instrument(commit("nodes")).await;
                 state.answer(reply, committed);
             }
             Message::CommitUpper { rows, reply } => {
-                let committed = state.shard.commit_upper(rows).await;
+                let committed =
+                    state.shard.commit_upper(rows).instrument(commit("upper nodes")).await;
                 state.answer(reply, committed);
             }
             Message::CommitMemory { record, snapshot, replaced, reply } => {
-                let committed = state.shard.commit_memory(*record, &snapshot, &replaced).await;
+                let committed = state
+                    .shard
+                    .commit_memory(*record, &snapshot, &replaced)
+                    .instrument(commit("memory"))
+                    .await;
                 state.answer(reply, committed);
             }
             Message::SweepMemories { reply } => {
@@ -162,7 +209,8 @@ impl Actor for Writer {
                 state.answer(reply, swept);
             }
             Message::RecordFailures { failures, reply } => {
-                let recorded = state.shard.record_failures(failures).await;
+                let recorded =
+                    state.shard.record_failures(failures).instrument(commit("failures")).await;
                 state.answer(reply, recorded);
             }
             Message::Forget { ids, access, reply } => {
@@ -177,6 +225,12 @@ impl Actor for Writer {
             }
         }
         let took = began.elapsed();
+        if let Some(stage) = stage {
+            metrics::stage_ended(stage, took, state.has_failed);
+            if stage.starts_with("commit") {
+                state.seen.stored(!state.has_failed);
+            }
+        }
         if took > SLOW {
             tracing::warn!(
                 what,
@@ -223,13 +277,34 @@ impl State {
         if group.is_empty() {
             return;
         }
-        let mut replies = Vec::with_capacity(group.len());
-        let mut offers = Vec::with_capacity(group.len());
-        for Waiting { offer, reply, _permit } in group {
+        let size = group.len();
+        let mut replies = Vec::with_capacity(size);
+        let mut offers: Vec<Offer> = Vec::with_capacity(size);
+        // Each document's trace has the commit; what the commit does is in that of the first.
+        let mut commits: Vec<Span> = Vec::with_capacity(size);
+        for Waiting { offer, reply, waiting, span, _permit } in group {
+            drop(waiting);
+            let commit =
+                span.in_scope(|| child(|| tracing::info_span!("shard.commit", documents = size)));
+            if let Some(origin) = Origin::of(&span) {
+                self.seen.origins.note(offer.document.id.clone(), origin);
+            }
+            if let Some(first) = commits.first().and_then(Origin::of) {
+                linked(&commit, [first]);
+            }
             offers.push(offer);
             replies.push((reply, _permit));
+            commits.push(commit);
         }
-        match self.shard.accept_offers(offers, self.clock.now()).await {
+        if let Some(first) = commits.first() {
+            linked(first, commits[1..].iter().filter_map(Origin::of));
+        }
+        let within = commits.first().cloned().unwrap_or_else(Span::none);
+        let accepting = Box::pin(self.shard.accept_offers(offers, self.clock.now()));
+        let accepted = metrics::stage("commit_documents", accepting.instrument(within)).await;
+        drop(commits);
+        self.seen.stored(accepted.is_ok());
+        match accepted {
             Ok(accepted) => {
                 for ((reply, _permit), accepted) in replies.into_iter().zip(accepted) {
                     self.answer(reply, accepted);
@@ -253,6 +328,7 @@ impl State {
     ) {
         let result = result.map_err(Into::into);
         if let Err(error) = &result {
+            self.has_failed = true;
             self.is_overtaken |= error.reason() == OVERTAKEN;
         }
         drop(reply.send(result));
@@ -269,13 +345,20 @@ impl State {
     }
 
     async fn maintain(&mut self) -> Result<(), Error> {
-        let plan = self.shard.maintenance_plan().await?;
+        let statistics = self.shard.statistics().await?;
+        self.seen.note_tables(statistics);
+        let plan = clew_index::plan(&statistics, &self.shard.settings().tuning);
         let report = self.shard.maintain(&plan, PRUNE_PATIENCE).await?;
         if !report.done.is_empty() {
             tracing::debug!(done = ?report.done, postponed = ?report.postponed, "maintained");
         }
         Ok(())
     }
+}
+
+/// The span of a commit, in the trace of whoever asked for it.
+fn commit(kind: &'static str) -> Span {
+    child(|| tracing::info_span!("shard.commit", kind))
 }
 
 /// One failed commit is told to every document of its group; the cause was logged once.

@@ -82,6 +82,11 @@ impl Cluster {
         node.kill();
     }
 
+    /// All that run.
+    pub fn nodes(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.values()
+    }
+
     pub fn gateway(&self) -> &Server {
         self.node("gateway-0")
     }

@@ -34,6 +34,10 @@ pub struct EmbedRequest {
     /// How long the batch may take from its arrival, 1 ms to an hour.
     #[prost(message, optional, tag = "5")]
     pub timeout: ::core::option::Option<::prost_types::Duration>,
+    /// The trace of whoever waits for the batch, as W3C Trace Context writes it (`traceparent`); empty: none. Batches of
+    /// many callers share a stream, whose own headers belong to none of them.
+    #[prost(string, tag = "6")]
+    pub trace_parent: ::prost::alloc::string::String,
 }
 /// What became of one batch.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
+use clew_runtime::peer::Channel;
 use clew_runtime::peer::{Peer, PeerConfig, PeerOptions, PeerState};
 use clew_testkit::FaultyWire;
 use tokio::net::TcpListener;
@@ -15,7 +16,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::service::Routes;
-use tonic::transport::{Channel, Server};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 use tonic_health::ServingStatus;
 use tonic_health::pb::health_check_response::ServingStatus as WireStatus;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clew_auth::Guard;
 use clew_cluster::Quotas;
+use clew_telemetry::{Admin, Health, Phase};
 use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +23,9 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
             .context("standard output is closed");
     }
     if !arguments.roles.is_empty() {
-        return Ok(crate::roles::run(config, arguments.roles.into_iter().collect()).await?);
+        return Ok(
+            Box::pin(crate::roles::run(config, arguments.roles.into_iter().collect())).await?
+        );
     }
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -34,8 +37,16 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
     let tls = Tls::load(&config.tls).await?;
     let guard = Guard::start(&config.auth, tls.is_some(), Quotas::local()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
+    let health = Health::default();
+    // Before models load: who waits for the server sees that it starts.
+    let admin = Admin::start(&config.admin, &health).await?;
+    if let Some(admin) = &admin {
+        eprintln!("metrics and health on http://{}", admin.address());
+    }
     let node = RunningNode::start(&config).await?;
+    node.watch(&health);
     let server = clew_gateway::router(node.backends.clone(), guard).await?;
+    health.enter(Phase::Serving);
 
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
@@ -51,6 +62,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
         ended = &mut serving => return Ok(ended??),
     }
     eprintln!("shutting down: finishing what was accepted");
+    health.enter(Phase::Draining);
     stop.send_replace(true);
     let patience = Duration::from_secs(config.shutdown_secs);
     // Streams of clients that stay are cut when the time is up; what was acknowledged is safe.

@@ -16,9 +16,9 @@ use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
+use clew_runtime::peer::Channel;
 use clew_runtime::pool::Pool;
 use tokio::sync::watch;
-use tonic::transport::Channel;
 
 use super::routes::Routes;
 use super::shard::RemoteShard;
@@ -45,7 +45,8 @@ impl RemoteCorpora {
         limits: Limits,
     ) -> Self {
         let retry_after = Duration::from_millis(200);
-        let accepting = Gate::new("the gateway's queue of documents", accept_bytes, retry_after);
+        let accepting = Gate::new("the gateway's queue of documents", accept_bytes, retry_after)
+            .seen_as("gateway_accept", "bytes");
         let routes = Arc::new(Routes::new(retrievers, members));
         Self { routes, accepting, limits, known: Mutex::default() }
     }

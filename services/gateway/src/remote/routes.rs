@@ -9,10 +9,9 @@ use clew_core::{Error, ErrorKind};
 use clew_proto::convert::shard::ShardRef;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
-use clew_runtime::peer::Link;
+use clew_runtime::peer::{Channel, Link};
 use clew_runtime::pool::Pool;
 use tokio::sync::watch;
-use tonic::transport::Channel;
 
 /// First and longest pause before all retrievers are asked again: a shard that moves is opened
 /// within a second or so.

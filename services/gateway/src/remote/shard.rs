@@ -17,8 +17,8 @@ use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::request;
+use clew_runtime::peer::Channel;
 use futures::TryStreamExt;
-use tonic::transport::Channel;
 
 use super::routes::Routes;
 

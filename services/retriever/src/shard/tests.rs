@@ -181,21 +181,17 @@ impl Bench {
             check_interval_secs: 3600,
             ..RetrieverConfig::default()
         };
-        let line = ShardLine {
-            place: Place::in_store(Arc::new(store.clone()), "shard-0"),
-            shard: ShardIndex(0),
-            settings: Arc::new(settings),
-            seams: Seams {
-                encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
-                graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
-                memory_encoder: Arc::new(NoMemoryModel),
-                clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            },
-            search_turns: config.search_turns(),
-            config,
-            claim: Claim::Directory,
-            tally: Arc::default(),
+        let seams = Seams {
+            encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+            graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
+            memory_encoder: Arc::new(NoMemoryModel),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
         };
+        let place = Place::in_store(Arc::new(store.clone()), "shard-0");
+        let settings = Arc::new(settings);
+        let turns = config.search_turns();
+        let claim = Claim::Directory;
+        let line = ShardLine::new(place, ShardIndex(0), settings, seams, config, claim, turns);
         let shard = ShardHandle::start(line).await.unwrap();
         // Behind that of the maintainer, after which nothing is done without a document.
         shard.seen_by(Access::all()).maintain(deadline()).await.unwrap();

@@ -1,0 +1,29 @@
+//! Runs a command with what it tells about itself.
+
+use clew_telemetry::Logging;
+
+use crate::cli::{Cli, Command};
+use crate::output::Output;
+
+/// Runs the command. What it told is sent before this returns.
+pub async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
+    let shared = &cli.shared;
+    let logging = Logging { filter: &shared.log, format: shared.log_format() };
+    let program = program(&cli.command);
+    let telemetry = clew_node::observed(shared.config.as_deref(), &program, logging)?;
+    let ended = Box::pin(crate::run(cli, output)).await;
+    telemetry.stop().await;
+    ended
+}
+
+/// What traces call this process: a server by its roles, and whoever asks one.
+fn program(command: &Command) -> String {
+    match command {
+        Command::Serve(serve) if serve.roles.is_empty() => "clew".to_owned(),
+        Command::Serve(serve) => {
+            let roles: Vec<&str> = serve.roles.iter().map(|role| role.as_str()).collect();
+            format!("clew-{}", roles.join("-"))
+        }
+        _ => "clew-cli".to_owned(),
+    }
+}

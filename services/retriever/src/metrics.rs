@@ -1,0 +1,284 @@
+//! What metrics and health tell of the shards of this process.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
+
+use clew_cluster::Standing;
+use clew_core::{Clock, CorpusSettings, Invariant, ShardIndex};
+use clew_index::{ShardReader, ShardStatistics, TableStatistics};
+use clew_runtime::supervise::LineState;
+use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
+use clew_telemetry::{Living, Queue, Severity, Trouble};
+use tokio::sync::watch;
+
+use crate::claim::Claim;
+use crate::origins::Origins;
+use crate::shard::Running;
+
+static SHARDS: Living<Seen> = Living::new();
+
+/// A shard as metrics see it.
+pub(crate) struct Seen {
+    corpus: KeyValue,
+    shard: ShardIndex,
+    claim: Claim,
+    clock: Arc<dyn Clock>,
+    state: OnceLock<watch::Receiver<LineState<Running>>>,
+    /// Whether the last commit failed.
+    is_refused: AtomicBool,
+    /// As maintenance saw the tables last.
+    tables: Mutex<Option<ShardStatistics>>,
+    /// Documents on their way to the writer, and what metrics make of them.
+    writing: Arc<AtomicUsize>,
+    queue: Arc<Queue>,
+    /// Where the newest documents came from.
+    pub origins: Origins,
+}
+
+impl Seen {
+    /// The shard, of which metrics tell for as long as somebody holds this.
+    pub fn new(
+        settings: &CorpusSettings,
+        shard: ShardIndex,
+        claim: Claim,
+        clock: Arc<dyn Clock>,
+        capacity: usize,
+    ) -> Arc<Self> {
+        let writing = Arc::new(AtomicUsize::new(0));
+        let depth = Arc::clone(&writing);
+        let look = move || (depth.load(Ordering::Relaxed), capacity);
+        let seen = Arc::new(Self {
+            corpus: corpus_label(settings.name.as_str(), settings.created_at.as_micros() / 1000),
+            shard,
+            claim,
+            clock,
+            state: OnceLock::new(),
+            is_refused: AtomicBool::new(false),
+            tables: Mutex::default(),
+            writing,
+            queue: Queue::new("writer", "bytes", look),
+            origins: Origins::default(),
+        });
+        SHARDS.add(&seen);
+        observe();
+        seen
+    }
+
+    /// Follows the state of the shard's line.
+    pub fn follow(&self, state: watch::Receiver<LineState<Running>>) {
+        // There is one line for a shard.
+        drop(self.state.set(state));
+    }
+
+    /// Notes how the tables are.
+    pub fn note_tables(&self, tables: ShardStatistics) {
+        *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = Some(tables);
+    }
+
+    /// Notes whether the storage took the last commit.
+    pub fn stored(&self, is_stored: bool) {
+        self.is_refused.store(!is_stored, Ordering::Relaxed);
+    }
+
+    /// Counts bytes that wait for the writer until what is returned is dropped.
+    pub fn writes(self: &Arc<Self>, bytes: usize) -> Writing {
+        self.writing.fetch_add(bytes, Ordering::Relaxed);
+        Writing { seen: Arc::clone(self), bytes, since: std::time::Instant::now() }
+    }
+
+    fn tables(&self) -> Option<ShardStatistics> {
+        *self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> Option<ShardReader> {
+        match &*self.state.get()?.borrow() {
+            LineState::Running(running) => Some(running.reader().clone()),
+            LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.state.get().map(|state| state.borrow()) {
+            Some(state) => match &*state {
+                LineState::Starting => "starting",
+                LineState::Running(_) => "running",
+                LineState::Failed(_) => "failed",
+                LineState::Stopped => "stopped",
+            },
+            None => "starting",
+        }
+    }
+
+    fn standing(&self) -> &'static str {
+        match self.claim.standing() {
+            Standing::Held => "held",
+            Standing::Unconfirmed => "unconfirmed",
+            Standing::Lost => "lost",
+        }
+    }
+
+    fn labels(&self, name: &'static str, value: &'static str) -> [KeyValue; 3] {
+        let shard = label("shard", i64::from(self.shard.0));
+        [self.corpus.clone(), shard, label(name, value)]
+    }
+}
+
+/// A document on its way to its commit.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    seen: Arc<Seen>,
+    bytes: usize,
+    since: std::time::Instant,
+}
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.seen.writing.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.seen.queue.waited(self.since.elapsed());
+    }
+}
+
+impl std::fmt::Debug for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Seen").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
+/// What is wrong with the shards of this process.
+pub fn troubles() -> Vec<Trouble> {
+    let shards = SHARDS.all();
+    let failed = shards.iter().filter_map(|seen| {
+        let state = seen.state.get()?.borrow();
+        let LineState::Failed(error) = &*state else { return None };
+        let part = format!("shard {} of corpus {}", seen.shard, seen.corpus.value);
+        // What the storage says of it may name files; the reason is one of a list.
+        let problem = format!("it does not start: {}", error.reason());
+        Some(Trouble { part, problem, severity: Severity::Degraded })
+    });
+    let mut troubles: Vec<Trouble> = failed.collect();
+    let refused = shards.iter().filter(|seen| seen.is_refused.load(Ordering::Relaxed)).count();
+    if refused > 0 {
+        let problem = format!("it did not take the last commit of {refused} shards");
+        let part = "storage".to_owned();
+        troubles.push(Trouble { part, problem, severity: Severity::Degraded });
+    }
+    troubles
+}
+
+struct Instruments {
+    checked: Counter<u64>,
+    breaches: Counter<u64>,
+}
+
+static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
+    let description = "Breaches of promises that checks found, by promise.";
+    let breaches = counter("clew_invariant_breaches", description);
+    for invariant in Invariant::ALL {
+        // They are there from the beginning: what is not there raises no alert.
+        breaches.add(0, &[label("invariant", invariant.as_str())]);
+    }
+    let checked =
+        counter("clew_invariant_checks", "Documents that were held against the promises.");
+    Instruments { checked, breaches }
+});
+
+/// Counts documents that were held against the promises.
+pub(crate) fn checked(documents: u64) {
+    INSTRUMENTS.checked.add(documents, &[]);
+}
+
+/// Counts a breach of a promise.
+pub(crate) fn breached(invariant: Invariant) {
+    INSTRUMENTS.breaches.add(1, &[label("invariant", invariant.as_str())]);
+}
+
+fn observe() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        LazyLock::force(&INSTRUMENTS);
+        gauge("clew_shards", "", "Shards that this process has, by state.", |tell| {
+            tally(tell, "state", &["starting", "running", "failed"], Seen::state);
+        });
+        gauge("clew_leases", "", "Shards that this process has, by its right to them.", |tell| {
+            tally(tell, "standing", &["held", "unconfirmed", "lost"], Seen::standing);
+        });
+        let description = "Documents of a shard, by state; set_aside ones failed for good.";
+        gauge("clew_documents", "", description, |tell| {
+            for seen in SHARDS.all() {
+                let Some(counts) = seen.reader().map(|reader| reader.counts()) else { continue };
+                for (state, count) in [
+                    ("found", counts.documents),
+                    ("pending", counts.pending),
+                    ("retrying", counts.retrying),
+                    ("set_aside", counts.set_aside),
+                ] {
+                    tell(count as f64, &seen.labels("state", state));
+                }
+            }
+        });
+        let description = "Documents of a shard of which something is still to be derived.";
+        gauge("clew_index_due", "", description, |tell| {
+            for seen in SHARDS.all() {
+                let Some(lag) = seen.reader().map(|reader| reader.lag()) else { continue };
+                tell(lag.waiting as f64, &seen.labels("kind", "chunks"));
+                tell(lag.without_structure as f64, &seen.labels("kind", "structure"));
+            }
+        });
+        let description = "Age of the oldest accepted document that cannot be found yet.";
+        gauge("clew_index_lag", "s", description, |tell| {
+            for seen in SHARDS.all() {
+                let Some(lag) = seen.reader().map(|reader| reader.lag()) else { continue };
+                let now = seen.clock.now();
+                let age = lag.oldest_accepted.map(|accepted| now.saturating_since(accepted));
+                let [corpus, shard, _] = seen.labels("kind", "chunks");
+                tell(age.unwrap_or_default().as_secs_f64(), &[corpus, shard]);
+            }
+        });
+        tables("clew_table_rows", "", "Rows of a table.", |table| table.rows);
+        tables(
+            "clew_table_deleted_rows",
+            "",
+            "Rows that are deleted and not yet compacted away.",
+            |table| table.deleted_rows,
+        );
+        tables(
+            "clew_table_unindexed_rows",
+            "",
+            "Rows that the most outdated index misses.",
+            |table| table.unindexed_rows,
+        );
+        tables("clew_table_fragments", "", "Fragments of a table.", |table| table.fragments);
+        tables("clew_table_versions", "", "Versions of a table on disk.", |table| table.versions);
+        tables("clew_table_size", "By", "Bytes of a table's current version.", |table| table.bytes);
+    });
+}
+
+/// How many shards there are of each word.
+fn tally(
+    tell: Tell<'_>,
+    name: &'static str,
+    words: &[&'static str],
+    word: impl Fn(&Seen) -> &'static str,
+) {
+    let shards = SHARDS.all();
+    for of in words {
+        let count = shards.iter().filter(|seen| word(seen) == *of).count();
+        tell(count as f64, &[label(name, *of)]);
+    }
+}
+
+/// A gauge of each table of each shard, as maintenance saw it last.
+fn tables(
+    name: &'static str,
+    unit: &'static str,
+    description: &'static str,
+    value: impl Fn(&TableStatistics) -> u64 + Send + Sync + 'static,
+) {
+    gauge(name, unit, description, move |tell| {
+        for seen in SHARDS.all() {
+            for (kind, table) in seen.tables().iter().flat_map(ShardStatistics::tables) {
+                tell(value(table) as f64, &seen.labels("table", kind.name()));
+            }
+        }
+    });
+}
