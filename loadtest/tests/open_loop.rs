@@ -15,6 +15,7 @@ use clew_proto::ingest::v1::ingest_service_server::{IngestService, IngestService
 use clew_proto::query::v1 as query;
 use clew_proto::query::v1::query_service_server::{QueryService, QueryServiceServer};
 use clew_proto::to_status;
+use futures::stream::Empty;
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -142,6 +143,40 @@ impl CorpusService for Small {
         &self,
         _request: Request<corpus::CheckCorpusRequest>,
     ) -> Result<Response<corpus::CheckCorpusResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    type SnapshotCorpusStream = Empty<Result<corpus::SnapshotCorpusResponse, Status>>;
+
+    async fn snapshot_corpus(
+        &self,
+        _request: Request<corpus::SnapshotCorpusRequest>,
+    ) -> Result<Response<Self::SnapshotCorpusStream>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn list_snapshots(
+        &self,
+        _request: Request<corpus::ListSnapshotsRequest>,
+    ) -> Result<Response<corpus::ListSnapshotsResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    type RestoreCorpusStream = Empty<Result<corpus::RestoreCorpusResponse, Status>>;
+
+    async fn restore_corpus(
+        &self,
+        _request: Request<corpus::RestoreCorpusRequest>,
+    ) -> Result<Response<Self::RestoreCorpusStream>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    type ExportCorpusStream = Empty<Result<corpus::ExportCorpusResponse, Status>>;
+
+    async fn export_corpus(
+        &self,
+        _request: Request<corpus::ExportCorpusRequest>,
+    ) -> Result<Response<Self::ExportCorpusStream>, Status> {
         Err(Status::unimplemented("nobody asks"))
     }
 }

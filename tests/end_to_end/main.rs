@@ -13,8 +13,11 @@ mod client;
 mod cluster;
 mod command_line;
 mod compressed;
+mod doctor;
 mod evaluation;
+mod export;
 mod forget;
+mod format;
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kill;
@@ -28,6 +31,7 @@ mod refusals;
 mod replace;
 mod s3;
 mod security;
+mod snapshots;
 mod telemetry;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../shared/words.rs"]

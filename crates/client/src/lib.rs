@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clew_core::{
     CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Query,
-    Subgraph, Task, Timestamp, TreeNode,
+    SnapshotName, Subgraph, Task, Timestamp, TreeNode,
 };
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
@@ -177,6 +177,67 @@ impl Client {
             corpus::CheckCorpusRequest { name: name.to_string(), page_size: 0, page_token };
         let page = self.corpora.clone().check_corpus(self.request(request)).await;
         Ok(page.map_err(failed)?.into_inner())
+    }
+
+    /// Takes a snapshot of a corpus: how far it is, last the snapshot.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.SnapshotCorpus`.
+    pub async fn snapshot_corpus(
+        &self,
+        name: &CorpusName,
+        snapshot: &SnapshotName,
+    ) -> Result<impl Stream<Item = Result<corpus::SnapshotCorpusResponse, Error>> + use<>, Error>
+    {
+        let (name, snapshot) = (name.to_string(), snapshot.to_string());
+        let request = corpus::SnapshotCorpusRequest { name, snapshot };
+        // Without a timeout: it takes as long as there is something to copy.
+        let events = self.corpora.clone().snapshot_corpus(request).await.map_err(failed)?;
+        Ok(events.into_inner().map(|event| event.map_err(failed)))
+    }
+
+    /// The whole snapshots of a corpus, by name.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.ListSnapshots`.
+    pub async fn snapshots(&self, name: &CorpusName) -> Result<Vec<corpus::Snapshot>, Error> {
+        let request = self.request(corpus::ListSnapshotsRequest { name: name.to_string() });
+        let listed = self.corpora.clone().list_snapshots(request).await.map_err(failed)?;
+        Ok(listed.into_inner().snapshots)
+    }
+
+    /// All that a corpus holds, as tables of rows in parts.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.ExportCorpus`.
+    pub async fn export_corpus(
+        &self,
+        name: &CorpusName,
+    ) -> Result<impl Stream<Item = Result<corpus::ExportCorpusResponse, Error>> + use<>, Error>
+    {
+        let request = corpus::ExportCorpusRequest { name: name.to_string() };
+        // Without a timeout: it takes as long as there is something to send.
+        let messages = self.corpora.clone().export_corpus(request).await.map_err(failed)?;
+        Ok(messages.into_inner().map(|message| message.map_err(failed)))
+    }
+
+    /// Restores a corpus out of a snapshot, without some documents: how far it is, last the corpus.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.RestoreCorpus`.
+    pub async fn restore_corpus(
+        &self,
+        name: &CorpusName,
+        snapshot: &SnapshotName,
+        leave_out: &[DocumentId],
+    ) -> Result<impl Stream<Item = Result<corpus::RestoreCorpusResponse, Error>> + use<>, Error>
+    {
+        let (name, snapshot) = (name.to_string(), snapshot.to_string());
+        let leave_out = leave_out.iter().map(ToString::to_string).collect();
+        let request = corpus::RestoreCorpusRequest { name, snapshot, leave_out };
+        // Without a timeout, as above.
+        let events = self.corpora.clone().restore_corpus(request).await.map_err(failed)?;
+        Ok(events.into_inner().map(|event| event.map_err(failed)))
     }
 
     /// Sends documents; yields one response for each, in order. The stream of documents is read no

@@ -29,6 +29,7 @@ mod seam;
 mod settings;
 mod shape;
 mod shard;
+mod snapshot;
 mod span;
 mod time;
 mod tree;
@@ -78,8 +79,10 @@ pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
 pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
-    DocumentStatus, FailureStatus, Forgotten, Hit, Invariant, ListQuery, Stage, StoredDocument,
+    DocumentStatus, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit, Invariant, ListQuery,
+    Stage, StoredDocument,
 };
+pub use snapshot::{Copied, Restoration, RestoreStep, ShardCopy, SnapshotName, SnapshotSummary};
 pub use span::Span;
 pub use time::Timestamp;
 pub use tree::{NodeId, StructureSettings, Tree, TreeNode, TreeQuery, UpperKey};

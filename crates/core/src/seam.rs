@@ -10,10 +10,11 @@ use crate::answer::Cost;
 use crate::{
     Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
-    EncoderIdentity, Error, Evidence, Extraction, ExtractionTask, Forgotten, Generated,
+    EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
     GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
-    Query, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp,
-    TreeNode, TreeQuery,
+    Query, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotName,
+    SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode,
+    TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -195,6 +196,26 @@ pub trait Shard: Send + Sync {
     /// # Errors
     /// Those of the tables.
     async fn maintain(&self, deadline: Instant) -> Result<(), Error>;
+
+    /// A page of all that the shard holds and shows: `after` is empty for the first, then what the page
+    /// before told. A document is in one page, whole.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::InvalidInput`] for another `after`.
+    async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error>;
+
+    /// Goes on, for some seconds, copying one state of the shard to a snapshot of its corpus: the newest
+    /// one whenever this is called. To be called again until it is whole; writes go on meanwhile.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::AlreadyExists`] if there is a whole snapshot of that name;
+    /// [`crate::ErrorKind::WrongState`] if no place for snapshots is configured;
+    /// [`crate::ErrorKind::Exhausted`] while another call copies this shard.
+    async fn copy_to_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        deadline: Instant,
+    ) -> Result<ShardCopy, Error>;
 }
 
 /// The corpora that can be reached, each as far as a caller sees it: all that is asked of a [`Corpus`] and its
@@ -241,6 +262,40 @@ pub trait Corpora: Send + Sync {
     /// [`crate::ErrorKind::NotFound`]; those of the storage, after which the deletion is finished
     /// later.
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error>;
+
+    /// Makes a snapshot of a corpus whole whose shards are all copied: `digests` are what
+    /// [`Shard::copy_to_snapshot`] told of each, by index. Only then it can be restored.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::AlreadyExists`] if there is a whole snapshot of that name;
+    /// [`crate::ErrorKind::DataLoss`] if what was copied is not there any more; those of the storage.
+    async fn finish_snapshot(
+        &self,
+        corpus: &CorpusSettings,
+        snapshot: &SnapshotName,
+        digests: Vec<String>,
+        deadline: Instant,
+    ) -> Result<SnapshotSummary, Error>;
+
+    /// The whole snapshots of a corpus, by name, also of one that is gone.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::WrongState`] if no place for snapshots is configured; those of the storage.
+    async fn snapshots(
+        &self,
+        corpus: &CorpusName,
+        deadline: Instant,
+    ) -> Result<Vec<SnapshotSummary>, Error>;
+
+    /// Goes on, for some seconds, restoring a corpus. To be called again until it is done; before that
+    /// there is no such corpus.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::AlreadyExists`] if there is a corpus of that name;
+    /// [`crate::ErrorKind::NotFound`] if there is no such snapshot;
+    /// [`crate::ErrorKind::WrongState`] if it is not whole, was made with another encoder or by a newer
+    /// release; [`crate::ErrorKind::DataLoss`] if it is damaged.
+    async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error>;
 }
 
 /// What a search over all shards found.

@@ -279,6 +279,26 @@ pub struct Checked {
     pub last: Option<DocumentId>,
 }
 
+/// A page of what a shard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExportPage {
+    /// Rows of some tables.
+    pub tables: Vec<ExportedRows>,
+    /// Documents in it.
+    pub documents: u64,
+    /// Where the next page begins; `None`: this was the last.
+    pub next: Option<String>,
+}
+
+/// Rows of one table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedRows {
+    /// Its name.
+    pub table: String,
+    /// The rows, as a stream of Arrow's interprocess format.
+    pub arrow: Vec<u8>,
+}
+
 /// Totals of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -9,6 +9,7 @@
 
 mod discover;
 mod encoding;
+mod export;
 mod format;
 mod options;
 mod read;
@@ -18,6 +19,7 @@ mod table;
 mod unreadable;
 
 pub use discover::{Discovery, Found, discover};
+pub use export::{Export, ExportError, ExportFormat};
 pub use format::Format;
 pub use options::{Columns, Options};
 pub use read::{Documents, read};

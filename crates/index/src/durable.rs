@@ -175,6 +175,23 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
+/// As [`write_file`], unless there is such a file. Returns whether there was none.
+pub(crate) fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let new = path.with_extension(format!("new-{}", std::process::id()));
+    let mut file = File::create(&new)?;
+    io::Write::write_all(&mut file, bytes)?;
+    file.sync_all()?;
+    // Unlike a renaming, it fails if the name is taken.
+    let linked = fs::hard_link(&new, path);
+    fs::remove_file(&new)?;
+    match linked {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        linked => linked?,
+    }
+    path.parent().map_or(Ok(()), sync_folder)?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +255,10 @@ mod tests {
         write_file(&deep.join("settings.json"), b"1").unwrap();
         write_file(&deep.join("settings.json"), b"2").unwrap();
         assert_eq!(fs::read(deep.join("settings.json")).unwrap(), b"2");
+        assert!(!write_new_file(&deep.join("settings.json"), b"3").unwrap());
+        assert_eq!(fs::read(deep.join("settings.json")).unwrap(), b"2");
         assert_eq!(fs::read_dir(&deep).unwrap().count(), 1);
+        assert!(write_new_file(&deep.join("other.json"), b"3").unwrap());
+        assert_eq!(fs::read(deep.join("other.json")).unwrap(), b"3");
     }
 }

@@ -1,6 +1,8 @@
 //! Forgetting documents, sweeping what no longer counts, and erasing it from the disk.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clew_core::{Access, DocumentId, Forgotten, UpperKey};
@@ -251,6 +253,8 @@ pub(crate) struct ErasureMark {
     shard: Place,
     own: String,
     set: BTreeSet<String>,
+    /// Whether any is set, for readers.
+    is_wanted: Arc<AtomicBool>,
 }
 
 /// Begins the names of marks.
@@ -261,11 +265,19 @@ impl ErasureMark {
     /// owner whose deletion went through had set its mark before.
     pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
         let names = shard.names("look for an interrupted erasure").await?;
+        let set: BTreeSet<String> =
+            names.into_iter().filter(|name| name.starts_with(MARK)).collect();
         Ok(Self {
             shard: shard.clone(),
             own: owner.map_or(MARK.to_owned(), |number| format!("{MARK}-{number}")),
-            set: names.into_iter().filter(|name| name.starts_with(MARK)).collect(),
+            is_wanted: Arc::new(AtomicBool::new(!set.is_empty())),
+            set,
         })
+    }
+
+    /// Tells readers whether erasure is wanted.
+    pub(crate) fn is_wanted(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_wanted)
     }
 
     fn is_set(&self) -> bool {
@@ -277,6 +289,7 @@ impl ErasureMark {
             self.shard.put_mark(&self.own, "remember the erasure").await?;
             self.set.insert(self.own.clone());
         }
+        self.is_wanted.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -285,6 +298,7 @@ impl ErasureMark {
             self.shard.remove_file(name, "end the erasure").await?;
             self.set.pop_first();
         }
+        self.is_wanted.store(false, Ordering::Release);
         Ok(())
     }
 }

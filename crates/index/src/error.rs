@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::Duration;
 
-use clew_core::{CorpusName, ErrorKind};
+use clew_core::{CorpusName, ErrorKind, SnapshotName};
 
 use crate::schema::TableKind;
 
@@ -32,6 +32,34 @@ pub enum Error {
     /// There is no corpus of that name.
     #[error("corpus `{0}` does not exist")]
     CorpusNotFound(CorpusName),
+    /// There is a whole snapshot of that name.
+    #[error("snapshot `{0}` exists already; take one by another name")]
+    SnapshotExists(SnapshotName),
+    /// There is nothing of a snapshot of that name.
+    #[error("there is no snapshot `{name}` of corpus `{corpus}`")]
+    SnapshotNotFound {
+        /// The corpus.
+        corpus: CorpusName,
+        /// The snapshot.
+        name: SnapshotName,
+    },
+    /// A snapshot of that name was begun and not finished.
+    #[error(
+        "snapshot `{0}` is not whole: it was begun and not finished; take it again by that name, or restore another"
+    )]
+    SnapshotUnfinished(SnapshotName),
+    /// What is stored was written by a newer release; nothing was changed.
+    #[error(
+        "{what} has format {found}, and this release knows none beyond {known}; use the release that wrote it, or a later one"
+    )]
+    NewerFormat {
+        /// What is stored.
+        what: String,
+        /// Its format.
+        found: u32,
+        /// The newest that is known.
+        known: u32,
+    },
     /// The table was made for other settings or by another release; nothing was changed.
     #[error("table `{table}` does not fit: expected {expected}, found {found}")]
     Mismatch {
@@ -116,9 +144,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid { .. } => ErrorKind::InvalidInput,
-            Self::CorpusExists(_) => ErrorKind::AlreadyExists,
-            Self::CorpusNotFound(_) => ErrorKind::NotFound,
-            Self::Mismatch { .. } => ErrorKind::WrongState,
+            Self::CorpusExists(_) | Self::SnapshotExists(_) => ErrorKind::AlreadyExists,
+            Self::CorpusNotFound(_) | Self::SnapshotNotFound { .. } => ErrorKind::NotFound,
+            Self::Mismatch { .. } | Self::SnapshotUnfinished(_) | Self::NewerFormat { .. } => {
+                ErrorKind::WrongState
+            }
             Self::LostRace { .. } => ErrorKind::LostRace,
             Self::DiskFull { .. } => ErrorKind::Exhausted,
             Self::ReadersActive | Self::Unavailable { .. } => ErrorKind::Unavailable,
@@ -136,6 +166,16 @@ impl From<Error> for clew_core::Error {
             Error::Invalid { field, problem } => Self::invalid(field, problem),
             Error::CorpusExists(_) => Self::new(ErrorKind::AlreadyExists, "CORPUS_EXISTS", message),
             Error::CorpusNotFound(name) => Self::not_found("corpus", name),
+            Error::SnapshotExists(_) => {
+                Self::new(ErrorKind::AlreadyExists, "SNAPSHOT_EXISTS", message)
+            }
+            Error::SnapshotNotFound { .. } => {
+                Self::new(ErrorKind::NotFound, "SNAPSHOT_NOT_FOUND", message)
+            }
+            Error::SnapshotUnfinished(_) => {
+                Self::new(ErrorKind::WrongState, "SNAPSHOT_UNFINISHED", message)
+            }
+            Error::NewerFormat { .. } => Self::new(ErrorKind::WrongState, "NEWER_FORMAT", message),
             Error::Mismatch { .. } => Self::new(ErrorKind::WrongState, "TABLE_MISMATCH", message),
             Error::LostRace { source, .. } => {
                 Self::new(ErrorKind::LostRace, "SHARD_WRITTEN_BY_ANOTHER", message)

@@ -117,6 +117,12 @@ impl MemoryReader {
         self.records.borrow().clone()
     }
 
+    /// The files, by name in the shard's place.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let records = self.records();
+        records.iter().map(|record| format!("{FOLDER}/{}", file(&record.key))).collect()
+    }
+
     /// The snapshot of a memory; `None` if it is gone.
     pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
         let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {

@@ -66,8 +66,14 @@ impl Objects {
         self.store.below()
     }
 
-    fn path(&self, name: &str) -> Path {
-        self.prefix.clone().join(name)
+    /// What the names of all of its objects begin with.
+    pub(crate) fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// The path of an object at any depth, `/` between the parts of its name.
+    pub(crate) fn path(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
     /// Opens it with the storage engine. What the engine makes of files each connection keeps for itself:

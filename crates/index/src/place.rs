@@ -73,7 +73,8 @@ impl Place {
     }
 
     /// The folder, if it is one, whose files have to be synced.
-    pub(crate) fn folder(&self) -> Option<&Path> {
+    #[doc(hidden)]
+    pub fn folder(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Folder(folder) => Some(folder),
             Kind::Objects(_) => None,
@@ -156,6 +157,22 @@ impl Place {
                 on_files(doing, move || durable::write_file(&path, &bytes)).await
             }
             Kind::Objects(objects) => objects.put(name, bytes, doing).await,
+        }
+    }
+
+    /// As [`Place::put_file`], unless there is such a file. Returns whether there was none.
+    pub(crate) async fn put_new_file(
+        &self,
+        name: &str,
+        bytes: Bytes,
+        doing: &'static str,
+    ) -> Result<bool> {
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let path = folder.join(name);
+                on_files(doing, move || durable::write_new_file(&path, &bytes)).await
+            }
+            Kind::Objects(objects) => objects.swap(name, None, &bytes, doing).await,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use clew_core::{
@@ -16,6 +17,7 @@ use crate::error::{Operation, Result};
 use crate::fence::Fence;
 use crate::filter;
 use crate::memories::MemoryReader;
+use crate::place::Place;
 use crate::rows::Rows;
 use crate::schema::{TableKind, column};
 use crate::search;
@@ -31,6 +33,8 @@ pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     fence: Arc<Fence>,
     memories: MemoryReader,
+    place: Place,
+    is_erasure_wanted: Arc<AtomicBool>,
 }
 
 impl ShardReader {
@@ -38,8 +42,25 @@ impl ShardReader {
         snapshots: watch::Receiver<Arc<Snapshot>>,
         fence: Arc<Fence>,
         memories: MemoryReader,
+        place: Place,
+        is_erasure_wanted: Arc<AtomicBool>,
     ) -> Self {
-        Self { snapshots, fence, memories }
+        Self { snapshots, fence, memories, place, is_erasure_wanted }
+    }
+
+    /// Where the shard lies.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Whether forgotten text may still be on the disk.
+    pub fn is_erasure_wanted(&self) -> bool {
+        self.is_erasure_wanted.load(Ordering::Acquire)
+    }
+
+    /// The files of the compressed memories, by name in the shard's place.
+    pub(crate) fn memory_files(&self) -> Vec<String> {
+        self.memories.files()
     }
 
     /// The compressed memories, in the order in which they were begun.

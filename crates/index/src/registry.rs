@@ -13,6 +13,8 @@ use std::process;
 use std::time::{Duration, SystemTime};
 
 use clew_core::{CorpusName, CorpusSettings, ShardIndex};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::error::{Cause, Error, Result};
 use crate::location::Location;
@@ -127,6 +129,33 @@ impl Registry {
         if was_there { Ok(()) } else { Err(Error::CorpusNotFound(name.clone())) }
     }
 
+    /// Begins to restore a corpus out of the snapshot of that digest, or finds it begun: then its settings
+    /// are those from then. Returns them and where its shards are to lie; `None` if there is a corpus of
+    /// that name.
+    pub(crate) async fn begin_restore(
+        &self,
+        settings: &CorpusSettings,
+        digest: &str,
+    ) -> Result<Option<(CorpusSettings, Place)>> {
+        match &self.0 {
+            Kind::Folder(registry) => registry.begin_restore(settings, digest).await,
+            Kind::Objects(registry) => registry.begin_restore(settings, digest).await,
+        }
+    }
+
+    /// Ends a restoring: from now on there is the corpus. Returns whether that is so; `false` if there is
+    /// another of that name, or another snapshot is being restored to it.
+    pub(crate) async fn finish_restore(
+        &self,
+        settings: &CorpusSettings,
+        digest: &str,
+    ) -> Result<bool> {
+        match &self.0 {
+            Kind::Folder(registry) => registry.finish_restore(&settings.name, digest).await,
+            Kind::Objects(registry) => registry.finish_restore(settings, digest).await,
+        }
+    }
+
     /// Where a shard lies, to be opened with [`crate::Shard::open`].
     pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Place {
         match &self.0 {
@@ -137,12 +166,47 @@ impl Registry {
     }
 }
 
+/// Version of what is written of a corpus. Raise it with every change that a release which does not know it
+/// would misread.
+const FORMAT: u32 = 1;
+const FORMAT_KEY: &str = "format";
+
+/// What a corpus written by a newer release has.
+#[derive(Debug, thiserror::Error)]
+#[error("it has format {found}, and this release knows none beyond {FORMAT}")]
+struct Newer {
+    found: u32,
+}
+
+/// What is written of a corpus, with the version of that.
+fn to_json<T: Serialize>(written: &T) -> serde_json::Result<Vec<u8>> {
+    let mut json = serde_json::to_value(written)?;
+    json[FORMAT_KEY] = FORMAT.into();
+    serde_json::to_vec_pretty(&json)
+}
+
+/// Reads what is written of a corpus; its version first, which decides what else there may be. The first
+/// releases wrote none.
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, Cause> {
+    let json: serde_json::Value = serde_json::from_slice(bytes)?;
+    let found = json.get(FORMAT_KEY).map_or(Some(u64::from(FORMAT)), serde_json::Value::as_u64);
+    let found = found.and_then(|found| u32::try_from(found).ok()).unwrap_or(u32::MAX);
+    if found > FORMAT {
+        return Err(Newer { found }.into());
+    }
+    Ok(serde_json::from_value(json)?)
+}
+
 fn damaged(name: &CorpusName, source: Cause) -> Error {
+    if let Some(Newer { found }) = source.downcast_ref() {
+        let what = format!("corpus `{name}`");
+        return Error::NewerFormat { what, found: *found, known: FORMAT };
+    }
     Error::Corrupt { what: format!("the settings of corpus `{name}`"), source }
 }
 
 /// A text that is no other's.
-fn unique() -> String {
+pub(crate) fn unique() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = now.map_or(0, |now| now.as_nanos());
     // Processes in containers have the same number everywhere. A new state is hashed with random keys.

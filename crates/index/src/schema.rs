@@ -1,7 +1,8 @@
 //! The tables of a shard: their columns, their indexes, and the check that a stored table fits.
 //!
 //! A schema carries its version in the Arrow schema metadata. Raise [`SCHEMA_VERSION`] with every
-//! change of a column's name, type or meaning.
+//! change that a release which does not know it would misread. A table of a newer version is refused, one of
+//! an older is brought up to date when it is opened for writing.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +19,10 @@ use lancedb::index::vector::IvfRqIndexBuilder;
 use crate::error::{Error, Result};
 
 /// Version of the schemas below.
-const SCHEMA_VERSION: &str = "1";
-const VERSION_KEY: &str = "clew.schema.version";
+pub(crate) const SCHEMA_VERSION: u32 = 2;
+/// Oldest version that is read.
+const OLDEST_VERSION: u32 = 1;
+pub(crate) const VERSION_KEY: &str = "clew.schema.version";
 
 /// Names of columns.
 pub(crate) mod column {
@@ -93,7 +96,7 @@ impl TableKind {
             Self::Nodes => nodes(),
             Self::Failures => failures(),
         };
-        let metadata = HashMap::from([(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_owned())]);
+        let metadata = HashMap::from([(VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string())]);
         Arc::new(Schema::new_with_metadata(fields, metadata))
     }
 
@@ -289,18 +292,31 @@ fn labels() -> Field {
     optional(column::LABELS, DataType::Utf8)
 }
 
+/// The version of a stored table's schema, if it has one.
+pub(crate) fn version_of(stored: &Schema) -> Option<u32> {
+    stored.metadata().get(VERSION_KEY)?.parse().ok()
+}
+
 /// Refuses a stored table whose columns are not the wanted ones. Those that came later may be missing.
 ///
 /// # Errors
-/// [`Error::Mismatch`] naming the table and the first difference.
+/// [`Error::NewerFormat`] if a newer release wrote it; otherwise [`Error::Mismatch`] naming the table and the
+/// first difference.
 pub(crate) fn check(table: TableKind, stored: &Schema, dimension: u32) -> Result<()> {
     let differ = |expected: String, found: String| Error::Mismatch { table, expected, found };
-    let version = stored.metadata().get(VERSION_KEY).map_or("none", String::as_str);
-    if version != SCHEMA_VERSION {
-        return Err(differ(
-            format!("schema version {SCHEMA_VERSION}"),
-            format!("schema version {version}"),
-        ));
+    match version_of(stored) {
+        Some(OLDEST_VERSION..=SCHEMA_VERSION) => {}
+        Some(found) if found > SCHEMA_VERSION => {
+            let (what, known) = (format!("table `{table}`"), SCHEMA_VERSION);
+            return Err(Error::NewerFormat { what, found, known });
+        }
+        found => {
+            let found = found.map_or("none".to_owned(), |found| found.to_string());
+            return Err(differ(
+                format!("schema version {OLDEST_VERSION} to {SCHEMA_VERSION}"),
+                format!("schema version {found}"),
+            ));
+        }
     }
     let wanted = table.schema(dimension);
     let added = table.added_columns();
@@ -340,5 +356,10 @@ mod tests {
         let unversioned = Schema::new(TableKind::Sources.schema(8).fields().clone());
         let error = check(TableKind::Sources, &unversioned, 8).unwrap_err();
         assert!(error.to_string().contains("schema version 1"), "{error}");
+
+        let newer = [(VERSION_KEY.to_owned(), (SCHEMA_VERSION + 1).to_string())].into();
+        let newer = unversioned.with_metadata(newer);
+        let error = check(TableKind::Sources, &newer, 8).unwrap_err();
+        assert!(matches!(error, Error::NewerFormat { known: SCHEMA_VERSION, .. }), "{error}");
     }
 }

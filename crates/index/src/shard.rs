@@ -121,6 +121,7 @@ pub struct Shard {
     pub(crate) publisher: Publisher,
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
+    place: Place,
     /// Whether a write began of which it is not known whether and how far it happened.
     is_in_doubt: bool,
 }
@@ -151,6 +152,7 @@ impl Shard {
             }
             // Nothing is written before the takeover.
             table.ensure_columns().await?;
+            table.ensure_version().await?;
             table.ensure_text_index().await?;
             Ok::<_, Error>(table)
         };
@@ -184,6 +186,7 @@ impl Shard {
             publisher,
             erasure,
             memories,
+            place: place.clone(),
             is_in_doubt: true,
         };
         shard.reload().await?;
@@ -193,7 +196,9 @@ impl Shard {
     /// A reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
-        ShardReader::new(snapshots, fence, self.memories.reader())
+        let is_erasure_wanted = self.erasure.is_wanted();
+        let place = self.place.clone();
+        ShardReader::new(snapshots, fence, self.memories.reader(), place, is_erasure_wanted)
     }
 
     /// What the shard was opened with.

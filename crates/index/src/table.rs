@@ -155,6 +155,24 @@ impl Stored {
         self.run(Operation::Append, add).await.map(drop)
     }
 
+    /// Notes in a table of an older version that it is of this one. To be called once its columns are.
+    pub(crate) async fn ensure_version(&self) -> Result<()> {
+        let stored = self.run(Operation::Read, self.table.schema()).await?;
+        let Some(shown) = self.table.dataset() else { return Ok(()) };
+        if schema::version_of(&stored) == Some(schema::SCHEMA_VERSION) {
+            return Ok(());
+        }
+        let mut dataset = Dataset::clone(&*self.dataset(Operation::Open).await?);
+        let raise = async {
+            let version = schema::SCHEMA_VERSION.to_string();
+            dataset.update_schema_metadata([(schema::VERSION_KEY, version.as_str())]).await?;
+            Ok(())
+        };
+        self.run(Operation::Open, raise).await?;
+        shown.update(dataset);
+        Ok(())
+    }
+
     /// Makes the index of texts if it is not there.
     pub(crate) async fn ensure_text_index(&self) -> Result<()> {
         if let Some(wanted) = self.kind.text_index()

@@ -3,12 +3,14 @@
 pub mod chat;
 pub mod corpus;
 pub mod encoder;
+pub mod export;
 pub mod generator;
 pub mod graph_builder;
 pub mod ingest;
 pub mod memory;
 pub mod query;
 pub mod shard;
+pub mod snapshot;
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use clew_client::{Client, Credentials};
 use clew_cluster::Role;
 use clew_core::{
     AttributeName, Chunking, CorpusName, DocumentId, Error, Filter, Label, MemorySettings,
-    SearchMode, StructureSettings, TenantName, TimeRange, Timestamp,
+    SearchMode, SnapshotName, StructureSettings, TenantName, TimeRange, Timestamp,
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
@@ -53,6 +53,10 @@ pub struct Shared {
     /// endpoint [default: .clew].
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "endpoint")]
     pub data_dir: Option<PathBuf>,
+    /// Where snapshots of corpora lie, a folder or s3://bucket/prefix, for a data directory that is opened in
+    /// this process.
+    #[arg(long, global = true, value_name = "PLACE", conflicts_with = "endpoint")]
+    pub snapshots: Option<String>,
     /// Configuration file (TOML); `clew serve --print-config` shows all keys.
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -105,7 +109,7 @@ pub struct Print {
 pub enum Command {
     /// Run the server, with all roles in this process.
     Serve(Serve),
-    /// Make, list and delete corpora.
+    /// Make, list, delete, copy and restore corpora.
     Corpus(Corpus),
     /// Take documents into a corpus; returns when they can be found.
     Ingest(Ingest),
@@ -139,6 +143,9 @@ pub enum Command {
     Check(Check),
     /// Make an API key, and what is stored of it.
     Key(Key),
+    /// Look at what a node needs on this machine, or at a server (--endpoint), and say what to do about what
+    /// is missing; fails if something does not work.
+    Doctor(Doctor),
     /// Show and steer a cluster, through any of its gateways (--endpoint).
     Cluster(Cluster),
     /// Measure quality on public data sets.
@@ -169,6 +176,7 @@ impl Command {
             Self::Status(arguments) => arguments.print.json,
             Self::Check(arguments) => arguments.print.json,
             Self::Key(arguments) => arguments.print.json,
+            Self::Doctor(arguments) => arguments.print.json,
             Self::Cluster(arguments) => arguments.json,
             Self::Eval(arguments) => match &arguments.action {
                 EvalAction::Retrieval(_) => false,
@@ -178,6 +186,13 @@ impl Command {
             Self::Bench(arguments) => arguments.json,
         }
     }
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    #[command(flatten)]
+    pub print: Print,
 }
 
 /// Arguments of `serve`.
@@ -233,6 +248,42 @@ pub enum CorpusAction {
     Delete {
         /// Its name.
         name: CorpusName,
+    },
+    /// Copy a corpus to a snapshot, in the place that the server has for them, while it goes on being used.
+    /// Run it again to go on where it was interrupted.
+    Snapshot {
+        /// The corpus.
+        name: CorpusName,
+        /// Name of the snapshot: 1 to 63 of a-z, 0-9, `-`, `_`.
+        snapshot: SnapshotName,
+    },
+    /// Write all that a corpus holds into a folder, a file for each table: documents, versions, chunks with
+    /// their vectors, nodes, entities, relations, memories. `documents.jsonl` can be ingested again.
+    Export {
+        /// The corpus.
+        name: CorpusName,
+        /// jsonl or parquet.
+        #[arg(long)]
+        format: clew_formats::ExportFormat,
+        /// Folder to write to: empty, or none yet.
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+    },
+    /// List the whole snapshots of a corpus, also of one that is gone.
+    Snapshots {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Make a corpus out of a snapshot; nobody finds it before it is whole. Run it again to go on where it
+    /// was interrupted.
+    Restore {
+        /// The corpus, by the name it had.
+        name: CorpusName,
+        /// The snapshot.
+        snapshot: SnapshotName,
+        /// File with ids of documents that are not to come back, one a line: those forgotten since.
+        #[arg(long, value_name = "FILE")]
+        leave_out: Option<PathBuf>,
     },
 }
 

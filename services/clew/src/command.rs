@@ -6,6 +6,7 @@ pub mod chat;
 pub mod check;
 pub mod cluster;
 pub mod corpus;
+pub mod doctor;
 pub mod eval;
 pub mod forget;
 pub mod generate;

@@ -97,11 +97,18 @@ struct Flags {
     listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     encoder: Option<EncoderFlags>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    storage: Option<StorageFlags>,
 }
 
 #[derive(Serialize)]
 struct EncoderFlags {
     model: PathBuf,
+}
+
+#[derive(Serialize)]
+struct StorageFlags {
+    snapshots: String,
 }
 
 impl NodeConfig {
@@ -114,6 +121,7 @@ impl NodeConfig {
             data_dir: shared.data_dir.clone(),
             listen,
             encoder: shared.model.clone().map(|model| EncoderFlags { model }),
+            storage: shared.snapshots.clone().map(|snapshots| StorageFlags { snapshots }),
         };
         let config: Self = clew_runtime::config::load(shared.config.as_deref(), flags)?;
         config.validate()?;

@@ -45,6 +45,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
     match cli.command {
         Command::Serve(arguments) => Box::pin(command::serve::run(&shared, arguments)).await,
         Command::Corpus(arguments) => command::corpus::run(&shared, arguments, output).await,
+        Command::Doctor(arguments) => command::doctor::run(&shared, arguments, output).await,
         Command::Ingest(arguments) => command::ingest::run(&shared, arguments, output).await,
         Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
         Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,

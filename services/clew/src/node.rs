@@ -43,13 +43,15 @@ impl RunningNode {
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let graph_builder =
             clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
+        let data_dir = config.data_dir.to_string_lossy();
         let retriever = Retriever::start(
-            &config.storage.location(&config.data_dir.to_string_lossy())?,
+            &config.storage.location(&data_dir)?,
             clew_retriever::Seams {
                 encoder: Arc::clone(&seam),
                 graph_builder: Arc::clone(&graph_builder),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
+                snapshots: config.storage.snapshots(&data_dir).await?,
             },
             config.retriever.clone(),
         )

@@ -99,12 +99,14 @@ async fn start(
         };
         let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
         if roles.contains(&Role::Retriever) {
-            let location = config.storage.location(&config.data_dir.to_string_lossy())?;
+            let data_dir = config.data_dir.to_string_lossy();
+            let location = config.storage.location(&data_dir)?;
             let seams = clew_retriever::Seams {
                 encoder: Arc::clone(&encoder),
                 graph_builder: Arc::clone(&graph_builder),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
+                snapshots: config.storage.snapshots(&data_dir).await?,
             };
             let retriever = config.retriever.clone();
             let stop = clew_retriever::start(&node, &mut server, location, seams, retriever);

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind};
+use clew_core::{
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Restoration,
+    RestoreStep, SnapshotName, SnapshotSummary,
+};
 
 /// The corpora of all tenants.
 #[derive(Clone)]
@@ -78,6 +81,45 @@ impl CallersCorpora<'_> {
         let is_his =
             |corpus: &Arc<Corpus>| corpus.settings().name.tenant() == Some(tenant.as_str());
         Ok(listed.take_while(is_his).collect())
+    }
+
+    /// Makes a snapshot of a corpus of his whole.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::finish_snapshot`].
+    pub async fn finish_snapshot(
+        &self,
+        settings: &CorpusSettings,
+        snapshot: &SnapshotName,
+        digests: Vec<String>,
+        deadline: Instant,
+    ) -> Result<SnapshotSummary, Error> {
+        self.all.finish_snapshot(settings, snapshot, digests, deadline).await
+    }
+
+    /// The whole snapshots of a corpus, also of one that is gone.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::snapshots`].
+    pub async fn snapshots(
+        &self,
+        name: &CorpusName,
+        deadline: Instant,
+    ) -> Result<Vec<SnapshotSummary>, Error> {
+        self.all.snapshots(&self.caller.corpus(name)?, deadline).await
+    }
+
+    /// Goes on restoring a corpus, which gets his name for it.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::restore`].
+    pub async fn restore(
+        &self,
+        asked: &Restoration,
+        deadline: Instant,
+    ) -> Result<RestoreStep, Error> {
+        let asked = Restoration { corpus: self.caller.corpus(&asked.corpus)?, ..asked.clone() };
+        self.all.restore(&asked, deadline).await
     }
 
     /// Deletes a corpus; returns how many documents went with it.

@@ -13,6 +13,10 @@ use clew_proto::to_status;
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
+use snapshots::Events;
+
+mod export;
+mod snapshots;
 
 /// The handler.
 pub(crate) struct Corpora {
@@ -211,5 +215,39 @@ impl CorpusService for Corpora {
         request: Request<wire::CheckCorpusRequest>,
     ) -> Result<Response<wire::CheckCorpusResponse>, Status> {
         self.check(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type SnapshotCorpusStream = Events<wire::SnapshotCorpusResponse>;
+
+    async fn snapshot_corpus(
+        &self,
+        request: Request<wire::SnapshotCorpusRequest>,
+    ) -> Result<Response<Self::SnapshotCorpusStream>, Status> {
+        self.snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<wire::ListSnapshotsRequest>,
+    ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
+        self.snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type ExportCorpusStream = Events<wire::ExportCorpusResponse>;
+
+    async fn export_corpus(
+        &self,
+        request: Request<wire::ExportCorpusRequest>,
+    ) -> Result<Response<Self::ExportCorpusStream>, Status> {
+        self.export(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type RestoreCorpusStream = Events<wire::RestoreCorpusResponse>;
+
+    async fn restore_corpus(
+        &self,
+        request: Request<wire::RestoreCorpusRequest>,
+    ) -> Result<Response<Self::RestoreCorpusStream>, Status> {
+        self.restore(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{CorpusName, Error, Limits};
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
+use clew_proto::convert::snapshot as convert;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueService;
 use clew_proto::to_status;
@@ -12,6 +13,7 @@ use clew_runtime::deadline::{of_request, within};
 use tonic::{Request, Response, Status};
 
 use crate::shared::Inner;
+use crate::snapshots;
 
 /// Time of a call that names no deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
@@ -78,6 +80,43 @@ impl CatalogueRpc {
         self.retriever.delete(&name, deadline).await?;
         Ok(wire::DeleteCorpusResponse {})
     }
+
+    async fn finish_snapshot(
+        &self,
+        request: Request<wire::FinishSnapshotRequest>,
+    ) -> Result<wire::FinishSnapshotResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let request = request.into_inner();
+        let settings = settings_from_wire(request.corpus.unwrap_or_default())?;
+        let (name, digests) = (request.snapshot.parse()?, request.digests);
+        let seams = &self.retriever.sharing.seams;
+        let snapshot = snapshots::finish(seams, &settings, &name, &digests, deadline).await?;
+        let snapshot = Some(convert::summary_to_wire(snapshot));
+        Ok(wire::FinishSnapshotResponse { snapshot })
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<wire::ListSnapshotsRequest>,
+    ) -> Result<wire::ListSnapshotsResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let name: CorpusName = request.into_inner().name.parse()?;
+        let listed = snapshots::list(&self.retriever.sharing.seams, &name, deadline).await?;
+        let snapshots = listed.into_iter().map(convert::summary_to_wire).collect();
+        Ok(wire::ListSnapshotsResponse { snapshots })
+    }
+
+    async fn restore(
+        &self,
+        request: Request<wire::RestoreCorpusRequest>,
+    ) -> Result<wire::RestoreCorpusResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let asked = convert::restoration_from_wire(request.into_inner())?;
+        let Inner { registry, sharing, restoring, .. } = &*self.retriever;
+        let _one_at_a_time = restoring.lock().await;
+        let step = snapshots::restore(registry, &sharing.seams, &asked, deadline).await?;
+        Ok(convert::restore_step_to_wire(step))
+    }
 }
 
 #[tonic::async_trait]
@@ -108,5 +147,26 @@ impl CatalogueService for CatalogueRpc {
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
         self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn finish_snapshot(
+        &self,
+        request: Request<wire::FinishSnapshotRequest>,
+    ) -> Result<Response<wire::FinishSnapshotResponse>, Status> {
+        self.finish_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn list_snapshots(
+        &self,
+        request: Request<wire::ListSnapshotsRequest>,
+    ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
+        self.list_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn restore_corpus(
+        &self,
+        request: Request<wire::RestoreCorpusRequest>,
+    ) -> Result<Response<wire::RestoreCorpusResponse>, Status> {
+        self.restore(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use clew_core::{Error, Violations};
-use clew_index::{Location, ObjectStoreSettings};
+use clew_core::{CorpusSettings, Error, Violations};
+use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::turns::Turnstile;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
-    /// For a data directory `s3://bucket/prefix`.
+    /// For a data directory `s3://bucket/prefix`, and for snapshots there.
     pub s3: ObjectStoreSettings,
+    /// Folder, or `s3://bucket/prefix`, in which snapshots of corpora lie: outside the data directory, best
+    /// on another disk or in another bucket, and the same for all retrievers. Without it none can be taken
+    /// or restored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshots: Option<String>,
 }
 
 impl StorageConfig {
@@ -22,6 +27,55 @@ impl StorageConfig {
     /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
     pub fn location(&self, data_dir: &str) -> Result<Location, Error> {
         Ok(Location::try_new(data_dir, &self.s3)?)
+    }
+
+    /// Tries whether a place keeps the promises that everything stored rests on.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] for what is no place; those of the storage, if it cannot be
+    /// used at all.
+    pub async fn probe(&self, place: &str) -> Result<Probed, Error> {
+        Ok(self.location(place)?.probe().await?)
+    }
+
+    /// The settings of the corpora in a data directory.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] if a newer release wrote one of them; those of the storage.
+    pub async fn corpora(&self, data_dir: &str) -> Result<Vec<CorpusSettings>, Error> {
+        Ok(Registry::open(&self.location(data_dir)?).await?.list().await?)
+    }
+
+    /// The place of snapshots, if one is configured.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault, also if it is in the data directory,
+    /// with which it would be lost; those of the storage.
+    pub async fn snapshots(&self, data_dir: &str) -> Result<Option<Snapshots>, Error> {
+        let Some(place) = &self.snapshots else { return Ok(None) };
+        let refuse = |problem: &str| Err(Error::invalid("storage.snapshots", problem));
+        let location = match Location::try_new(place, &self.s3) {
+            Err(clew_index::Error::Invalid { field: "data_dir", problem }) => {
+                return refuse(&problem);
+            }
+            location => location?,
+        };
+        let data = self.location(data_dir)?;
+        let is_inside = match (location.folder(), data.folder()) {
+            (Some(folder), Some(data)) => {
+                let absolute = |path| std::path::absolute(path).unwrap_or_default();
+                absolute(folder).starts_with(absolute(data))
+            }
+            (None, None) => format!("{}/", place.trim_end_matches('/'))
+                .starts_with(&format!("{}/", data_dir.trim_end_matches('/'))),
+            _ => false,
+        };
+        if is_inside {
+            return refuse(
+                "expected a place outside the data directory, with which it would be lost",
+            );
+        }
+        Ok(Some(Snapshots::open(&location).await?))
     }
 }
 

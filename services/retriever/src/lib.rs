@@ -29,10 +29,12 @@ mod role;
 mod service;
 mod shard;
 mod shared;
+mod snapshots;
 mod structurer;
 mod turn;
 mod writer;
 
+pub use clew_index::Probed;
 pub use config::{RetrieverConfig, StorageConfig};
 pub use metrics::troubles;
 pub use retriever::Retriever;

@@ -44,7 +44,8 @@ fn main() -> ExitCode {
             let location = config.storage.location(&config.data_dir)?;
             let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
-            let seams = Seams { encoder, graph_builder, memory_encoder, clock };
+            let snapshots = config.storage.snapshots(&config.data_dir).await?;
+            let seams = Seams { encoder, graph_builder, memory_encoder, clock, snapshots };
             let config = config.retriever;
             let stop = clew_retriever::start(&node, &mut server, location, seams, config).await?;
             Ok((server, vec![stop]))

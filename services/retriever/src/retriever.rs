@@ -5,7 +5,10 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ShardIndex};
+use clew_core::{
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Restoration, RestoreStep,
+    ShardIndex, SnapshotName, SnapshotSummary,
+};
 use clew_index::{Location, Registry};
 use clew_runtime::turns::Turnstile;
 use tokio::sync::Mutex;
@@ -15,6 +18,7 @@ use crate::claim::Claim;
 use crate::lock::DirectoryLock;
 use crate::role::Seams;
 use crate::shard::{ShardHandle, ShardLine};
+use crate::snapshots;
 
 /// A corpus whose shards run here.
 struct Running {
@@ -184,5 +188,32 @@ impl Corpora for Retriever {
         }
         self.registry.delete(name).await?;
         Ok(documents)
+    }
+
+    async fn finish_snapshot(
+        &self,
+        corpus: &CorpusSettings,
+        snapshot: &SnapshotName,
+        digests: Vec<String>,
+        deadline: Instant,
+    ) -> Result<SnapshotSummary, Error> {
+        snapshots::finish(&self.seams, corpus, snapshot, &digests, deadline).await
+    }
+
+    async fn snapshots(
+        &self,
+        corpus: &CorpusName,
+        deadline: Instant,
+    ) -> Result<Vec<SnapshotSummary>, Error> {
+        snapshots::list(&self.seams, corpus, deadline).await
+    }
+
+    async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {
+        let _one_at_a_time = self.changing.lock().await;
+        let step = snapshots::restore(&self.registry, &self.seams, asked, deadline).await?;
+        if step.is_done && !self.running().contains_key(&asked.corpus) {
+            self.run(self.registry.get(&asked.corpus).await?).await?;
+        }
+        Ok(step)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Clock, Encoder, Error, GraphBuilder, MemoryEncoder};
-use clew_index::Location;
+use clew_index::{Location, Snapshots};
 use clew_node::{Node, Server, Stop};
 
 use crate::RetrieverConfig;
@@ -21,6 +21,26 @@ pub struct Seams {
     pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Where snapshots lie, if a place is configured.
+    pub snapshots: Option<Snapshots>,
+}
+
+impl Seams {
+    /// Where snapshots lie.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] if no place is configured.
+    pub(crate) fn snapshots(&self) -> Result<&Snapshots, Error> {
+        self.snapshots.as_ref().ok_or_else(|| {
+            Error::new(
+                clew_core::ErrorKind::WrongState,
+                "NO_SNAPSHOT_PLACE",
+                "no place for snapshots is configured; set `storage.snapshots` of the retrievers to a \
+                 folder or s3://bucket/prefix outside the data directory (--snapshots, where the data \
+                 directory is opened by the command itself)",
+            )
+        })
+    }
 }
 
 /// Starts the retriever of a cluster over the storage that all retrievers share: adds its services and

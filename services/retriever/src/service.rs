@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Error, Limits, Shard};
 use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
-use clew_proto::convert::{ingest, memory};
+use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::ingest::v1::Accepted;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
@@ -224,6 +224,27 @@ impl<S: Shards> ShardRpc<S> {
         self.seen(shard)?.maintain(deadline).await?;
         Ok(wire::MaintainResponse {})
     }
+
+    async fn export(
+        &self,
+        request: Request<wire::ExportRequest>,
+    ) -> Result<Vec<wire::ExportResponse>, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::ExportRequest { shard, after } = request.into_inner();
+        let shard = self.seen(convert::shard_from_wire(shard)?)?;
+        Ok(export::page_to_wire(shard.export(&after, deadline).await?))
+    }
+
+    async fn copy_to_snapshot(
+        &self,
+        request: Request<wire::CopyToSnapshotRequest>,
+    ) -> Result<wire::CopyToSnapshotResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::CopyToSnapshotRequest { shard, snapshot } = request.into_inner();
+        let (shard, snapshot) = (convert::shard_from_wire(shard)?, snapshot.parse()?);
+        let copy = self.seen(shard)?.copy_to_snapshot(&snapshot, deadline).await?;
+        Ok(snapshot::shard_copy_to_wire(copy))
+    }
 }
 
 /// What the next message carries; `None` at the end.
@@ -343,5 +364,22 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::MaintainRequest>,
     ) -> Result<Response<wire::MaintainResponse>, Status> {
         self.maintain(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    type ExportStream = Answers<wire::ExportResponse>;
+
+    async fn export(
+        &self,
+        request: Request<wire::ExportRequest>,
+    ) -> Result<Response<Self::ExportStream>, Status> {
+        let page = self.export(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(answers(page)))
+    }
+
+    async fn copy_to_snapshot(
+        &self,
+        request: Request<wire::CopyToSnapshotRequest>,
+    ) -> Result<Response<wire::CopyToSnapshotResponse>, Status> {
+        self.copy_to_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 }

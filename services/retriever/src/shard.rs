@@ -8,9 +8,9 @@ use clew_cluster::Standing;
 use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
-    DraftedClues, EncoderIdentity, Error, Evidence, Forgotten, GraphQuery, ListQuery,
-    MemoryEncoder, MemoryRecord, SegmentId, ShardIndex, Span, StoredDocument, Subgraph, TreeNode,
-    TreeQuery,
+    DraftedClues, EncoderIdentity, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery,
+    ListQuery, MemoryEncoder, MemoryRecord, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span,
+    StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
@@ -20,6 +20,7 @@ use clew_runtime::tree::TreeNode as Shown;
 use clew_runtime::turns::Turnstile;
 use clew_telemetry::{child, metrics};
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
+use tokio::sync::Mutex;
 use tracing::Instrument;
 
 use crate::RetrieverConfig;
@@ -87,6 +88,9 @@ impl Running {
 
 /// Opening reads the light columns of all rows: seconds for millions.
 const OPEN_PATIENCE: Duration = Duration::from_secs(300);
+/// How long one call copies to a snapshot. Meanwhile no file is removed, so that forgetting waits; it has
+/// patience for longer.
+const COPY_BUDGET: Duration = Duration::from_secs(2);
 /// How long a caller waits for a shard that is just starting.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -98,7 +102,7 @@ impl Line for ShardLine {
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<Running, Error> {
-        let Seams { encoder, graph_builder, memory_encoder, clock } = self.seams.clone();
+        let Seams { encoder, graph_builder, memory_encoder, clock, .. } = self.seams.clone();
         same_encoder(&self.settings.encoder, encoder.identity())?;
         let deadline = Instant::now() + OPEN_PATIENCE;
         let shard = within(deadline, "opening the shard", async {
@@ -194,6 +198,9 @@ pub struct ShardHandle {
     tally: Arc<Tally>,
     seen: Arc<Seen>,
     corpus: CorpusName,
+    seams: Seams,
+    /// Held while the shard is copied to a snapshot.
+    copying: Arc<Mutex<()>>,
 }
 
 impl ShardHandle {
@@ -202,6 +209,7 @@ impl ShardHandle {
         let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
         let corpus = line.settings.name.clone();
         let search_turns = line.search_turns.clone();
+        let seams = line.seams.clone();
         let supervised = Supervised::start(line).await?;
         seen.follow(supervised.state());
         let retry_after = Duration::from_millis(200);
@@ -221,6 +229,8 @@ impl ShardHandle {
             tally,
             seen,
             corpus,
+            seams,
+            copying: Arc::default(),
         })
     }
 
@@ -262,7 +272,7 @@ impl ShardHandle {
     /// Stops taking documents and finishes what was accepted; what was committed can be searched on.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    /// [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
     pub(crate) async fn finish_writing(&self, deadline: Instant) -> Result<(), Error> {
         self.accepting.close();
         let running = match &*self.supervised.state().borrow() {
@@ -305,7 +315,7 @@ impl ShardHandle {
     /// derived stays due and is derived after the next start.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    /// [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
     pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
         let drained = self.finish_writing(deadline).await;
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -523,10 +533,50 @@ impl clew_core::Shard for SeenHandle {
         })
         .await
     }
+
+    async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error> {
+        if !self.access.is_all() {
+            let problem = "an export holds all of a corpus: it needs a key that holds all labels";
+            return Err(Error::new(ErrorKind::Denied, "LABEL_NOT_HELD", problem));
+        }
+        let _permit = self.handle.searching.try_enter(1)?;
+        let reader = self.handle.reader(deadline).await?;
+        within(deadline, "exporting the shard", async {
+            let page = Box::pin(reader.export(after)).await?;
+            self.handle.claim.confirm(&reader).await?;
+            Ok(page)
+        })
+        .await
+    }
+
+    async fn copy_to_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        deadline: Instant,
+    ) -> Result<ShardCopy, Error> {
+        let snapshots = self.handle.seams.snapshots()?;
+        let Ok(_alone) = self.handle.copying.try_lock() else {
+            return Err(Error::exhausted("the shard's copying to a snapshot", COPY_BUDGET));
+        };
+        let reader = self.handle.reader(deadline).await?;
+        if reader.is_erasure_wanted() {
+            // Forgetting was interrupted; it is finished first.
+            self.maintain(deadline).await?;
+        }
+        within(deadline, "copying the shard to a snapshot", async {
+            let copying =
+                reader.copy_to_snapshot(snapshots, snapshot, self.handle.shard, COPY_BUDGET);
+            Ok(Box::pin(copying).await?)
+        })
+        .await
+    }
 }
 
 /// Refuses to mix vectors of two models.
-fn same_encoder(made_with: &EncoderIdentity, loaded: &EncoderIdentity) -> Result<(), Error> {
+pub(crate) fn same_encoder(
+    made_with: &EncoderIdentity,
+    loaded: &EncoderIdentity,
+) -> Result<(), Error> {
     if made_with == loaded {
         return Ok(());
     }
@@ -535,7 +585,7 @@ fn same_encoder(made_with: &EncoderIdentity, loaded: &EncoderIdentity) -> Result
         format!("`{model}` (dimension {dimension}, window {max_tokens}, revision {revision})")
     };
     Err(Error::new(
-        clew_core::ErrorKind::WrongState,
+        ErrorKind::WrongState,
         "ENCODER_MISMATCH",
         format!(
             "the corpus was made with encoder {}, but {} is loaded; configure the former",
@@ -547,7 +597,7 @@ fn same_encoder(made_with: &EncoderIdentity, loaded: &EncoderIdentity) -> Result
 
 fn stopped() -> Error {
     Error::new(
-        clew_core::ErrorKind::Unavailable,
+        ErrorKind::Unavailable,
         "SHUTTING_DOWN",
         "the shard is shutting down; ask another node or retry later",
     )

@@ -73,8 +73,10 @@ pub struct SharedRetriever {
 
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
-    sharing: Sharing,
+    pub(crate) sharing: Sharing,
     search_turns: Turnstile,
+    /// Held while this node restores a corpus.
+    pub(crate) restoring: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -106,8 +108,8 @@ impl SharedRetriever {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.location).await?;
         let search_turns = sharing.config.search_turns();
-        let inner = Inner { registry, sharing, search_turns, state: Mutex::default() };
-        let inner = Arc::new(inner);
+        let (restoring, state) = (tokio::sync::Mutex::default(), Mutex::default());
+        let inner = Arc::new(Inner { registry, sharing, search_turns, restoring, state });
         let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
         Ok(Self { inner, owner })
     }

@@ -277,6 +277,28 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
             .encode_to_vec(),
         ),
         (
+            "/clew.corpus.v1.CorpusService/ListSnapshots",
+            corpora::ListSnapshotsRequest { name: corpus() }.encode_to_vec(),
+        ),
+        (
+            "/clew.corpus.v1.CorpusService/SnapshotCorpus",
+            corpora::SnapshotCorpusRequest { name: corpus(), snapshot: "taken".to_owned() }
+                .encode_to_vec(),
+        ),
+        (
+            "/clew.corpus.v1.CorpusService/RestoreCorpus",
+            corpora::RestoreCorpusRequest {
+                name: corpus(),
+                snapshot: "mine".to_owned(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        ),
+        (
+            "/clew.corpus.v1.CorpusService/ExportCorpus",
+            corpora::ExportCorpusRequest { name: corpus() }.encode_to_vec(),
+        ),
+        (
             "/clew.corpus.v1.CorpusService/DeleteCorpus",
             corpora::DeleteCorpusRequest { name: corpus() }.encode_to_vec(),
         ),

@@ -11,7 +11,7 @@ use std::{fs, io};
 
 use clew_core::{CorpusName, CorpusSettings};
 
-use super::{CORPORA, damaged, unique};
+use super::{CORPORA, damaged, from_json, to_json, unique};
 use crate::durable;
 use crate::error::{Cause, Error, Result};
 use crate::place::{Place, on_files};
@@ -22,6 +22,9 @@ const RETIRED: &str = "retired";
 /// Begin names of folders that are no corpora; no corpus name begins with a dot.
 const BEING_MADE: &str = ".making-";
 const DELETED: &str = ".deleted-";
+/// Begins the name of the folder of a corpus that is being restored, followed by the corpus' name, `@`, and
+/// which snapshot it is restored from.
+const BEING_RESTORED: &str = ".restoring@";
 /// As `BEING_MADE`, of releases of which only one process used a data directory.
 const LEFT_HALF_MADE: &str = ".new-";
 /// Age after which nobody makes a folder any more; making one takes milliseconds.
@@ -45,7 +48,7 @@ impl FolderRegistry {
     pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
         let folder = self.corpus_folder(&settings.name);
         let being_made = self.folder.join(unique_name(BEING_MADE, &settings.name));
-        let text = serde_json::to_vec_pretty(settings)
+        let text = to_json(settings)
             .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
         on_files("make the corpus", move || make_folder(&being_made, &folder, &text)).await
     }
@@ -114,6 +117,55 @@ impl FolderRegistry {
         on_files("delete the corpus", move || delete_folder(&folder, &deleted)).await
     }
 
+    pub async fn begin_restore(
+        &self,
+        settings: &CorpusSettings,
+        digest: &str,
+    ) -> Result<Option<(CorpusSettings, Place)>> {
+        let (folder, being_restored) =
+            (self.corpus_folder(&settings.name), self.being_restored(&settings.name, digest));
+        let place = Place::from(being_restored.as_path());
+        let text = to_json(settings)
+            .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
+        let begin = move || {
+            if folder.exists() {
+                return Ok(None);
+            }
+            durable::create_folder(&being_restored)?;
+            if !being_restored.join(SETTINGS).exists() {
+                durable::write_new_file(&being_restored.join(SETTINGS), &text)?;
+            }
+            read_settings(&being_restored)
+        };
+        let begun = on_files("begin to restore the corpus", begin).await?.transpose();
+        let begun = begun.map_err(|source| damaged(&settings.name, source))?;
+        Ok(begun.map(|settings| (settings, place)))
+    }
+
+    /// Returns whether this made it.
+    pub async fn finish_restore(&self, name: &CorpusName, digest: &str) -> Result<bool> {
+        let (corpora, folder) = (self.folder.clone(), self.corpus_folder(name));
+        let being_restored = self.being_restored(name, digest);
+        let of_that_name = format!("{BEING_RESTORED}{name}@");
+        on_files("end the restoring of the corpus", move || {
+            let is_done = rename_into_place(&being_restored, &folder)?;
+            // What was copied from other snapshots before is of no use any more.
+            for entry in fs::read_dir(&corpora)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(&of_that_name) {
+                    remove_folder(&entry.path())?;
+                }
+            }
+            Ok(is_done)
+        })
+        .await
+    }
+
+    fn being_restored(&self, name: &CorpusName, digest: &str) -> PathBuf {
+        let which: String = digest.chars().take(16).collect();
+        self.folder.join(format!("{BEING_RESTORED}{name}@{which}"))
+    }
+
     pub fn corpus_place(&self, name: &CorpusName) -> Place {
         Place::from(self.corpus_folder(name).as_path())
     }
@@ -156,7 +208,16 @@ fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<
     }
     durable::create_folder(being_made)?;
     durable::write_file(&being_made.join(SETTINGS), settings)?;
-    match fs::rename(being_made, folder) {
+    let is_done = rename_into_place(being_made, folder)?;
+    if !is_done {
+        remove_folder(being_made)?;
+    }
+    Ok(is_done)
+}
+
+/// Returns whether it took its place, and not another was there.
+fn rename_into_place(made: &Path, folder: &Path) -> io::Result<bool> {
+    match fs::rename(made, folder) {
         Ok(()) => {
             folder.parent().map_or(Ok(()), durable::sync_folder)?;
             Ok(true)
@@ -168,7 +229,6 @@ fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<
                 io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
             ) =>
         {
-            remove_folder(being_made)?;
             Ok(false)
         }
         Err(error) => Err(error),
@@ -189,7 +249,7 @@ fn delete_folder(folder: &Path, deleted: &Path) -> io::Result<bool> {
 /// `None` if there is no such corpus; an inner error if its settings do not parse.
 fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
     match fs::read(folder.join(SETTINGS)) {
-        Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes).map_err(Into::into))),
+        Ok(bytes) => Ok(Some(from_json(&bytes))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Ok(folder.exists().then(|| Err(error.into())))
         }

@@ -18,7 +18,7 @@ use futures::{StreamExt, TryStreamExt};
 use object_store::{ObjectMeta, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
-use super::{CORPORA, damaged, unique};
+use super::{CORPORA, damaged, from_json, to_json, unique};
 use crate::error::{Cause, Error, Result};
 use crate::objects::{Objects, PARALLEL};
 use crate::place::Place;
@@ -42,6 +42,9 @@ pub(super) struct ObjectRegistry {
 struct Register {
     state: State,
     settings: CorpusSettings,
+    /// Which snapshot it is or was restored from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored_from: Option<String>,
     /// Makes it differ from all others, so that who wrote it can tell that it was written.
     written_by: String,
 }
@@ -57,12 +60,30 @@ struct Listed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
+    /// What is to be the corpus is being copied. There is none yet.
+    Restoring,
     /// There is such a corpus.
     Live,
     /// Its owners are to close its shards.
     Retired,
     /// Its objects are being removed or gone.
     Deleted,
+}
+
+impl Register {
+    fn new(state: State, settings: &CorpusSettings) -> Self {
+        let settings = settings.clone();
+        Self { state, settings, restored_from: None, written_by: unique() }
+    }
+
+    fn restored_from(self, digest: &str) -> Self {
+        Self { restored_from: Some(digest.to_owned()), ..self }
+    }
+
+    fn is_restored_from(&self, digest: &str) -> bool {
+        let is_it = self.restored_from.as_deref() == Some(digest);
+        is_it && matches!(self.state, State::Restoring | State::Live)
+    }
 }
 
 impl ObjectRegistry {
@@ -100,20 +121,57 @@ impl ObjectRegistry {
         const DOING: &str = "make the corpus";
         let of = match self.read(&settings.name).await? {
             None => None,
-            Some((found, version)) if found.state == State::Deleted => {
-                if settings.created_at <= found.settings.created_at {
-                    let reason = "the clock says that it is before an earlier corpus of that name \
-                                  was made; set the clock, or take another name";
-                    return Err(Error::Unavailable {
-                        doing: DOING.to_owned(),
-                        source: reason.into(),
-                    });
-                }
+            // A restoration that has not ended gives way, and is refused when it would.
+            Some((found, version)) if matches!(found.state, State::Deleted | State::Restoring) => {
+                check_later(settings, &found.settings, DOING)?;
                 Some(version)
             }
             Some(_) => return Ok(false),
         };
-        self.write(State::Live, settings, of, DOING).await
+        self.write(Register::new(State::Live, settings), of, DOING).await
+    }
+
+    pub async fn begin_restore(
+        &self,
+        settings: &CorpusSettings,
+        digest: &str,
+    ) -> Result<Option<(CorpusSettings, Place)>> {
+        const DOING: &str = "begin to restore the corpus";
+        let of = match self.read(&settings.name).await? {
+            None => None,
+            Some((found, _)) if found.is_restored_from(digest) => {
+                let place = self.corpus_place(&found.settings);
+                return Ok((found.state == State::Restoring).then_some((found.settings, place)));
+            }
+            Some((found, version)) if matches!(found.state, State::Deleted | State::Restoring) => {
+                check_later(settings, &found.settings, DOING)?;
+                Some(version)
+            }
+            Some(_) => return Ok(None),
+        };
+        let register = Register::new(State::Restoring, settings).restored_from(digest);
+        if !self.write(register, of, DOING).await? {
+            let source = "another process makes or restores it at the same time".into();
+            return Err(Error::Unavailable { doing: DOING.to_owned(), source });
+        }
+        Ok(Some((settings.clone(), self.corpus_place(settings))))
+    }
+
+    /// Returns whether this made it.
+    pub async fn finish_restore(&self, settings: &CorpusSettings, digest: &str) -> Result<bool> {
+        const DOING: &str = "end the restoring of the corpus";
+        let Some((found, version)) = self.read(&settings.name).await? else { return Ok(false) };
+        if found.settings.created_at != settings.created_at || !found.is_restored_from(digest) {
+            return Ok(false);
+        }
+        match found.state {
+            State::Live => Ok(true),
+            State::Restoring => {
+                let register = Register::new(State::Live, &found.settings).restored_from(digest);
+                self.write(register, Some(version), DOING).await
+            }
+            State::Retired | State::Deleted => Ok(false),
+        }
     }
 
     pub async fn get(&self, name: &CorpusName) -> Result<Option<CorpusSettings>> {
@@ -134,8 +192,8 @@ impl ObjectRegistry {
     pub async fn retire(&self, name: &CorpusName) -> Result<bool> {
         match self.read(name).await? {
             Some((found, version)) if found.state == State::Live => {
-                self.write(State::Retired, &found.settings, Some(version), "retire the corpus")
-                    .await
+                let register = Register::new(State::Retired, &found.settings);
+                self.write(register, Some(version), "retire the corpus").await
             }
             _ => Ok(false),
         }
@@ -155,9 +213,8 @@ impl ObjectRegistry {
     pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
         const DOING: &str = "delete the corpus";
         let Some((found, version)) = self.read(name).await? else { return Ok(false) };
-        if found.state == State::Deleted
-            || !self.write(State::Deleted, &found.settings, Some(version), DOING).await?
-        {
+        let register = Register::new(State::Deleted, &found.settings);
+        if found.state == State::Deleted || !self.write(register, Some(version), DOING).await? {
             return Ok(false);
         }
         self.corpora
@@ -176,23 +233,20 @@ impl ObjectRegistry {
         let Some(found) = self.corpora.get(&object_of(name), READING).await? else {
             return Ok(None);
         };
-        let register =
-            serde_json::from_slice(&found.bytes).map_err(|error| damaged(name, error.into()))?;
+        let register = from_json(&found.bytes).map_err(|error| damaged(name, error))?;
         Ok(Some((register, found.version)))
     }
 
     /// Returns whether `of`, or nothing, was there until now.
     async fn write(
         &self,
-        state: State,
-        settings: &CorpusSettings,
+        register: Register,
         of: Option<UpdateVersion>,
         doing: &'static str,
     ) -> Result<bool> {
-        let register = Register { state, settings: settings.clone(), written_by: unique() };
-        let bytes = serde_json::to_vec_pretty(&register)
-            .map_err(|error| Error::of_file(doing, error.into()))?;
-        self.corpora.swap(&object_of(&settings.name), of, &Bytes::from(bytes), doing).await
+        let bytes = to_json(&register).map_err(|error| Error::of_file(doing, error.into()))?;
+        let name = object_of(&register.settings.name);
+        self.corpora.swap(&name, of, &Bytes::from(bytes), doing).await
     }
 
     /// All registers, by name. One listing tells which of them
@@ -233,6 +287,20 @@ impl ObjectRegistry {
     fn known(&self) -> MutexGuard<'_, HashMap<CorpusName, (String, Register)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Refuses a corpus whose prefix may be that of an earlier one of its name.
+fn check_later(
+    settings: &CorpusSettings,
+    earlier: &CorpusSettings,
+    doing: &'static str,
+) -> Result<()> {
+    if settings.created_at > earlier.created_at {
+        return Ok(());
+    }
+    let reason = "the clock says that it is before an earlier corpus of that name was made; set the \
+                  clock, or take another name";
+    Err(Error::Unavailable { doing: doing.to_owned(), source: reason.into() })
 }
 
 fn object_of(name: &CorpusName) -> String {
@@ -324,6 +392,54 @@ mod tests {
             "data/corpora/stray/1/x",
         ];
         assert_eq!(left.collect::<Vec<_>>(), expected);
+    }
+
+    #[tokio::test]
+    async fn of_those_who_restore_or_make_a_corpus_one_succeeds() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        let begin = async |created_at, digest| {
+            corpora.begin_restore(&settings("a", created_at), digest).await.unwrap()
+        };
+        let finish = async |created_at, digest| {
+            corpora.finish_restore(&settings("a", created_at), digest).await.unwrap()
+        };
+        // It is gone on with as it was begun, until another snapshot takes its place.
+        assert_eq!(begin(1, "x").await.unwrap().0, settings("a", 1));
+        assert_eq!(begin(2, "x").await.unwrap().0, settings("a", 1));
+        assert_eq!(begin(3, "y").await.unwrap().0, settings("a", 3));
+        assert!(!finish(1, "x").await);
+        assert!(corpora.list().await.unwrap().is_empty());
+        // Opening the registry leaves what is being restored alone.
+        let place = corpora.shard_place(&settings("a", 3), ShardIndex(0));
+        place.put_mark("something", "test").await.unwrap();
+        registry(&store).await;
+        assert!(objects(&store).await.contains(&"data/corpora/a/3/shard-0/something".to_owned()));
+        corpora.create(&settings("a", 4)).await.unwrap();
+        assert!(!finish(3, "y").await);
+        assert!(begin(5, "y").await.is_none());
+        corpora.delete(&"a".parse().unwrap()).await.unwrap();
+        begin(6, "x").await.unwrap();
+        assert!(finish(6, "x").await && finish(6, "x").await);
+        assert_eq!(corpora.list().await.unwrap(), [settings("a", 6)]);
+    }
+
+    #[tokio::test]
+    async fn what_a_newer_release_wrote_is_refused_and_what_the_first_wrote_is_read() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        corpora.create(&settings("a", 1)).await.unwrap();
+        let path = object_store::path::Path::from("data/corpora/a.json");
+        let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
+        let written = String::from_utf8(bytes.to_vec()).unwrap();
+        let newer = written.replace("\"format\": 1", "\"format\": 2").replace("live", "new state");
+        store.put(&path, newer.into()).await.unwrap();
+        let error = corpora.get(&"a".parse().unwrap()).await;
+        assert!(matches!(error, Err(Error::NewerFormat { found: 2, .. })), "{error:?}");
+        let first = written.replace("\"format\": 1", "\"other\": 1");
+        assert_ne!(first, written);
+        store.put(&path, first.into()).await.unwrap();
+        assert_eq!(corpora.list().await.unwrap(), [settings("a", 1)]);
     }
 
     #[tokio::test]

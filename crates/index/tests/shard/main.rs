@@ -15,5 +15,6 @@ mod nodes;
 mod ownership;
 mod s3;
 mod search;
+mod snapshots;
 mod state;
 mod visibility;

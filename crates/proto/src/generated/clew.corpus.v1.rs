@@ -261,6 +261,173 @@ pub struct CheckCorpusResponse {
     #[prost(string, tag = "4")]
     pub next_page_token: ::prost::alloc::string::String,
 }
+/// Rows of a table.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportedRows {
+    /// Name of the table.
+    #[prost(string, tag = "1")]
+    pub table: ::prost::alloc::string::String,
+    /// The rows, as a stream of Arrow's interprocess format.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub arrow: ::prost::bytes::Bytes,
+}
+/// Request of ExportCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportCorpusRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of ExportCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportCorpusResponse {
+    /// A part of what there is.
+    #[prost(oneof = "export_corpus_response::Payload", tags = "1, 2, 3")]
+    pub payload: ::core::option::Option<export_corpus_response::Payload>,
+}
+/// Nested message and enum types in `ExportCorpusResponse`.
+pub mod export_corpus_response {
+    /// A part of what there is.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// Rows of a table, or the beginning of their bytes.
+        #[prost(message, tag = "1")]
+        Rows(super::ExportedRows),
+        /// More bytes of the rows before.
+        #[prost(bytes, tag = "2")]
+        More(::prost::bytes::Bytes),
+        /// Documents that were exported so far.
+        #[prost(uint64, tag = "3")]
+        Documents(u64),
+    }
+}
+/// How far a copying is. What is to be copied may change while it goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopyProgress {
+    /// Files that are there.
+    #[prost(uint64, tag = "1")]
+    pub files: u64,
+    /// Files that there are to be.
+    #[prost(uint64, tag = "2")]
+    pub of_files: u64,
+    /// Bytes that are there.
+    #[prost(uint64, tag = "3")]
+    pub bytes: u64,
+    /// Bytes that there are to be.
+    #[prost(uint64, tag = "4")]
+    pub of_bytes: u64,
+}
+/// A snapshot that is whole.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Snapshot {
+    /// Its corpus.
+    #[prost(string, tag = "1")]
+    pub corpus: ::prost::alloc::string::String,
+    /// Its name.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// When it was finished.
+    #[prost(message, optional, tag = "3")]
+    pub taken_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// Documents in it.
+    #[prost(uint64, tag = "4")]
+    pub documents: u64,
+    /// Files it consists of.
+    #[prost(uint64, tag = "5")]
+    pub files: u64,
+    /// Their bytes.
+    #[prost(uint64, tag = "6")]
+    pub bytes: u64,
+}
+/// Request of SnapshotCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotCorpusRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the snapshot: 1 to 63 of a-z, 0-9, `-`, `_`, beginning with a letter or digit.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+}
+/// Response of SnapshotCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotCorpusResponse {
+    /// How far it is, or what came of it.
+    #[prost(oneof = "snapshot_corpus_response::Event", tags = "1, 2")]
+    pub event: ::core::option::Option<snapshot_corpus_response::Event>,
+}
+/// Nested message and enum types in `SnapshotCorpusResponse`.
+pub mod snapshot_corpus_response {
+    /// How far it is, or what came of it.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// How far it is.
+        #[prost(message, tag = "1")]
+        Progress(super::CopyProgress),
+        /// The snapshot; the last message.
+        #[prost(message, tag = "2")]
+        Snapshot(super::Snapshot),
+    }
+}
+/// Request of ListSnapshots.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSnapshotsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of ListSnapshots.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSnapshotsResponse {
+    /// Its whole snapshots, by name.
+    #[prost(message, repeated, tag = "1")]
+    pub snapshots: ::prost::alloc::vec::Vec<Snapshot>,
+}
+/// Request of RestoreCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreCorpusRequest {
+    /// Name of the corpus, which is that in the snapshot.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the snapshot.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// Ids of documents that are not brought back, as such that were forgotten since; at most 10,000. They are
+    /// forgotten, down to the bytes on disk, before the corpus can be found.
+    #[prost(string, repeated, tag = "3")]
+    pub leave_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of RestoreCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreCorpusResponse {
+    /// How far it is, or what came of it.
+    #[prost(oneof = "restore_corpus_response::Event", tags = "1, 2")]
+    pub event: ::core::option::Option<restore_corpus_response::Event>,
+}
+/// Nested message and enum types in `RestoreCorpusResponse`.
+pub mod restore_corpus_response {
+    /// How far it is, or what came of it.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Event {
+        /// How far it is.
+        #[prost(message, tag = "1")]
+        Progress(super::CopyProgress),
+        /// The corpus; the last message.
+        #[prost(message, tag = "2")]
+        Restored(super::RestoredCorpus),
+    }
+}
+/// What was restored.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoredCorpus {
+    /// The corpus.
+    #[prost(message, optional, tag = "1")]
+    pub corpus: ::core::option::Option<Corpus>,
+    /// Documents of the snapshot that were left out, as far as it is known: those that an interrupted
+    /// call left out before are not counted.
+    #[prost(uint64, tag = "2")]
+    pub left_out: u64,
+}
 /// A promise that does not hold for a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Breach {
@@ -549,6 +716,126 @@ pub mod corpus_service_client {
                 .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "CheckCorpus"));
             self.inner.unary(req, path, codec).await
         }
+        /// Copies a corpus to a snapshot in the place that the server is configured with (`storage.snapshots`),
+        /// and tells how far it is; last comes the snapshot. Writes go on meanwhile. What was acknowledged before
+        /// the call is in it; each shard is in it in one state. After a failure or a crash the same call goes on
+        /// with what was copied. What is forgotten later stays in it: see RestoreCorpusRequest.leave_out.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS if the snapshot is there and whole,
+        /// FAILED_PRECONDITION if no place is configured.
+        pub async fn snapshot_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SnapshotCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::SnapshotCorpusResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/SnapshotCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "SnapshotCorpus"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// All that a corpus holds and shows, as tables of rows in Arrow's interprocess format: `documents` (as they
+        /// were sent), `versions`, `chunks` with their vectors, `nodes`, `entities`, `relations`, `memories`. Rows of
+        /// a table come in any number of messages, and more of their columns may come with later releases. Each
+        /// document is of one version, whole; what is written meanwhile may be in it or not.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND.
+        pub async fn export_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExportCorpusResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/ExportCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "ExportCorpus"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Lists the whole snapshots of a corpus by name, also of one that is gone.
+        /// Fails with INVALID_ARGUMENT, FAILED_PRECONDITION if no place is configured.
+        pub async fn list_snapshots(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/ListSnapshots",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "ListSnapshots"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Makes a corpus out of a snapshot, and tells how far it is; last comes the corpus, which nobody finds
+        /// before it is whole. After a failure or a crash the same call goes on with what was copied. It keeps its
+        /// name and its number of shards; which and how many nodes own them does not matter.
+        /// Fails with INVALID_ARGUMENT, ALREADY_EXISTS if there is such a corpus, NOT_FOUND, FAILED_PRECONDITION
+        /// if the snapshot is not whole, of another encoder or of a newer release, DATA_LOSS if it is damaged.
+        pub async fn restore_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RestoreCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::RestoreCorpusResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/RestoreCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "RestoreCorpus"),
+                );
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -607,6 +894,70 @@ pub mod corpus_service_server {
             request: tonic::Request<super::CheckCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::CheckCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the SnapshotCorpus method.
+        type SnapshotCorpusStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::SnapshotCorpusResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Copies a corpus to a snapshot in the place that the server is configured with (`storage.snapshots`),
+        /// and tells how far it is; last comes the snapshot. Writes go on meanwhile. What was acknowledged before
+        /// the call is in it; each shard is in it in one state. After a failure or a crash the same call goes on
+        /// with what was copied. What is forgotten later stays in it: see RestoreCorpusRequest.leave_out.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS if the snapshot is there and whole,
+        /// FAILED_PRECONDITION if no place is configured.
+        async fn snapshot_corpus(
+            &self,
+            request: tonic::Request<super::SnapshotCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::SnapshotCorpusStream>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the ExportCorpus method.
+        type ExportCorpusStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExportCorpusResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// All that a corpus holds and shows, as tables of rows in Arrow's interprocess format: `documents` (as they
+        /// were sent), `versions`, `chunks` with their vectors, `nodes`, `entities`, `relations`, `memories`. Rows of
+        /// a table come in any number of messages, and more of their columns may come with later releases. Each
+        /// document is of one version, whole; what is written meanwhile may be in it or not.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND.
+        async fn export_corpus(
+            &self,
+            request: tonic::Request<super::ExportCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::ExportCorpusStream>,
+            tonic::Status,
+        >;
+        /// Lists the whole snapshots of a corpus by name, also of one that is gone.
+        /// Fails with INVALID_ARGUMENT, FAILED_PRECONDITION if no place is configured.
+        async fn list_snapshots(
+            &self,
+            request: tonic::Request<super::ListSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the RestoreCorpus method.
+        type RestoreCorpusStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::RestoreCorpusResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Makes a corpus out of a snapshot, and tells how far it is; last comes the corpus, which nobody finds
+        /// before it is whole. After a failure or a crash the same call goes on with what was copied. It keeps its
+        /// name and its number of shards; which and how many nodes own them does not matter.
+        /// Fails with INVALID_ARGUMENT, ALREADY_EXISTS if there is such a corpus, NOT_FOUND, FAILED_PRECONDITION
+        /// if the snapshot is not whole, of another encoder or of a newer release, DATA_LOSS if it is damaged.
+        async fn restore_corpus(
+            &self,
+            request: tonic::Request<super::RestoreCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::RestoreCorpusStream>,
             tonic::Status,
         >;
     }
@@ -912,6 +1263,189 @@ pub mod corpus_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/SnapshotCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct SnapshotCorpusSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::ServerStreamingService<super::SnapshotCorpusRequest>
+                    for SnapshotCorpusSvc<T> {
+                        type Response = super::SnapshotCorpusResponse;
+                        type ResponseStream = T::SnapshotCorpusStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SnapshotCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::snapshot_corpus(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SnapshotCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/ExportCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExportCorpusSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::ServerStreamingService<super::ExportCorpusRequest>
+                    for ExportCorpusSvc<T> {
+                        type Response = super::ExportCorpusResponse;
+                        type ResponseStream = T::ExportCorpusStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExportCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::export_corpus(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExportCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/ListSnapshots" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSnapshotsSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::UnaryService<super::ListSnapshotsRequest>
+                    for ListSnapshotsSvc<T> {
+                        type Response = super::ListSnapshotsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSnapshotsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::list_snapshots(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSnapshotsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/RestoreCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct RestoreCorpusSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::ServerStreamingService<super::RestoreCorpusRequest>
+                    for RestoreCorpusSvc<T> {
+                        type Response = super::RestoreCorpusResponse;
+                        type ResponseStream = T::RestoreCorpusStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RestoreCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::restore_corpus(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RestoreCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

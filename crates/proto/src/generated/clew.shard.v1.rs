@@ -50,6 +50,72 @@ pub struct DeleteCorpusRequest {
 /// Response of DeleteCorpus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeleteCorpusResponse {}
+/// Request of FinishSnapshot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FinishSnapshotRequest {
+    /// Settings of the corpus, complete; counts are ignored.
+    #[prost(message, optional, tag = "1")]
+    pub corpus: ::core::option::Option<super::super::corpus::v1::Corpus>,
+    /// Name of the snapshot.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// What ShardService.CopyToSnapshot told of each shard, by index.
+    #[prost(string, repeated, tag = "3")]
+    pub digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of FinishSnapshot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FinishSnapshotResponse {
+    /// The snapshot.
+    #[prost(message, optional, tag = "1")]
+    pub snapshot: ::core::option::Option<super::super::corpus::v1::Snapshot>,
+}
+/// Request of ListSnapshots.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListSnapshotsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of ListSnapshots.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListSnapshotsResponse {
+    /// Its whole snapshots, by name.
+    #[prost(message, repeated, tag = "1")]
+    pub snapshots: ::prost::alloc::vec::Vec<super::super::corpus::v1::Snapshot>,
+}
+/// Request of RestoreCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreCorpusRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the snapshot.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// Ids of documents that are not brought back.
+    #[prost(string, repeated, tag = "3")]
+    pub leave_out: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// `begun` of an earlier response, if this goes on with a restoration.
+    #[prost(message, optional, tag = "4")]
+    pub begun: ::core::option::Option<::prost_types::Timestamp>,
+}
+/// Response of RestoreCorpus.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RestoreCorpusResponse {
+    /// How far it is.
+    #[prost(message, optional, tag = "1")]
+    pub progress: ::core::option::Option<super::super::corpus::v1::CopyProgress>,
+    /// When it was begun, which is when the restored corpus counts as made.
+    #[prost(message, optional, tag = "2")]
+    pub begun: ::core::option::Option<::prost_types::Timestamp>,
+    /// Documents that were left out.
+    #[prost(uint64, tag = "3")]
+    pub left_out: u64,
+    /// Whether the corpus is there.
+    #[prost(bool, tag = "4")]
+    pub done: bool,
+}
 /// Generated client implementations.
 pub mod catalogue_service_client {
     #![allow(
@@ -248,6 +314,89 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
+        /// copied is not there any more.
+        pub async fn finish_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FinishSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FinishSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/FinishSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "FinishSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// The whole snapshots of a corpus, by name.
+        pub async fn list_snapshots(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/ListSnapshots",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "ListSnapshots"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
+        /// CorpusService.RestoreCorpus.
+        pub async fn restore_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RestoreCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RestoreCorpusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/RestoreCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "RestoreCorpus"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -293,6 +442,32 @@ pub mod catalogue_service_server {
             request: tonic::Request<super::DeleteCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DeleteCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
+        /// copied is not there any more.
+        async fn finish_snapshot(
+            &self,
+            request: tonic::Request<super::FinishSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FinishSnapshotResponse>,
+            tonic::Status,
+        >;
+        /// The whole snapshots of a corpus, by name.
+        async fn list_snapshots(
+            &self,
+            request: tonic::Request<super::ListSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        >;
+        /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
+        /// CorpusService.RestoreCorpus.
+        async fn restore_corpus(
+            &self,
+            request: tonic::Request<super::RestoreCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RestoreCorpusResponse>,
             tonic::Status,
         >;
     }
@@ -540,6 +715,144 @@ pub mod catalogue_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/FinishSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct FinishSnapshotSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::FinishSnapshotRequest>
+                    for FinishSnapshotSvc<T> {
+                        type Response = super::FinishSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FinishSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::finish_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = FinishSnapshotSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/ListSnapshots" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListSnapshotsSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::ListSnapshotsRequest>
+                    for ListSnapshotsSvc<T> {
+                        type Response = super::ListSnapshotsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListSnapshotsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::list_snapshots(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListSnapshotsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/RestoreCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct RestoreCorpusSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::RestoreCorpusRequest>
+                    for RestoreCorpusSvc<T> {
+                        type Response = super::RestoreCorpusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RestoreCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::restore_corpus(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RestoreCorpusSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -1102,6 +1415,69 @@ pub struct DraftCluesResponse {
     #[prost(message, optional, tag = "5")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
 }
+/// Request of CopyToSnapshot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopyToSnapshotRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Name of the snapshot.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+}
+/// Response of CopyToSnapshot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopyToSnapshotResponse {
+    /// How far it is.
+    #[prost(message, optional, tag = "1")]
+    pub progress: ::core::option::Option<super::super::corpus::v1::CopyProgress>,
+    /// Fingerprint of what the shard holds in the snapshot, once all of it is there; empty before.
+    #[prost(string, tag = "2")]
+    pub digest: ::prost::alloc::string::String,
+}
+/// Request of Export.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+    /// Where the page begins: empty for the first, then what the one before told.
+    #[prost(string, tag = "2")]
+    pub after: ::prost::alloc::string::String,
+}
+/// Response of Export.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExportResponse {
+    /// A part of the page.
+    #[prost(oneof = "export_response::Payload", tags = "1, 2, 3")]
+    pub payload: ::core::option::Option<export_response::Payload>,
+}
+/// Nested message and enum types in `ExportResponse`.
+pub mod export_response {
+    /// A part of the page.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Payload {
+        /// Rows of a table, or the beginning of their bytes.
+        #[prost(message, tag = "1")]
+        Rows(super::super::super::corpus::v1::ExportedRows),
+        /// More bytes of the rows before.
+        #[prost(bytes, tag = "2")]
+        More(::prost::bytes::Bytes),
+        /// The end of the page; the last message.
+        #[prost(message, tag = "3")]
+        End(super::PageEnd),
+    }
+}
+/// The end of a page of an export.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PageEnd {
+    /// Where the next page begins; empty: this was the last.
+    #[prost(string, tag = "1")]
+    pub next: ::prost::alloc::string::String,
+    /// Documents in the page.
+    #[prost(uint64, tag = "2")]
+    pub documents: u64,
+}
 /// Where a document stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1600,6 +1976,59 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Maintain"));
             self.inner.unary(req, path, codec).await
         }
+        /// A page of all that the shard holds: for each table the bytes of its rows in parts, then, last, where the
+        /// next page begins. Fails with RESOURCE_EXHAUSTED when too many searches run.
+        pub async fn export(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExportRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::ExportResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/Export",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Export"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Goes on copying the newest state of the shard to a snapshot, for some seconds; to be called again until
+        /// it is whole. Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured,
+        /// RESOURCE_EXHAUSTED while another call copies this shard.
+        pub async fn copy_to_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::CopyToSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CopyToSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/CopyToSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "CopyToSnapshot"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1729,6 +2158,28 @@ pub mod shard_service_server {
             request: tonic::Request<super::MaintainRequest>,
         ) -> std::result::Result<
             tonic::Response<super::MaintainResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Export method.
+        type ExportStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::ExportResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// A page of all that the shard holds: for each table the bytes of its rows in parts, then, last, where the
+        /// next page begins. Fails with RESOURCE_EXHAUSTED when too many searches run.
+        async fn export(
+            &self,
+            request: tonic::Request<super::ExportRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ExportStream>, tonic::Status>;
+        /// Goes on copying the newest state of the shard to a snapshot, for some seconds; to be called again until
+        /// it is whole. Fails with ALREADY_EXISTS, FAILED_PRECONDITION if no place for snapshots is configured,
+        /// RESOURCE_EXHAUSTED while another call copies this shard.
+        async fn copy_to_snapshot(
+            &self,
+            request: tonic::Request<super::CopyToSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::CopyToSnapshotResponse>,
             tonic::Status,
         >;
     }
@@ -2388,6 +2839,97 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = MaintainSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/Export" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExportSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::ServerStreamingService<super::ExportRequest>
+                    for ExportSvc<T> {
+                        type Response = super::ExportResponse;
+                        type ResponseStream = T::ExportStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExportRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::export(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExportSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/CopyToSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct CopyToSnapshotSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::CopyToSnapshotRequest>
+                    for CopyToSnapshotSvc<T> {
+                        type Response = super::CopyToSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::CopyToSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::copy_to_snapshot(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = CopyToSnapshotSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -1,5 +1,8 @@
 //! `clew corpus`.
 
+mod export;
+mod snapshots;
+
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
@@ -36,6 +39,18 @@ async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> 
             let documents = connection.client.delete_corpus(&name).await?;
             let result = json!({ "deleted": name, "documents": documents });
             output.print(&result, |_| format!("deleted corpus `{name}` with {documents} documents"))
+        }
+        CorpusAction::Snapshot { name, snapshot } => {
+            snapshots::take(connection, &name, &snapshot, output).await
+        }
+        CorpusAction::Export { name, format, out } => {
+            export::export(connection, &name, format, &out, output).await
+        }
+        CorpusAction::Snapshots { name } => snapshots::list(connection, &name, output).await,
+        CorpusAction::Restore { name, snapshot, leave_out } => {
+            let left_out = leave_out.as_deref().map(snapshots::read_ids).transpose()?;
+            let left_out = left_out.unwrap_or_default();
+            snapshots::restore(connection, &name, &snapshot, &left_out, output).await
         }
     }
 }

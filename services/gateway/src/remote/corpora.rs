@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Members;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Shard, ShardIndex,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Restoration, RestoreStep,
+    Shard, ShardIndex, SnapshotName, SnapshotSummary,
 };
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
 use clew_proto::convert::shard::{SeenShard, ShardRef};
+use clew_proto::convert::snapshot as convert;
 use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_client::CatalogueServiceClient;
@@ -203,5 +205,52 @@ impl Corpora for RemoteCorpora {
         .await?;
         self.remember(name, None);
         Ok(documents)
+    }
+
+    async fn finish_snapshot(
+        &self,
+        corpus: &CorpusSettings,
+        snapshot: &SnapshotName,
+        digests: Vec<String>,
+        deadline: Instant,
+    ) -> Result<SnapshotSummary, Error> {
+        let message = wire::FinishSnapshotRequest {
+            corpus: Some(corpus_to_wire(corpus.clone(), None)),
+            snapshot: snapshot.to_string(),
+            digests,
+        };
+        let finished = self
+            .ask(deadline, "finishing the snapshot", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.finish_snapshot(request).await?.into_inner()) }
+            })
+            .await?;
+        convert::summary_from_wire(finished.snapshot.unwrap_or_default())
+    }
+
+    async fn snapshots(
+        &self,
+        corpus: &CorpusName,
+        deadline: Instant,
+    ) -> Result<Vec<SnapshotSummary>, Error> {
+        let message = wire::ListSnapshotsRequest { name: corpus.to_string() };
+        let listed = self
+            .ask(deadline, "listing snapshots", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.list_snapshots(request).await?.into_inner()) }
+            })
+            .await?;
+        listed.snapshots.into_iter().map(convert::summary_from_wire).collect()
+    }
+
+    async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {
+        let message = convert::restoration_to_wire(asked);
+        let step = self
+            .ask(deadline, "restoring the corpus", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.restore_corpus(request).await?.into_inner()) }
+            })
+            .await?;
+        convert::restore_step_from_wire(step)
     }
 }

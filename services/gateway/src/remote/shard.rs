@@ -6,12 +6,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts,
-    Document, DocumentId, DocumentStatus, DraftedClues, Error, Evidence, Forgotten, GraphQuery,
-    Limits, ListQuery, MemoryRecord, SegmentId, Shard, ShardIndex, StoredDocument, Subgraph,
-    TreeNode, TreeQuery, Version,
+    Document, DocumentId, DocumentStatus, DraftedClues, Error, Evidence, ExportPage, Forgotten,
+    GraphQuery, Limits, ListQuery, MemoryRecord, SegmentId, Shard, ShardCopy, ShardIndex,
+    SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
 };
 use clew_proto::convert::shard::{self as convert, SeenShard};
-use clew_proto::convert::{ingest, memory};
+use clew_proto::convert::{export, ingest, memory, snapshot};
 use clew_proto::from_status;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
@@ -251,6 +251,33 @@ impl Shard for RemoteShard {
             async move { client.maintain(request).await.map(drop) }
         })
         .await
+    }
+
+    async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error> {
+        let message = wire::ExportRequest { shard: self.shard_ref(), after: after.to_owned() };
+        let page: Vec<_> = self
+            .ask(deadline, "exporting the shard", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { client.export(request).await?.into_inner().try_collect().await }
+            })
+            .await?;
+        export::page_from_wire(page)
+    }
+
+    async fn copy_to_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        deadline: Instant,
+    ) -> Result<ShardCopy, Error> {
+        let snapshot = snapshot.to_string();
+        let message = wire::CopyToSnapshotRequest { shard: self.shard_ref(), snapshot };
+        let copied = self
+            .ask(deadline, "copying the shard to a snapshot", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.copy_to_snapshot(request).await?.into_inner()) }
+            })
+            .await?;
+        Ok(snapshot::shard_copy_from_wire(copied))
     }
 }
 

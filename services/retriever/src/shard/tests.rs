@@ -101,7 +101,7 @@ impl Encoder for FailingEncoder {
                 None => {}
                 Some(Failing::Panics) => panic!("told to panic while embedding"),
                 Some(Failing::Away) => {
-                    let kind = clew_core::ErrorKind::Unavailable;
+                    let kind = ErrorKind::Unavailable;
                     return Err(Error::new(kind, "AWAY", "the device is away"));
                 }
                 Some(Failing::Refuses) => return Err(Error::internal("the device chokes on it")),
@@ -186,6 +186,7 @@ impl Bench {
             graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
             memory_encoder: Arc::new(NoMemoryModel),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            snapshots: None,
         };
         let place = Place::in_store(Arc::new(store.clone()), "shard-0");
         let settings = Arc::new(settings);

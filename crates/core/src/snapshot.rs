@@ -1,0 +1,145 @@
+//! Snapshots of corpora: copies outside the data directory, out of which a corpus can be restored.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CorpusName, DocumentId, Error, Timestamp};
+
+/// Name of a snapshot of a corpus: 1 to 63 of `a-z`, `0-9`, `-`, `_`, beginning with a letter or digit, so
+/// that it is a folder name everywhere.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SnapshotName(String);
+
+impl SnapshotName {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SnapshotName {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        let begins = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        let begins_well = name.bytes().next().is_some_and(begins);
+        let all_well = name.bytes().all(|b| begins(b) || b == b'-' || b == b'_');
+        if begins_well && all_well && name.len() <= 63 {
+            return Ok(Self(name.to_owned()));
+        }
+        let problem = "expected 1 to 63 of a-z, 0-9, `-`, `_` beginning with a letter or digit";
+        Err(Error::invalid("snapshot", problem))
+    }
+}
+
+impl fmt::Display for SnapshotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for SnapshotName {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self, Error> {
+        text.parse()
+    }
+}
+
+impl From<SnapshotName> for String {
+    fn from(name: SnapshotName) -> String {
+        name.0
+    }
+}
+
+/// How far a copying is. What is to be copied may change while it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Files that are there.
+    pub files: u64,
+    /// Files that there are to be.
+    pub of_files: u64,
+    /// Bytes that are there.
+    pub bytes: u64,
+    /// Bytes that there are to be.
+    pub of_bytes: u64,
+}
+
+impl std::ops::AddAssign for Copied {
+    fn add_assign(&mut self, other: Self) {
+        self.files += other.files;
+        self.of_files += other.of_files;
+        self.bytes += other.bytes;
+        self.of_bytes += other.of_bytes;
+    }
+}
+
+/// How far the copying of a shard to a snapshot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardCopy {
+    /// How far.
+    pub copied: Copied,
+    /// Fingerprint of what the shard holds in the snapshot, once all of it is there.
+    pub digest: Option<String>,
+}
+
+/// A snapshot that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotSummary {
+    /// Its corpus.
+    pub corpus: CorpusName,
+    /// Its name.
+    pub name: SnapshotName,
+    /// When it was finished. What was acknowledged before it was begun is in it.
+    pub taken_at: Timestamp,
+    /// Documents in it.
+    pub documents: u64,
+    /// Files it consists of.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A corpus to be restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restoration {
+    /// The corpus; it keeps its name.
+    pub corpus: CorpusName,
+    /// Out of this snapshot.
+    pub snapshot: SnapshotName,
+    /// Documents that are not brought back: they are forgotten before the corpus is there.
+    pub leave_out: Vec<DocumentId>,
+    /// What [`RestoreStep::begun`] said before, if this goes on with a restoration.
+    pub begun: Option<Timestamp>,
+}
+
+/// How far the restoring of a corpus is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreStep {
+    /// How far.
+    pub copied: Copied,
+    /// When it was begun, which is when the restored corpus counts as made.
+    pub begun: Timestamp,
+    /// Documents that were left out.
+    pub left_out: u64,
+    /// Whether the corpus is there.
+    pub is_done: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshot_names_are_folder_names() {
+        for good in ["a", "nightly-2026-01-02", "0_b"] {
+            assert!(good.parse::<SnapshotName>().is_ok(), "{good}");
+        }
+        for bad in ["", "-a", "A", "a/b", "..", ".a", "a b", &"x".repeat(64)] {
+            assert!(bad.parse::<SnapshotName>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,467 @@
+//! Snapshots of corpora, in a place of their own.
+//!
+//! ```text
+//! CORPUS/SNAPSHOT/shard-0/…          files of the shard's tables and memories, as in a data directory
+//!                 shard-0.part.json  what was copied so far; removed when the snapshot is finished
+//!                 shard-0.json       what the shard holds: each file with its length and hash
+//!                 snapshot.json      written last: the corpus' settings, and the hash of each shard-N.json
+//! ```
+//!
+//! Files of tables are written once and never changed, and a version of a table is a list of them. So a
+//! shard is copied in steps: each looks which files the newest version names and copies those that are not
+//! there yet, while the shard goes on being written to. The step that finds all of them there has one state
+//! of the shard in the snapshot, which was the newest when the step began. Between two steps nothing is
+//! held, so that forgetting never waits for more than one of them.
+//!
+//! What is left out: failures, which are tried again after a restore.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clew_core::{
+    Access, Copied, CorpusName, CorpusSettings, ShardCopy, ShardIndex, SnapshotName,
+    SnapshotSummary, Timestamp,
+};
+use futures::{Stream, StreamExt};
+use lance::index::DatasetIndexExt;
+use lance_table::io::deletion::relative_deletion_file_path;
+use lancedb::Table;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Operation, Result};
+use crate::location::Location;
+use crate::place::Place;
+use crate::reader::ShardReader;
+use crate::schema::TableKind;
+use crate::table::run;
+use crate::transfer::{FileRecord, damaged};
+
+/// Version of what is described above. One that is newer is refused.
+const FORMAT: u32 = 1;
+/// What makes a snapshot whole.
+const DESCRIPTION: &str = "snapshot.json";
+/// Files that are copied at the same time.
+const AT_ONCE: usize = 4;
+/// Files after which it is written down what was copied, so that it is not copied again after a crash.
+const NOTED_AFTER: usize = 64;
+
+const READING: &str = "read the snapshot";
+const WRITING: &str = "write the snapshot";
+
+/// Where snapshots of corpora lie.
+#[derive(Clone, Debug)]
+pub struct Snapshots {
+    place: Place,
+}
+
+/// A snapshot that is whole.
+#[derive(Clone, Debug)]
+pub struct WholeSnapshot {
+    pub(crate) place: Place,
+    pub(crate) description: Description,
+    /// Fingerprint of all of it.
+    pub(crate) digest: String,
+}
+
+/// What is told of a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Description {
+    format: u32,
+    /// The release that wrote it, for people.
+    written_by: String,
+    taken_at: Timestamp,
+    pub corpus: CorpusSettings,
+    /// By index.
+    pub shards: Vec<ShardPart>,
+}
+
+/// What is told of a shard of a snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ShardPart {
+    /// Fingerprint of its list of files.
+    digest: String,
+    documents: u64,
+    files: u64,
+    bytes: u64,
+}
+
+/// What a shard holds in a snapshot.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct ShardFiles {
+    documents: u64,
+    pub files: Vec<FileRecord>,
+}
+
+impl Snapshots {
+    /// The snapshots in that place.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the place cannot be reached.
+    pub async fn open(location: &Location) -> Result<Self> {
+        Ok(Self { place: Place::of(location).await? })
+    }
+
+    /// The snapshots in a place that is there already. For tests.
+    #[doc(hidden)]
+    pub fn in_place(place: Place) -> Self {
+        Self { place }
+    }
+
+    fn place_of(&self, corpus: &CorpusName, name: &SnapshotName) -> Place {
+        self.place.join(corpus.as_str()).join(name.as_str())
+    }
+
+    /// Refuses a name that a whole snapshot has.
+    async fn check_free(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<()> {
+        let place = self.place_of(corpus, name);
+        match place.get_file(DESCRIPTION, Some(1), READING).await? {
+            Some(_) => Err(Error::SnapshotExists(name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a snapshot whole whose shards are all copied; `digests` are theirs, by index.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotExists`]; [`Error::Corrupt`] if what was copied is not there any more, as when two
+    /// took a snapshot of the same name at the same time: take it again, then; those of the storage.
+    pub async fn finish(
+        &self,
+        corpus: &CorpusSettings,
+        name: &SnapshotName,
+        digests: &[String],
+        taken_at: Timestamp,
+    ) -> Result<SnapshotSummary> {
+        self.check_free(&corpus.name, name).await?;
+        let place = self.place_of(&corpus.name, name);
+        let found = place.files(READING).await?;
+        let mut named = BTreeSet::new();
+        let mut shards = Vec::with_capacity(digests.len());
+        for (index, digest) in (0..).map(ShardIndex).zip(digests) {
+            let listed = read_shard(&place, index, digest).await?;
+            let mut part = ShardPart {
+                digest: digest.clone(),
+                documents: listed.documents,
+                files: listed.files.len() as u64,
+                bytes: 0,
+            };
+            for file in &listed.files {
+                let file_name = format!("{index}/{}", file.name);
+                if found.get(&file_name) != Some(&file.bytes) {
+                    return Err(damaged(&file_name, "it is not there as it was copied"));
+                }
+                part.bytes += file.bytes;
+                named.insert(file_name);
+            }
+            named.insert(file_of(index));
+            shards.push(part);
+        }
+        // Of states that were newer when they were copied, which may hold what was forgotten since.
+        for left in found.keys().filter(|name| !named.contains(*name)) {
+            place.remove_file(left, WRITING).await?;
+        }
+        let written_by = env!("CARGO_PKG_VERSION").to_owned();
+        let corpus = corpus.clone();
+        let description = Description { format: FORMAT, written_by, taken_at, corpus, shards };
+        if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
+            return Err(Error::SnapshotExists(name.clone()));
+        }
+        Ok(description.summary(name))
+    }
+
+    /// A whole snapshot.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotNotFound`]; [`Error::SnapshotUnfinished`]; [`Error::NewerFormat`];
+    /// [`Error::Corrupt`] if what is told of it cannot be read; [`Error::Invalid`] if it is of a corpus of
+    /// another name.
+    pub async fn read(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<WholeSnapshot> {
+        let place = self.place_of(corpus, name);
+        let Some(bytes) = place.get_file(DESCRIPTION, None, READING).await? else {
+            return Err(match place.names(READING).await?.is_empty() {
+                true => Error::SnapshotNotFound { corpus: corpus.clone(), name: name.clone() },
+                false => Error::SnapshotUnfinished(name.clone()),
+            });
+        };
+        let description = description(&bytes)?;
+        if description.corpus.name != *corpus {
+            let problem = format!(
+                "expected `{}`, of which the snapshot is: passages hold their corpus' name",
+                description.corpus.name
+            );
+            return Err(Error::invalid("corpus", problem));
+        }
+        Ok(WholeSnapshot { place, description, digest: digest_of(&bytes) })
+    }
+
+    /// The whole snapshots of a corpus, by name. One that cannot be read is left out and logged.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn list(&self, corpus: &CorpusName) -> Result<Vec<SnapshotSummary>> {
+        let mut names = self.place.join(corpus.as_str()).names(READING).await?;
+        names.sort();
+        let mut found = Vec::new();
+        for name in names.iter().filter_map(|name| name.parse::<SnapshotName>().ok()) {
+            match self.read(corpus, &name).await {
+                Ok(snapshot) => found.push(snapshot.description.summary(&name)),
+                Err(Error::SnapshotNotFound { .. } | Error::SnapshotUnfinished(_)) => {}
+                Err(error @ Error::Unavailable { .. }) => return Err(error),
+                Err(error) => tracing::warn!(%corpus, %name, %error, "a snapshot is no use"),
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl WholeSnapshot {
+    /// The settings of its corpus.
+    pub fn settings(&self) -> &CorpusSettings {
+        &self.description.corpus
+    }
+
+    /// Name of the largest file of a shard. For tests, which damage it.
+    #[doc(hidden)]
+    pub async fn some_file(&self, index: ShardIndex) -> Result<String> {
+        let files = self.shard(index).await?.files;
+        let largest = files.into_iter().max_by_key(|file| file.bytes);
+        Ok(largest.map(|file| file.name).unwrap_or_default())
+    }
+
+    /// What a shard holds.
+    pub(crate) async fn shard(&self, index: ShardIndex) -> Result<ShardFiles> {
+        let part = self.description.shards.get(index.0 as usize);
+        let part = part.ok_or_else(|| damaged(DESCRIPTION, format!("it has no {index}")))?;
+        read_shard(&self.place, index, &part.digest).await
+    }
+}
+
+impl Description {
+    fn summary(&self, name: &SnapshotName) -> SnapshotSummary {
+        SnapshotSummary {
+            corpus: self.corpus.name.clone(),
+            name: name.clone(),
+            taken_at: self.taken_at,
+            documents: self.shards.iter().map(|shard| shard.documents).sum(),
+            files: self.shards.iter().map(|shard| shard.files).sum(),
+            bytes: self.shards.iter().map(|shard| shard.bytes).sum(),
+        }
+    }
+}
+
+impl ShardReader {
+    /// Goes on copying the newest state of the shard to a snapshot, and begins no further file after
+    /// `budget`.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotExists`]; [`Error::LostRace`] if another owns the shard;
+    /// [`Error::ReadersActive`] while forgotten text is on the disk still; those of both places.
+    pub async fn copy_to_snapshot(
+        &self,
+        snapshots: &Snapshots,
+        name: &SnapshotName,
+        shard: ShardIndex,
+        budget: Duration,
+    ) -> Result<ShardCopy> {
+        let until = Instant::now() + budget;
+        // Held to the end: as long as it is, none of its files is removed.
+        let pinned = self.snapshot();
+        // Asked after: what was forgotten before is not in it then, not even unseen.
+        if self.is_erasure_wanted() {
+            return Err(Error::ReadersActive);
+        }
+        snapshots.check_free(&pinned.corpus, name).await?;
+        let place = snapshots.place_of(&pinned.corpus, name);
+        let to = place.join(&shard.to_string());
+        let mut wanted = BTreeSet::new();
+        for (kind, table) in [
+            (TableKind::Sources, &pinned.sources),
+            (TableKind::Chunks, &pinned.chunks),
+            (TableKind::Nodes, &pinned.nodes),
+        ] {
+            wanted.extend(Box::pin(files_of(kind, table, self.place())).await?);
+        }
+        let found = self.place().files("list the shard's files").await?;
+        let bytes = |name: String| match found.get(&name) {
+            Some(bytes) => Ok((name, *bytes)),
+            None => Err(damaged(&name, "it is not there")),
+        };
+        let mut wanted: BTreeMap<String, u64> =
+            wanted.into_iter().map(bytes).collect::<Result<_>>()?;
+        // One that is gone meanwhile is formed anew after a restore.
+        let memories = self.memory_files();
+        wanted.extend(
+            memories.into_iter().filter_map(|name| Some((name.clone(), *found.get(&name)?))),
+        );
+
+        let mut noted = Noted::read(&place, shard).await?;
+        let there = to.files(READING).await?;
+        noted.keep(|file| {
+            let is_same = |bytes: Option<&u64>| bytes == Some(&file.bytes);
+            is_same(wanted.get(&file.name)) && is_same(there.get(&file.name))
+        });
+        let missing: Vec<FileRecord> = wanted
+            .iter()
+            .filter(|(name, _)| !noted.files.contains_key(*name))
+            .map(|(name, bytes)| FileRecord::new(name, *bytes))
+            .collect();
+        let (from, to) = (self.place(), &to);
+        let copy = |file: FileRecord| async move { from.copy_file(&file, to, WRITING).await };
+        let mut copies = std::pin::pin!(in_time(missing, until, copy));
+        let mut copied = Ok(());
+        while let Some(result) = copies.next().await {
+            match result {
+                Ok(file) => noted.add(file, &place).await?,
+                Err(error) => copied = Err(error),
+            }
+        }
+        noted.write(&place).await?;
+        copied?;
+        let bytes = noted.files.values().map(|file| file.bytes).sum();
+        let copied = Copied {
+            files: noted.files.len() as u64,
+            of_files: wanted.len() as u64,
+            bytes,
+            of_bytes: wanted.values().sum(),
+        };
+        if copied.files < copied.of_files {
+            return Ok(ShardCopy { copied, digest: None });
+        }
+        if !self.is_current().await? {
+            let source = "the shard has another owner by now".into();
+            return Err(Error::LostRace { table: TableKind::Sources, source });
+        }
+        let documents = pinned.catalogue.counts(&Access::all()).accepted;
+        let files = noted.files.into_values().collect();
+        let listed = to_json(&ShardFiles { documents, files })?;
+        let digest = digest_of(&listed);
+        place.put_file(&file_of(shard), listed, WRITING).await?;
+        Ok(ShardCopy { copied, digest: Some(digest) })
+    }
+}
+
+/// Does `copy` for files, some at the same time, and begins none after `until` but the first.
+pub(crate) fn in_time<F: Future<Output = Result<FileRecord>>>(
+    files: Vec<FileRecord>,
+    until: Instant,
+    copy: impl FnMut(FileRecord) -> F,
+) -> impl Stream<Item = Result<FileRecord>> {
+    let mut is_first = true;
+    let in_time = move |_: &FileRecord| std::mem::take(&mut is_first) || Instant::now() < until;
+    let files = files.into_iter().take_while(in_time);
+    futures::stream::iter(files.map(copy)).buffer_unordered(AT_ONCE)
+}
+
+/// What was copied of a shard to a snapshot that is not whole yet.
+struct Noted {
+    name: String,
+    files: BTreeMap<String, FileRecord>,
+    unwritten: usize,
+}
+
+impl Noted {
+    async fn read(place: &Place, shard: ShardIndex) -> Result<Self> {
+        let name = format!("{shard}.part.json");
+        let bytes = place.get_file(&name, None, READING).await?.unwrap_or_default();
+        // One that cannot be read only means that everything is copied again.
+        let files: Vec<FileRecord> = serde_json::from_slice(&bytes).unwrap_or_default();
+        let files = files.into_iter().map(|file| (file.name.clone(), file)).collect();
+        Ok(Self { name, files, unwritten: 0 })
+    }
+
+    fn keep(&mut self, is_kept: impl Fn(&FileRecord) -> bool) {
+        self.files.retain(|_, file| is_kept(file));
+    }
+
+    async fn add(&mut self, file: FileRecord, place: &Place) -> Result<()> {
+        self.files.insert(file.name.clone(), file);
+        self.unwritten += 1;
+        if self.unwritten >= NOTED_AFTER { self.write(place).await } else { Ok(()) }
+    }
+
+    async fn write(&mut self, place: &Place) -> Result<()> {
+        if self.unwritten == 0 {
+            return Ok(());
+        }
+        let files: Vec<&FileRecord> = self.files.values().collect();
+        place.put_file(&self.name, to_json(&files)?, WRITING).await?;
+        self.unwritten = 0;
+        Ok(())
+    }
+}
+
+/// The files of a table that the version which it shows is made of, by name in the shard's place.
+async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTreeSet<String>> {
+    let Some(shown) = table.dataset() else { return Ok(BTreeSet::new()) };
+    let listed = async {
+        let dataset = shown.get().await?;
+        let mut files = BTreeSet::new();
+        for fragment in dataset.manifest().fragments.iter() {
+            files.extend(
+                fragment.referenced_lance_files().map(|file| format!("data/{}", file.path)),
+            );
+            let deletions = fragment.deletion_file.as_ref();
+            files.extend(deletions.map(|file| relative_deletion_file_path(fragment.id, file)));
+        }
+        let location = dataset.manifest_location();
+        files.extend(location.path.filename().map(|name| format!("_versions/{name}")));
+        // Commits that read this version look at what made it.
+        let transaction = dataset.manifest().transaction_file.clone();
+        let indexes: BTreeSet<String> =
+            dataset.load_indices().await?.iter().map(|index| index.uuid.to_string()).collect();
+        Ok((files, transaction, indexes))
+    };
+    let (mut files, transaction, indexes) = run(kind, Operation::Read, listed).await?;
+    let folder = format!("{}.lance", kind.name());
+    let table = shard.join(&folder);
+    for index in indexes {
+        let names = table.join("_indices").join(&index).names(READING).await?;
+        files.extend(names.into_iter().map(|name| format!("_indices/{index}/{name}")));
+    }
+    if let Some(transaction) = transaction {
+        // Where it is not in the manifest itself.
+        let present = table.join("_transactions").names(READING).await?;
+        let is_there = present.contains(&transaction);
+        files.extend(is_there.then(|| format!("_transactions/{transaction}")));
+    }
+    Ok(files.into_iter().map(|name| format!("{folder}/{name}")).collect())
+}
+
+async fn read_shard(place: &Place, index: ShardIndex, digest: &str) -> Result<ShardFiles> {
+    let name = file_of(index);
+    let bytes = place.get_file(&name, None, READING).await?;
+    let bytes = bytes.ok_or_else(|| damaged(&name, "it is not there"))?;
+    if digest_of(&bytes) != digest {
+        return Err(damaged(&name, "it is not the one that the snapshot was made of"));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| damaged(&name, error.to_string()))
+}
+
+/// Reads the format before anything else: what else there is, it decides.
+fn description(bytes: &[u8]) -> Result<Description> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        format: u32,
+    }
+    let failed = |error: serde_json::Error| damaged(DESCRIPTION, error.to_string());
+    let Versioned { format } = serde_json::from_slice(bytes).map_err(failed)?;
+    if format > FORMAT {
+        let what = "the snapshot".to_owned();
+        return Err(Error::NewerFormat { what, found: format, known: FORMAT });
+    }
+    serde_json::from_slice(bytes).map_err(failed)
+}
+
+fn file_of(shard: ShardIndex) -> String {
+    format!("{shard}.json")
+}
+
+fn digest_of(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+fn to_json<T: Serialize>(value: &T) -> Result<Bytes> {
+    let json = serde_json::to_vec_pretty(value);
+    json.map(Into::into).map_err(|error| Error::of_file(WRITING, error.into()))
+}

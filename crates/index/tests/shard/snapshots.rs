@@ -1,0 +1,450 @@
+//! Snapshots of corpora: consistent while written to, gone on with after any interruption, and never half
+//! taken for whole.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clew_core::{
+    Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DocumentId, EncoderIdentity,
+    MemoryPart, MemoryRecord, Restoration, RestoreStep, ShardCopy, ShardIndex, SnapshotName, Span,
+    StructureSettings, Timestamp, placement,
+};
+use clew_index::{Error, Place, Registry, Shard, ShardReader, Snapshots, Takeover, Tuning};
+use futures::TryStreamExt;
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+
+use crate::fixture::{Search, derive, document, id, settings};
+
+const MARKER: &str = "zanzibarite";
+/// So that each step copies one file.
+const NO_TIME: Duration = Duration::ZERO;
+const LONG: Duration = Duration::from_secs(60);
+const SHARDS: u32 = 2;
+/// So that a dozen documents have all of maintenance.
+const TUNING: Tuning = Tuning {
+    attempts: 8,
+    index_rows: 4,
+    vector_index_rows: 4,
+    unindexed_chunks: 4_000,
+    unindexed_document_bytes: 1 << 20,
+    small_fragments: 3,
+    versions: 6,
+};
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn notes() -> CorpusName {
+    "notes".parse().unwrap()
+}
+
+fn nightly() -> SnapshotName {
+    "nightly".parse().unwrap()
+}
+
+fn corpus() -> CorpusSettings {
+    CorpusSettings {
+        name: notes(),
+        shards: SHARDS,
+        chunking: Chunking::Sentences { max_tokens: 100 },
+        encoder: EncoderIdentity {
+            model: "m".to_owned(),
+            revision: "r".to_owned(),
+            dimension: 16,
+            max_tokens: 256,
+        },
+        structure: Some(StructureSettings::default()),
+        retention_days: None,
+        memory: None,
+        created_at: at(1),
+    }
+}
+
+/// A data directory and a place of snapshots.
+struct World {
+    data: Place,
+    place: Place,
+    snapshots: Snapshots,
+    registry: Registry,
+    corpus: CorpusSettings,
+    /// When a restoration that is begun counts as begun.
+    now: i64,
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl World {
+    async fn in_folders() -> Self {
+        let temporary = tempfile::tempdir().unwrap();
+        let place = |name: &str| Place::from(temporary.path().join(name).as_path());
+        let (data, place) = (place("data"), place("snapshots"));
+        Self::new(data, place, Some(temporary)).await
+    }
+
+    async fn in_stores() -> Self {
+        let place = |prefix| Place::in_store(Arc::new(InMemory::new()), prefix);
+        Self::new(place("some/where"), place("else/where"), None).await
+    }
+
+    async fn both() -> [Self; 2] {
+        [Self::in_folders().await, Self::in_stores().await]
+    }
+
+    async fn new(data: Place, place: Place, temporary: Option<tempfile::TempDir>) -> Self {
+        let registry = Registry::open_place(&data).await.unwrap();
+        registry.create(&corpus()).await.unwrap();
+        let snapshots = Snapshots::in_place(place.clone());
+        Self { data, place, snapshots, registry, corpus: corpus(), now: 50, _temporary: temporary }
+    }
+
+    async fn open(&self, index: u32) -> Shard {
+        let place = self.registry.shard_place(&self.corpus, ShardIndex(index));
+        let settings = settings(TUNING);
+        Box::pin(Shard::open(&place, settings, Takeover::By("test".to_owned()))).await.unwrap()
+    }
+
+    async fn open_all(&self) -> Vec<Shard> {
+        let mut shards = Vec::new();
+        for index in 0..SHARDS {
+            shards.push(self.open(index).await);
+        }
+        shards
+    }
+
+    /// Copies a shard step by step, and does something between any two.
+    async fn copy(
+        &self,
+        shard: &mut Shard,
+        index: u32,
+        budget: Duration,
+        mut between: impl AsyncFnMut(&mut Shard, usize),
+    ) -> String {
+        for step in 0.. {
+            let copy = self.step(shard, index, budget).await.unwrap();
+            assert!(copy.copied.files <= copy.copied.of_files);
+            if let Some(digest) = copy.digest {
+                return digest;
+            }
+            between(shard, step).await;
+        }
+        unreachable!("it comes to an end")
+    }
+
+    async fn step(
+        &self,
+        shard: &Shard,
+        index: u32,
+        budget: Duration,
+    ) -> clew_index::Result<ShardCopy> {
+        let (reader, name) = (shard.reader(), nightly());
+        let copying = reader.copy_to_snapshot(&self.snapshots, &name, ShardIndex(index), budget);
+        Box::pin(copying).await
+    }
+
+    /// Takes a snapshot at once.
+    async fn take(&self, shards: &mut [Shard]) {
+        let mut digests = Vec::new();
+        for (index, shard) in (0..).zip(shards) {
+            digests.push(self.copy(shard, index, LONG, async |_, _| {}).await);
+        }
+        self.snapshots.finish(&self.corpus, &nightly(), &digests, at(5)).await.unwrap();
+    }
+
+    /// Goes on restoring.
+    async fn restore(
+        &self,
+        leave_out: &[DocumentId],
+        budget: Duration,
+    ) -> clew_index::Result<RestoreStep> {
+        let snapshot = self.snapshots.read(&notes(), &nightly()).await?;
+        let (corpus, snapshot_name) = (notes(), nightly());
+        let (leave_out, begun) = (leave_out.to_vec(), None);
+        let asked = Restoration { corpus, snapshot: snapshot_name, leave_out, begun };
+        Box::pin(self.registry.restore(&snapshot, &asked, at(self.now), budget)).await
+    }
+
+    /// The same after the process that had it was killed.
+    async fn restarted(&mut self) {
+        self.registry = Registry::open_place(&self.data).await.unwrap();
+    }
+
+    /// What is restored is there from now on.
+    async fn found_again(&mut self) -> Vec<Shard> {
+        self.corpus = self.registry.get(&notes()).await.unwrap();
+        assert_eq!(self.corpus, CorpusSettings { created_at: at(50), ..corpus() });
+        self.open_all().await
+    }
+}
+
+/// Accepts documents where they belong, and makes their chunks.
+async fn ingest(shards: &mut [Shard], names: &[String], text: &str, now: i64) {
+    for (index, shard) in (0..).map(ShardIndex).zip(shards) {
+        let is_here = |name: &&String| placement::shard_of(&id(name), SHARDS) == index;
+        let here: Vec<_> = names.iter().filter(is_here).collect();
+        let documents =
+            here.iter().map(|name| document(name, &format!("{name} {text}\nof {name}")));
+        shard.accept(documents.collect(), at(now)).await.unwrap();
+        derive_due(shard).await;
+    }
+}
+
+async fn derive_due(shard: &mut Shard) {
+    let reader = shard.reader();
+    let due = reader.due(at(i64::MAX), 1_000, &Default::default());
+    let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
+    let stored = reader.read_sources(&wanted).await.unwrap();
+    let derived = stored.into_iter().map(|one| derive(one.document, one.version)).collect();
+    shard.commit_derived(derived).await.unwrap();
+}
+
+async fn maintain(shard: &mut Shard) {
+    let plan = shard.maintenance_plan().await.unwrap();
+    shard.maintain(&plan, LONG).await.unwrap();
+}
+
+fn names(range: std::ops::Range<usize>) -> Vec<String> {
+    range.map(|i| format!("d{i}")).collect()
+}
+
+/// What a search finds, best first, with its scores.
+async fn found(reader: &ShardReader, text: &str) -> Vec<(String, f32)> {
+    let search = Search { limit: 20, ..Search::new(text) };
+    let found = search.run(reader).await;
+    let ranked = found.dense.into_iter().chain(found.sparse);
+    ranked.map(|hit| (hit.chunk_id.to_string(), hit.score)).collect()
+}
+
+async fn assert_sound(reader: &ShardReader) {
+    let checked = reader
+        .seen_by(&Access::all())
+        .check(&CheckQuery { after: None, limit: 1_000 })
+        .await
+        .unwrap();
+    assert!(checked.breaches.is_empty(), "{:?}", checked.breaches);
+}
+
+/// Names of the files in a place that hold a text.
+async fn files_with(place: &Place, marker: &str) -> Vec<String> {
+    match place.store() {
+        Some(store) => {
+            let mut marked = Vec::new();
+            for object in store.list(None).try_collect::<Vec<_>>().await.unwrap() {
+                let bytes = store.get(&object.location).await.unwrap().bytes().await.unwrap();
+                if bytes.windows(marker.len()).any(|window| window == marker.as_bytes()) {
+                    marked.push(object.location.to_string());
+                }
+            }
+            marked
+        }
+        None => crate::fixture::files_containing(place.folder().unwrap(), marker)
+            .into_iter()
+            .map(|path| path.display().to_string())
+            .collect(),
+    }
+}
+
+/// Changes a file of the snapshots.
+async fn change(world: &World, name: &str, change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) {
+    match world.place.store() {
+        Some(store) => {
+            let path = Path::from(format!("else/where/{name}"));
+            let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
+            match change(bytes.to_vec()) {
+                Some(changed) => drop(store.put(&path, changed.into()).await.unwrap()),
+                None => store.delete(&path).await.unwrap(),
+            }
+        }
+        None => {
+            let path = world.place.folder().unwrap().join(name);
+            match change(std::fs::read(&path).unwrap()) {
+                Some(changed) => std::fs::write(path, changed).unwrap(),
+                None => std::fs::remove_file(path).unwrap(),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_corpus_comes_back_as_it_was_however_often_taking_and_restoring_are_interrupted() {
+    for mut world in World::both().await {
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..12), "one", 1).await;
+        ingest(&mut shards, &names(0..4), "two", 2).await;
+        for shard in &mut shards {
+            maintain(shard).await;
+        }
+        let version =
+            shards[0].reader().list(&clew_core::ListQuery { after: None, limit: 1, state: None });
+        let (document_id, version) = (version[0].document_id.clone(), version[0].version);
+        let record = MemoryRecord {
+            key: "1".repeat(32),
+            model: "model".to_owned(),
+            ratio: 4,
+            parts: vec![MemoryPart { document_id, version, span: Span::new(0, 4) }],
+            tokens: 100,
+            slots: 25,
+            bytes: 4,
+        };
+        assert!(shards[0].commit_memory(record, b"keys", &[]).await.unwrap());
+
+        // The first shard is written to between any two steps; the second is not.
+        let first = world
+            .copy(&mut shards[0], 0, NO_TIME, async |shard, step| {
+                if step < 3 {
+                    let name = format!("new{step}");
+                    shard.accept(vec![document(&name, "new one")], at(3)).await.unwrap();
+                    derive_due(shard).await;
+                    maintain(shard).await;
+                }
+            })
+            .await;
+        let second = world.copy(&mut shards[1], 1, NO_TIME, async |_, _| {}).await;
+        let digests = [first, second];
+        let summary =
+            world.snapshots.finish(&world.corpus, &nightly(), &digests, at(5)).await.unwrap();
+        assert_eq!(summary.documents, 15);
+        assert_eq!(world.snapshots.list(&notes()).await.unwrap(), [summary]);
+        let mut expected = Vec::new();
+        for shard in &shards {
+            let reader = shard.reader();
+            expected.push((reader.counts(), found(&reader, "two of d1").await));
+        }
+        // What comes later is not in it.
+        ingest(&mut shards, &names(20..24), "later", 6).await;
+        drop(shards);
+
+        let exists = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(exists, Error::CorpusExists(_)), "{exists:?}");
+        world.registry.delete(&notes()).await.unwrap();
+        for step in 0.. {
+            world.restarted().await;
+            let absent = world.registry.get(&notes()).await;
+            assert!(matches!(absent, Err(Error::CorpusNotFound(_))), "{absent:?}");
+            assert!(world.registry.list().await.unwrap().is_empty());
+            if world.restore(&[], NO_TIME).await.unwrap().is_done {
+                assert!(step > 5, "it was to be done in steps");
+                break;
+            }
+        }
+        let shards = world.found_again().await;
+        for (shard, (counts, hits)) in shards.iter().zip(&expected) {
+            let reader = shard.reader();
+            assert_eq!(reader.counts(), *counts);
+            assert_eq!(found(&reader, "two of d1").await, *hits);
+            assert_sound(&reader).await;
+        }
+        let memory = shards[0].reader().memory(&"1".repeat(32)).await.unwrap();
+        assert_eq!(memory.as_deref(), Some(&b"keys"[..]));
+        // It goes on as any other.
+        let mut shards = shards;
+        ingest(&mut shards, &names(0..6), "three", 9).await;
+        for shard in &mut shards {
+            maintain(shard).await;
+            assert_sound(&shard.reader()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_out_does_not_come_back_and_what_was_forgotten_before_is_in_no_file() {
+    for mut world in World::both().await {
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..8), "text", 1).await;
+        ingest(&mut shards, &["before".to_owned()], MARKER, 2).await;
+        ingest(&mut shards, &["after".to_owned()], "quagmire", 2).await;
+        let index = placement::shard_of(&id("before"), SHARDS).0;
+        // Forgotten when a part of it was copied already.
+        let mut digests = Vec::new();
+        for (number, shard) in (0..).zip(&mut shards) {
+            let forget = async |shard: &mut Shard, step: usize| {
+                if number == index && step == 2 {
+                    shard.forget(&[id("before")]).await.unwrap();
+                    let refused = world.step(shard, index, LONG).await;
+                    assert!(matches!(refused, Err(Error::ReadersActive)), "{refused:?}");
+                    shard.erase(LONG).await.unwrap();
+                }
+            };
+            digests.push(world.copy(shard, number, NO_TIME, forget).await);
+        }
+        world.snapshots.finish(&world.corpus, &nightly(), &digests, at(5)).await.unwrap();
+        assert_eq!(files_with(&world.place, MARKER).await, Vec::<String>::new());
+        assert!(!files_with(&world.place, "quagmire").await.is_empty());
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+
+        let leave_out = [id("after"), id("nobody")];
+        let done = world.restore(&leave_out, LONG).await.unwrap();
+        assert!(done.is_done);
+        assert_eq!(done.left_out, 1);
+        assert_eq!(files_with(&world.data, "quagmire").await, Vec::<String>::new());
+        let shards = world.found_again().await;
+        let documents: u64 = shards.iter().map(|shard| shard.reader().counts().documents).sum();
+        assert_eq!(documents, 8);
+        for shard in &shards {
+            assert_sound(&shard.reader()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
+    for mut world in World::both().await {
+        let unknown = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(unknown, Error::SnapshotNotFound { .. }), "{unknown:?}");
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..8), "text", 1).await;
+        world.copy(&mut shards[0], 0, LONG, async |_, _| {}).await;
+        let unfinished = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(unfinished, Error::SnapshotUnfinished(_)), "{unfinished:?}");
+        assert!(world.snapshots.list(&notes()).await.unwrap().is_empty());
+
+        world.take(&mut shards).await;
+        let again = world.step(&shards[0], 0, LONG).await.unwrap_err();
+        assert!(matches!(again, Error::SnapshotExists(_)), "{again:?}");
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+
+        let listed = world.snapshots.read(&notes(), &nightly()).await.unwrap();
+        let file = listed.some_file(ShardIndex(0)).await.unwrap();
+        let files = [
+            format!("notes/nightly/shard-0/{file}"),
+            "notes/nightly/shard-1.json".to_owned(),
+            "notes/nightly/snapshot.json".to_owned(),
+        ];
+        for file in &files {
+            let mut original = Vec::new();
+            change(&world, file, |bytes| {
+                original = bytes.clone();
+                let mut changed = bytes;
+                let last = changed.len() - 1;
+                changed[last] ^= 1;
+                Some(changed)
+            })
+            .await;
+            let error = world.restore(&[], LONG).await.unwrap_err();
+            assert!(matches!(error, Error::Corrupt { .. }), "{file}: {error:?}");
+            assert!(world.registry.list().await.unwrap().is_empty());
+            change(&world, file, |_| Some(original)).await;
+        }
+        let newer = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).unwrap();
+            Some(text.replace("\"format\": 1", "\"format\": 2").into_bytes())
+        };
+        change(&world, &files[2], newer).await;
+        let error = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(error, Error::NewerFormat { found: 2, known: 1, .. }), "{error:?}");
+        // So written it is another snapshot, of which nothing was copied before.
+        let older = |bytes: Vec<u8>| {
+            let text = String::from_utf8(bytes).unwrap();
+            Some(text.replace("\"format\": 2", "\"format\":   1").into_bytes())
+        };
+        change(&world, &files[2], older).await;
+        change(&world, &files[0], |_| None).await;
+        world.now = 60;
+        let error = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert!(world.registry.list().await.unwrap().is_empty());
+    }
+}

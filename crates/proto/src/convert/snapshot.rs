@@ -1,0 +1,191 @@
+//! Snapshots of corpora: messages of `clew.corpus.v1` and `clew.shard.v1`, and domain values.
+
+use clew_core::{Copied, Error, Restoration, RestoreStep, ShardCopy, SnapshotSummary, Violations};
+
+use crate::convert::{
+    distinct_document_ids, optional_timestamp_from_wire, timestamp_from_wire, timestamp_to_wire,
+};
+use crate::{corpus::v1 as corpus_wire, shard::v1 as shard_wire};
+
+/// Most documents that a restoration may leave out.
+pub const MOST_LEFT_OUT: usize = 10_000;
+
+/// How far a copying is, for the wire.
+pub fn copied_to_wire(copied: Copied) -> corpus_wire::CopyProgress {
+    let Copied { files, of_files, bytes, of_bytes } = copied;
+    corpus_wire::CopyProgress { files, of_files, bytes, of_bytes }
+}
+
+fn copied_from_wire(progress: Option<corpus_wire::CopyProgress>) -> Copied {
+    let corpus_wire::CopyProgress { files, of_files, bytes, of_bytes } =
+        progress.unwrap_or_default();
+    Copied { files, of_files, bytes, of_bytes }
+}
+
+/// A snapshot for the wire.
+pub fn summary_to_wire(snapshot: SnapshotSummary) -> corpus_wire::Snapshot {
+    let SnapshotSummary { corpus, name, taken_at, documents, files, bytes } = snapshot;
+    corpus_wire::Snapshot {
+        corpus: corpus.into(),
+        name: name.into(),
+        taken_at: Some(timestamp_to_wire(taken_at)),
+        documents,
+        files,
+        bytes,
+    }
+}
+
+/// A snapshot from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn summary_from_wire(snapshot: corpus_wire::Snapshot) -> Result<SnapshotSummary, Error> {
+    let corpus_wire::Snapshot { corpus, name, taken_at, documents, files, bytes } = snapshot;
+    let taken_at = timestamp_from_wire("snapshot.taken_at", &taken_at.unwrap_or_default())?;
+    let (corpus, name) = (corpus.parse()?, name.parse()?);
+    Ok(SnapshotSummary { corpus, name, taken_at, documents, files, bytes })
+}
+
+/// How far the copying of a shard is, for the wire.
+pub fn shard_copy_to_wire(copy: ShardCopy) -> shard_wire::CopyToSnapshotResponse {
+    shard_wire::CopyToSnapshotResponse {
+        progress: Some(copied_to_wire(copy.copied)),
+        digest: copy.digest.unwrap_or_default(),
+    }
+}
+
+/// How far the copying of a shard is, from the wire.
+pub fn shard_copy_from_wire(copy: shard_wire::CopyToSnapshotResponse) -> ShardCopy {
+    let copied = copied_from_wire(copy.progress);
+    ShardCopy { copied, digest: Some(copy.digest).filter(|digest| !digest.is_empty()) }
+}
+
+/// What a client asks to have restored, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn restoration_of_client(
+    request: corpus_wire::RestoreCorpusRequest,
+) -> Result<Restoration, Error> {
+    let corpus_wire::RestoreCorpusRequest { name, snapshot, leave_out } = request;
+    restoration_from_wire(shard_wire::RestoreCorpusRequest {
+        name,
+        snapshot,
+        leave_out,
+        begun: None,
+    })
+}
+
+/// What is to be restored, for the wire.
+pub fn restoration_to_wire(asked: &Restoration) -> shard_wire::RestoreCorpusRequest {
+    shard_wire::RestoreCorpusRequest {
+        name: asked.corpus.to_string(),
+        snapshot: asked.snapshot.to_string(),
+        leave_out: asked.leave_out.iter().map(ToString::to_string).collect(),
+        begun: asked.begun.map(timestamp_to_wire),
+    }
+}
+
+/// What is to be restored, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn restoration_from_wire(
+    request: shard_wire::RestoreCorpusRequest,
+) -> Result<Restoration, Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(request.name.parse());
+    let snapshot = violations.take(request.snapshot.parse());
+    let begun = optional_timestamp_from_wire("begun", request.begun.as_ref(), &mut violations);
+    let leave_out = match request.leave_out.len() {
+        0..=MOST_LEFT_OUT => {
+            distinct_document_ids("leave_out", &request.leave_out, &mut violations)
+        }
+        count => {
+            let problem = format!("expected at most {MOST_LEFT_OUT} ids, got {count}");
+            violations.push("leave_out", problem);
+            Vec::new()
+        }
+    };
+    violations.into_result()?;
+    match (corpus, snapshot) {
+        (Some(corpus), Some(snapshot)) => Ok(Restoration { corpus, snapshot, leave_out, begun }),
+        _ => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// How far the restoring of a corpus is, for the wire.
+pub fn restore_step_to_wire(step: RestoreStep) -> shard_wire::RestoreCorpusResponse {
+    shard_wire::RestoreCorpusResponse {
+        progress: Some(copied_to_wire(step.copied)),
+        begun: Some(timestamp_to_wire(step.begun)),
+        left_out: step.left_out,
+        done: step.is_done,
+    }
+}
+
+/// How far the restoring of a corpus is, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn restore_step_from_wire(
+    step: shard_wire::RestoreCorpusResponse,
+) -> Result<RestoreStep, Error> {
+    Ok(RestoreStep {
+        copied: copied_from_wire(step.progress),
+        begun: timestamp_from_wire("begun", &step.begun.unwrap_or_default())?,
+        left_out: step.left_out,
+        is_done: step.done,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::Timestamp;
+
+    use super::*;
+
+    const COPIED: Copied = Copied { files: 1, of_files: 2, bytes: 3, of_bytes: 4 };
+
+    #[test]
+    fn what_is_told_of_snapshots_round_trips() {
+        let taken_at = Timestamp::from_micros(7);
+        let (corpus, name) = ("notes".parse().unwrap(), "nightly".parse().unwrap());
+        let summary = SnapshotSummary { corpus, name, taken_at, documents: 1, files: 2, bytes: 3 };
+        assert_eq!(summary_from_wire(summary_to_wire(summary.clone())).unwrap(), summary);
+        for digest in [None, Some("ab".to_owned())] {
+            let copy = ShardCopy { copied: COPIED, digest };
+            assert_eq!(shard_copy_from_wire(shard_copy_to_wire(copy.clone())), copy);
+        }
+        for begun in [None, Some(taken_at)] {
+            let asked = Restoration {
+                corpus: "notes".parse().unwrap(),
+                snapshot: "nightly".parse().unwrap(),
+                leave_out: vec!["a".parse().unwrap(), "b".parse().unwrap()],
+                begun,
+            };
+            assert_eq!(restoration_from_wire(restoration_to_wire(&asked)).unwrap(), asked);
+        }
+        let step = RestoreStep { copied: COPIED, begun: taken_at, left_out: 5, is_done: true };
+        assert_eq!(restore_step_from_wire(restore_step_to_wire(step)).unwrap(), step);
+    }
+
+    #[test]
+    fn every_field_at_fault_is_named() {
+        let request = corpus_wire::RestoreCorpusRequest {
+            name: "No".to_owned(),
+            snapshot: "../x".to_owned(),
+            leave_out: vec!["a".to_owned(), "a".to_owned()],
+        };
+        let error = restoration_of_client(request).unwrap_err();
+        let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["corpus", "snapshot", "leave_out[1]"]);
+        let many = vec!["a".to_owned(); MOST_LEFT_OUT + 1];
+        let request = corpus_wire::RestoreCorpusRequest {
+            name: "a".to_owned(),
+            snapshot: "b".to_owned(),
+            leave_out: many,
+        };
+        assert_eq!(restoration_of_client(request).unwrap_err().violations().len(), 1);
+    }
+}

@@ -1,0 +1,114 @@
+//! Taking, listing and restoring snapshots.
+
+use std::path::Path;
+
+use anyhow::Context;
+use clew_core::{CorpusName, DocumentId, SnapshotName};
+use clew_proto::corpus::v1 as wire;
+use futures::StreamExt;
+use serde_json::{Value, json};
+
+use crate::connection::Connection;
+use crate::output::{Output, read, timestamp};
+use crate::progress::Progress;
+
+/// Takes a snapshot.
+pub async fn take(
+    connection: &Connection,
+    name: &CorpusName,
+    snapshot: &SnapshotName,
+    output: &Output,
+) -> anyhow::Result<()> {
+    use wire::snapshot_corpus_response::Event;
+    let events = connection.client.snapshot_corpus(name, snapshot).await?;
+    let mut events = std::pin::pin!(events);
+    let mut progress = Progress::new("copied");
+    while let Some(event) = events.next().await {
+        match event?.event {
+            Some(Event::Progress(copied)) => show(&mut progress, copied),
+            Some(Event::Snapshot(taken)) => {
+                progress.finish();
+                return output
+                    .print(&document(&taken), |_| format!("took snapshot {}", line(&taken)));
+            }
+            None => {}
+        }
+    }
+    anyhow::bail!("the server ended before the snapshot was whole; run the command again to go on")
+}
+
+/// Lists snapshots.
+pub async fn list(
+    connection: &Connection,
+    name: &CorpusName,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let snapshots = connection.client.snapshots(name).await?;
+    let documents: Vec<Value> = snapshots.iter().map(document).collect();
+    output.print(&json!({ "snapshots": documents }), |_| {
+        snapshots.iter().map(|snapshot| format!("{}\n", line(snapshot))).collect()
+    })
+}
+
+/// Restores a corpus.
+pub async fn restore(
+    connection: &Connection,
+    name: &CorpusName,
+    snapshot: &SnapshotName,
+    leave_out: &[DocumentId],
+    output: &Output,
+) -> anyhow::Result<()> {
+    use wire::restore_corpus_response::Event;
+    let events = connection.client.restore_corpus(name, snapshot, leave_out).await?;
+    let mut events = std::pin::pin!(events);
+    let mut progress = Progress::new("copied");
+    while let Some(event) = events.next().await {
+        match event?.event {
+            Some(Event::Progress(copied)) => show(&mut progress, copied),
+            Some(Event::Restored(restored)) => {
+                progress.finish();
+                let corpus = restored.corpus.unwrap_or_default();
+                let mut shown = super::document(&corpus);
+                shown["left_out"] = json!(restored.left_out);
+                return output.print(&shown, |_| {
+                    format!("restored {}, {} left out", super::line(&corpus), restored.left_out)
+                });
+            }
+            None => {}
+        }
+    }
+    anyhow::bail!("the server ended before the corpus was whole; run the command again to go on")
+}
+
+/// The ids in a file, one a line.
+pub fn read_ids(file: &Path) -> anyhow::Result<Vec<DocumentId>> {
+    let text = read(file)?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
+    let id = |(number, line): (usize, &str)| {
+        let place = || format!("line {} of `{}`", number + 1, file.display());
+        line.parse::<DocumentId>().with_context(place)
+    };
+    lines.map(id).collect()
+}
+
+fn show(progress: &mut Progress, copied: wire::CopyProgress) {
+    let message = format!("bytes, {} of {} files", copied.files, copied.of_files);
+    progress.set(copied.bytes, copied.of_bytes, &message);
+}
+
+fn document(snapshot: &wire::Snapshot) -> Value {
+    json!({
+        "corpus": snapshot.corpus,
+        "snapshot": snapshot.name,
+        "taken_at": snapshot.taken_at.as_ref().map(timestamp),
+        "documents": snapshot.documents,
+        "files": snapshot.files,
+        "bytes": snapshot.bytes,
+    })
+}
+
+fn line(snapshot: &wire::Snapshot) -> String {
+    let wire::Snapshot { name, corpus, documents, files, bytes, .. } = snapshot;
+    let taken_at = snapshot.taken_at.as_ref().map(timestamp).unwrap_or_default();
+    format!("{name} of {corpus}, {taken_at}: {documents} documents, {files} files, {bytes} bytes")
+}

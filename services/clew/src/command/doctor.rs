@@ -1,0 +1,270 @@
+//! `clew doctor`: looks at what a node needs, and says what to do about what is missing.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use clew_client::Client;
+use clew_cluster::RedisHealth;
+use clew_core::{EncoderIdentity, Error};
+use clew_retriever::Probed;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::{Doctor, Shared};
+use crate::config::NodeConfig;
+use crate::node::start_encoder;
+use crate::output::{Output, human};
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Clocks further apart than this make times of acceptance, and leases, hard to understand.
+const MOST_SKEW_SECONDS: f64 = 2.0;
+/// A place with less free than this, or than a tenth, is nearly full.
+const LEAST_FREE_BYTES: u64 = 10 << 30;
+/// A durable write that takes longer slows every acknowledgement.
+const SLOW_WRITE_MS: u128 = 250;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    Ok,
+    /// It works, and something is not as it should be.
+    Warn,
+    /// Something does not work.
+    Fail,
+}
+
+/// What was found about one thing.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    state: State,
+    /// What was found, and what that means.
+    found: String,
+    /// What to do; empty: nothing.
+    advice: &'static str,
+}
+
+/// All that was found.
+#[derive(Default)]
+struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, check: &'static str, state: State, found: String, advice: &'static str) {
+        let advice = if state == State::Ok { "" } else { advice };
+        self.0.push(Finding { check, state, found, advice });
+    }
+
+    fn fail(&mut self, check: &'static str, error: &Error, advice: &'static str) {
+        self.add(check, State::Fail, error.message().to_owned(), advice);
+    }
+
+    fn worst(&self) -> State {
+        self.0.iter().map(|finding| finding.state).max().unwrap_or(State::Ok)
+    }
+}
+
+/// Looks at this machine, or at a server.
+pub async fn run(shared: &Shared, _arguments: Doctor, output: &Output) -> anyhow::Result<()> {
+    let mut findings = Findings::default();
+    match &shared.endpoint {
+        Some(endpoint) => server(endpoint, &mut findings).await,
+        None => machine(shared, &mut findings).await,
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let document = json!({ "version": version, "state": findings.worst(), "findings": findings.0 });
+    output.print(&document, |_| {
+        let line = |finding: &Finding| {
+            let state = match finding.state {
+                State::Ok => "ok  ",
+                State::Warn => "warn",
+                State::Fail => "FAIL",
+            };
+            let mut text = format!("{state}  {}: {}\n", finding.check, finding.found);
+            if !finding.advice.is_empty() {
+                text.push_str(&format!("      {}\n", finding.advice));
+            }
+            text
+        };
+        findings.0.iter().map(line).collect()
+    })?;
+    match findings.worst() {
+        State::Fail => bail!("something does not work; see what is marked FAIL"),
+        State::Ok | State::Warn => Ok(()),
+    }
+}
+
+async fn machine(shared: &Shared, findings: &mut Findings) {
+    let config = match NodeConfig::load(shared, None) {
+        Ok(config) => config,
+        Err(error) => {
+            return findings.fail("configuration", &error, "correct the key that is named");
+        }
+    };
+    findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
+    let encoder = model(&config, findings).await;
+    let data_dir = config.data_dir.to_string_lossy();
+    if place("data directory", &config, &data_dir, findings).await {
+        corpora(&config, &data_dir, encoder.as_ref(), findings).await;
+    }
+    snapshots(&config, &data_dir, findings).await;
+    redis(&config, findings).await;
+}
+
+async fn model(config: &NodeConfig, findings: &mut Findings) -> Option<EncoderIdentity> {
+    match start_encoder(config).await {
+        Ok(pool) => {
+            let identity = clew_core::Encoder::identity(pool.as_ref()).clone();
+            findings.add("embedding model", State::Ok, pool.description(), "");
+            pool.stop().await;
+            Some(identity)
+        }
+        Err(error) => {
+            let advice = "run `make setup`, or name the folder of a model with --model";
+            findings.fail("embedding model", &error, advice);
+            None
+        }
+    }
+}
+
+/// Returns whether it can be used.
+async fn place(
+    check: &'static str,
+    config: &NodeConfig,
+    place: &str,
+    findings: &mut Findings,
+) -> bool {
+    let probed = Box::pin(config.storage.probe(place)).await;
+    let Probed { broken, clock_ahead_seconds, write, free_of } = match probed {
+        Ok(probed) => probed,
+        Err(error) => {
+            let advice = "see that it exists or can be made, and that this process may write there";
+            findings.fail(check, &error, advice);
+            return false;
+        }
+    };
+    match broken.is_empty() {
+        true => findings.add(check, State::Ok, "it keeps what it is told".to_owned(), ""),
+        false => findings.add(
+            check,
+            State::Fail,
+            format!("it does not hold that {}", broken.join("; that ")),
+            "take other storage: on this, two owners of a shard could undo each other's writes",
+        ),
+    }
+    let took = human(write);
+    let state = if write.as_millis() > SLOW_WRITE_MS { State::Warn } else { State::Ok };
+    let advice = "every acknowledgement waits for such writes; take faster storage";
+    findings.add(check, state, format!("a small file took {took} until it was safe"), advice);
+    clock(check, clock_ahead_seconds, findings);
+    if let Some((free, all)) = free_of {
+        let is_low = free < LEAST_FREE_BYTES.min(all / 10);
+        let (free, all) = (free >> 20, all >> 20);
+        let state = if is_low { State::Warn } else { State::Ok };
+        let advice = "make room: merging and erasing need as much again as the largest table";
+        findings.add(check, state, format!("{free} of {all} MiB are free"), advice);
+    }
+    broken.is_empty()
+}
+
+fn clock(check: &'static str, ahead_seconds: f64, findings: &mut Findings) {
+    let is_far = ahead_seconds.abs() > MOST_SKEW_SECONDS;
+    let state = if is_far { State::Warn } else { State::Ok };
+    let found = format!("its clock is {ahead_seconds:+.1} s from this machine's");
+    findings.add(check, state, found, "have both follow a time server");
+}
+
+async fn corpora(
+    config: &NodeConfig,
+    data_dir: &str,
+    encoder: Option<&EncoderIdentity>,
+    findings: &mut Findings,
+) {
+    let listed = match config.storage.corpora(data_dir).await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let advice = "use the release that wrote it, or restore the corpus from a snapshot";
+            return findings.fail("corpora", &error, advice);
+        }
+    };
+    let others: Vec<String> = listed
+        .iter()
+        .filter(|corpus| encoder.is_some_and(|encoder| *encoder != corpus.encoder))
+        .map(|corpus| format!("`{}` (made with `{}`)", corpus.name, corpus.encoder.model))
+        .collect();
+    match others.is_empty() {
+        true => findings.add("corpora", State::Ok, format!("{} can be read", listed.len()), ""),
+        false => findings.add(
+            "corpora",
+            State::Fail,
+            format!("vectors of another model than the configured one: {}", others.join(", ")),
+            "configure the model they were made with, or ingest them anew (clew corpus export)",
+        ),
+    }
+}
+
+async fn snapshots(config: &NodeConfig, data_dir: &str, findings: &mut Findings) {
+    const CHECK: &str = "snapshots";
+    if let Err(error) = config.storage.snapshots(data_dir).await {
+        return findings.fail(CHECK, &error, "correct `storage.snapshots`");
+    }
+    let Some(folder) = &config.storage.snapshots else {
+        let found = "no place for them is configured, so a lost data directory is lost".to_owned();
+        let advice = "set `storage.snapshots` to a place outside the data directory";
+        return findings.add(CHECK, State::Warn, found, advice);
+    };
+    place(CHECK, config, folder, findings).await;
+}
+
+async fn redis(config: &NodeConfig, findings: &mut Findings) {
+    const CHECK: &str = "redis";
+    match RedisHealth::ask(&config.cluster).await {
+        Ok(None) => {
+            findings.add(CHECK, State::Ok, "none is configured, and none is needed".to_owned(), "");
+        }
+        Err(error) => {
+            let advice = "see that it runs and can be reached; shards do not move meanwhile";
+            findings.fail(CHECK, &error, advice);
+        }
+        Ok(Some(RedisHealth { version, maxmemory_policy: policy, clock_ahead_seconds })) => {
+            let is_good = policy == "noeviction" || policy.is_empty();
+            let state = if is_good { State::Ok } else { State::Warn };
+            let advice =
+                "set `maxmemory-policy noeviction`: else leases vanish when memory is full";
+            findings.add(CHECK, state, format!("version {version}, policy `{policy}`"), advice);
+            clock(CHECK, clock_ahead_seconds, findings);
+        }
+    }
+}
+
+async fn server(endpoint: &str, findings: &mut Findings) {
+    const CHECK: &str = "server";
+    let advice = "see that it runs there and that nothing lies between";
+    let client = match Client::connect(endpoint, PATIENCE).await {
+        Ok(client) => client,
+        Err(error) => return findings.fail(CHECK, &error, advice),
+    };
+    match client.corpora().await {
+        Ok(corpora) => {
+            let broken = corpora.iter().filter(|corpus| corpus.counts.is_none()).count();
+            let state = if broken == 0 { State::Ok } else { State::Fail };
+            let found = format!("it answers; {} corpora, {broken} do not run", corpora.len());
+            findings.add(CHECK, state, found, "`clew status --corpus NAME` says why one does not");
+        }
+        Err(error) => return findings.fail(CHECK, &error, advice),
+    }
+    // A server that is alone has none.
+    let Ok(topology) = client.topology().await else { return };
+    let lost = topology.shards.iter().filter(|shard| shard.owner.is_empty()).count();
+    let is_good = lost == 0 && !topology.is_stale;
+    let state = if is_good { State::Ok } else { State::Fail };
+    let stale = if topology.is_stale { ", not known to be up to date" } else { "" };
+    let found = format!(
+        "{} members{stale}; {} shards, {lost} without owner",
+        topology.members.len(),
+        topology.shards.len()
+    );
+    let advice = "see that Redis and the retrievers run; `clew cluster tree` says more";
+    findings.add("cluster", state, found, advice);
+}

@@ -1,0 +1,221 @@
+//! Taking and restoring snapshots: both are done in steps that may be repeated, and told of as they go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clew_auth::Caller;
+use clew_core::{
+    Copied, Corpus, Error, ErrorKind, Restoration, Shard, SnapshotName, SnapshotSummary,
+};
+use clew_proto::convert::snapshot as convert;
+use clew_proto::corpus::v1 as wire;
+use clew_proto::to_status;
+use clew_runtime::deadline::{of_request, within};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Status};
+
+use super::{Corpora, counts_to_wire, described};
+use crate::Backends;
+
+/// What streams of progress are made of.
+pub(super) type Events<T> = ReceiverStream<Result<T, Status>>;
+
+/// Messages that wait for a client to read them.
+const EVENTS: usize = 4;
+/// Shards that are copied at the same time.
+const SHARDS_AT_ONCE: usize = 4;
+/// How long one step may take: some seconds, and as long as its largest file.
+const STEP_PATIENCE: Duration = Duration::from_secs(600);
+/// How long a step is tried again that failed for a reason which may pass.
+const RETRY_PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
+/// Time of a call that names no deadline: large corpora take hours.
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+impl Corpora {
+    pub(super) async fn snapshot(
+        &self,
+        request: Request<wire::SnapshotCorpusRequest>,
+    ) -> Result<Events<wire::SnapshotCorpusResponse>, Error> {
+        use wire::snapshot_corpus_response::Event;
+        let caller = Caller::of(&request)?;
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::SnapshotCorpusRequest { name, snapshot } = request.into_inner();
+        let (name, snapshot): (_, SnapshotName) = (name.parse()?, snapshot.parse()?);
+        let corpus = self.backends.corpora.of(&caller).get(&name, deadline).await?;
+        let backends = Arc::clone(&self.backends);
+        let message = |event| wire::SnapshotCorpusResponse { event: Some(event) };
+        let (events, receiver) = mpsc::channel(EVENTS);
+        tokio::spawn(async move {
+            // A client that reads slowly is told less often.
+            let tell = |copied| {
+                let progress = Event::Progress(convert::copied_to_wire(copied));
+                drop(events.try_send(Ok(message(progress))));
+            };
+            let taken = take(&backends, &caller, &corpus, &snapshot, deadline, &tell);
+            let taken = unless_left(&events, within(deadline, "taking the snapshot", taken)).await;
+            let taken = taken.map(|snapshot| Event::Snapshot(convert::summary_to_wire(snapshot)));
+            end(&events, taken.map(message)).await;
+        });
+        Ok(ReceiverStream::new(receiver))
+    }
+
+    pub(super) async fn snapshots(
+        &self,
+        request: Request<wire::ListSnapshotsRequest>,
+    ) -> Result<wire::ListSnapshotsResponse, Error> {
+        let caller = Caller::of(&request)?;
+        let deadline = self.backends.config.deadline(&request);
+        let name = request.into_inner().name.parse()?;
+        let listed = self.backends.corpora.of(&caller).snapshots(&name, deadline).await?;
+        let snapshots = listed.into_iter().map(convert::summary_to_wire).collect();
+        Ok(wire::ListSnapshotsResponse { snapshots })
+    }
+
+    pub(super) async fn restore(
+        &self,
+        request: Request<wire::RestoreCorpusRequest>,
+    ) -> Result<Events<wire::RestoreCorpusResponse>, Error> {
+        use wire::restore_corpus_response::Event;
+        let caller = Caller::of(&request)?;
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let asked = convert::restoration_of_client(request.into_inner())?;
+        let backends = Arc::clone(&self.backends);
+        let message = |event| wire::RestoreCorpusResponse { event: Some(event) };
+        let (events, receiver) = mpsc::channel(EVENTS);
+        tokio::spawn(async move {
+            let tell = |copied| {
+                let progress = Event::Progress(convert::copied_to_wire(copied));
+                drop(events.try_send(Ok(message(progress))));
+            };
+            let restored = restore(&backends, &caller, asked, deadline, &tell);
+            let restored = within(deadline, "restoring the corpus", restored);
+            let restored = unless_left(&events, restored).await;
+            end(&events, restored.map(Event::Restored).map(message)).await;
+        });
+        Ok(ReceiverStream::new(receiver))
+    }
+}
+
+/// The outcome of `work`, which ends when the client leaves. What was done stays done.
+async fn unless_left<T, E>(
+    events: &mpsc::Sender<Result<E, Status>>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        done = work => done,
+        () = events.closed() => Err(Error::deadline("telling the client, which left")),
+    }
+}
+
+async fn end<T>(events: &mpsc::Sender<Result<T, Status>>, last: Result<T, Error>) {
+    // It fails if the client is gone.
+    drop(events.send(last.map_err(|error| to_status(&error))).await);
+}
+
+/// Takes a snapshot of a corpus; tells how far it is.
+async fn take(
+    backends: &Backends,
+    caller: &Caller,
+    corpus: &Corpus,
+    snapshot: &SnapshotName,
+    deadline: Instant,
+    tell: &(impl Fn(Copied) + Sync),
+) -> Result<SnapshotSummary, Error> {
+    let parts = Mutex::new(vec![Copied::default(); corpus.shards().len()]);
+    let told = |place: usize, copied: Copied| {
+        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts[place] = copied;
+        let mut all = Copied::default();
+        parts.iter().for_each(|part| all += *part);
+        tell(all);
+    };
+    let mut copies: Vec<BoxFuture<'_, Result<String, Error>>> = Vec::new();
+    for (place, shard) in corpus.shards().iter().enumerate() {
+        let told = &told;
+        let copy = async move { copy(shard.as_ref(), snapshot, |part| told(place, part)).await };
+        copies.push(copy.boxed());
+    }
+    // In their order, which is that of the digests.
+    let digests: Vec<String> =
+        futures::stream::iter(copies).buffered(SHARDS_AT_ONCE).try_collect().await?;
+    let corpora = backends.corpora.of(caller);
+    corpora.finish_snapshot(corpus.settings(), snapshot, digests, deadline).await
+}
+
+/// Copies a shard until all of it is in the snapshot; its digest.
+async fn copy(
+    shard: &dyn Shard,
+    snapshot: &SnapshotName,
+    told: impl Fn(Copied),
+) -> Result<String, Error> {
+    let mut patience = Patience::default();
+    loop {
+        match shard.copy_to_snapshot(snapshot, Instant::now() + STEP_PATIENCE).await {
+            Ok(copy) => {
+                patience = Patience::default();
+                told(copy.copied);
+                if let Some(digest) = copy.digest {
+                    return Ok(digest);
+                }
+            }
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// Restores a corpus; tells how far it is.
+async fn restore(
+    backends: &Backends,
+    caller: &Caller,
+    mut asked: Restoration,
+    deadline: Instant,
+    tell: &(impl Fn(Copied) + Sync),
+) -> Result<wire::RestoredCorpus, Error> {
+    let mut patience = Patience::default();
+    loop {
+        match backends.corpora.of(caller).restore(&asked, Instant::now() + STEP_PATIENCE).await {
+            Ok(step) => {
+                patience = Patience::default();
+                asked.begun = Some(step.begun);
+                tell(step.copied);
+                if step.is_done {
+                    let corpus = backends.corpora.of(caller).get(&asked.corpus, deadline).await?;
+                    let counts = corpus.counts(deadline).await?;
+                    let counts = Some(counts_to_wire(&counts));
+                    let corpus = Some(described(caller, &corpus, counts));
+                    return Ok(wire::RestoredCorpus { corpus, left_out: step.left_out });
+                }
+            }
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// How long failures in a row are borne.
+#[derive(Default)]
+pub(super) struct Patience(Option<Instant>);
+
+impl Patience {
+    /// Waits a while after a failure that may pass.
+    ///
+    /// # Errors
+    /// The failure, if it does not pass, or not in time.
+    pub(super) async fn bear(&mut self, error: Error) -> Result<(), Error> {
+        let until = *self.0.get_or_insert_with(|| Instant::now() + RETRY_PATIENCE);
+        let may_pass = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::LostRace => true,
+            // A step that was given up, as by a gateway that ended, is on its way still.
+            ErrorKind::Exhausted => error.reason() == "RESOURCE_EXHAUSTED",
+            _ => false,
+        };
+        if !may_pass || Instant::now() > until {
+            return Err(error);
+        }
+        tokio::time::sleep(RETRY_PAUSE).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! `clew doctor` on real storage, a real Redis, and what is wrong with them.
+
+use clew_testkit::{RedisServer, S3Server};
+use serde_json::Value;
+
+use crate::client::create;
+use crate::harness::{Home, Ran};
+
+fn findings(ran: &Ran) -> Vec<Value> {
+    ran.json()["findings"].as_array().unwrap().clone()
+}
+
+/// The state of what was found about `check`, worst first.
+fn state(findings: &[Value], check: &str) -> String {
+    let of = findings.iter().filter(|finding| finding["check"] == check);
+    let mut states: Vec<&str> = of.map(|finding| finding["state"].as_str().unwrap()).collect();
+    states.sort_by_key(|state| ["fail", "warn", "ok"].iter().position(|known| known == state));
+    (*states.first().unwrap_or(&"nothing")).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_node_needs_is_looked_at_and_named_if_it_is_missing() {
+    let home = Home::new();
+    let ran = home.run_embedded(&["doctor", "--json"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let found = findings(&ran);
+    for (check, expected) in
+        [("configuration", "ok"), ("embedding model", "ok"), ("corpora", "ok"), ("redis", "ok")]
+    {
+        assert_eq!(state(&found, check), expected, "{check}: {found:?}");
+    }
+    assert_ne!(state(&found, "data directory"), "fail", "{found:?}");
+    // A place for snapshots is missing, and that is said with what to do.
+    assert_eq!(state(&found, "snapshots"), "warn");
+    let left = std::fs::read_dir(home.data_dir()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["corpora"]);
+
+    let broken = [
+        (vec!["--snapshots", "/dev/null/x"], "snapshots"),
+        (vec!["--config", "missing.toml"], "configuration"),
+    ];
+    for (arguments, check) in broken {
+        let mut words = vec!["doctor", "--json"];
+        words.extend(arguments);
+        let ran = home.run_embedded(&words);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let found = findings(&ran);
+        assert_eq!(state(&found, check), "fail", "{found:?}");
+        let advised = found.iter().filter(|finding| finding["state"] == "fail");
+        assert!(advised.clone().all(|finding| !finding["advice"].as_str().unwrap().is_empty()));
+    }
+
+    // A corpus of another model.
+    let server = home.serve();
+    create(&server.client().await, "notes").await;
+    let asked = home.run_at(&server, &["doctor", "--json"]);
+    assert_eq!(state(&findings(&asked), "server"), "ok", "{asked:?}");
+    assert!(server.terminate().success());
+    let model = home.path("other-model");
+    std::fs::create_dir(&model).unwrap();
+    clew_testkit::write_tiny_bert(&model, 2).unwrap();
+    let mut command = home.clew();
+    command.args(["doctor", "--json", "--data-dir"]).arg(home.data_dir());
+    command.arg("--model").arg(&model);
+    let found = findings(&Ran::of(command));
+    assert_eq!(state(&found, "corpora"), "fail", "{found:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_and_a_redis_are_tried_as_they_are_used() {
+    let home = Home::new();
+    let bucket = tokio::task::spawn_blocking(|| S3Server::start().unwrap()).await.unwrap();
+    let redis = RedisServer::start().unwrap();
+    let doctor = |redis: &str| {
+        let mut command = home.clew();
+        command.args(["doctor", "--json", "--data-dir", &bucket.url()]);
+        command.arg("--model").arg(home.model()).envs(bucket.environment());
+        command.env("CLEW_CLUSTER__REDIS", redis);
+        Ran::of(command)
+    };
+    let ran = doctor(&redis.url());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let found = findings(&ran);
+    assert_ne!(state(&found, "data directory"), "fail", "{found:?}");
+    assert_eq!(state(&found, "redis"), "ok", "{found:?}");
+    let ran = doctor("redis://127.0.0.1:1/0");
+    assert_eq!((ran.code, state(&findings(&ran), "redis").as_str()), (Some(1), "fail"));
+}

@@ -1,0 +1,302 @@
+//! Snapshots: taken while the corpus is written to and searched, killed in the middle, and restored to
+//! another data directory after the first is destroyed.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use clew_client::Client;
+use clew_core::{CorpusName, Error, ErrorKind};
+use clew_proto::corpus::v1 as wire;
+use clew_testkit::S3Server;
+use fastrand::Rng;
+use futures::StreamExt;
+use serde_json::Value;
+
+use crate::client::{
+    accept, by_words, counts, create_in_shards, document, exhaustive, id, idle, remember, search,
+    text_of,
+};
+use crate::cluster::processes::Cluster;
+use crate::harness::{Home, Ran, Server};
+use crate::words::{text_with, word};
+
+const SHARDS: u32 = 4;
+const DOCUMENTS: usize = 60;
+/// Kills while a snapshot is taken, and while it is restored.
+const KILLS: usize = 8;
+/// Longest time from a call to the kill: about what it takes.
+const LONGEST_DELAY: Duration = Duration::from_millis(400);
+
+const PLACE: &str = "CLEW_STORAGE__SNAPSHOTS";
+
+/// A server on the data directory, with a place for snapshots beside it.
+fn serve(home: &Home) -> Server {
+    Server::start(serve_command(home))
+}
+
+fn serve_command(home: &Home) -> Command {
+    let mut command = home.serve_command();
+    command.env(PLACE, home.path("snapshots"));
+    command
+}
+
+fn text(number: usize) -> String {
+    text_with(&[&word('s', number), &word('t', number)])
+}
+
+/// Takes a snapshot, to its end or until the server is gone.
+async fn take(client: &Client, notes: &CorpusName, name: &str) -> Result<wire::Snapshot, Error> {
+    use wire::snapshot_corpus_response::Event;
+    let mut events = std::pin::pin!(client.snapshot_corpus(notes, &name.parse().unwrap()).await?);
+    while let Some(event) = events.next().await {
+        if let Some(Event::Snapshot(snapshot)) = event?.event {
+            return Ok(snapshot);
+        }
+    }
+    Err(Error::internal("the stream ended too early"))
+}
+
+/// The same for restoring.
+async fn restore(client: &Client, notes: &CorpusName, name: &str) -> Result<wire::Corpus, Error> {
+    use wire::restore_corpus_response::Event;
+    let name = name.parse().unwrap();
+    let mut events = std::pin::pin!(client.restore_corpus(notes, &name, &[]).await?);
+    while let Some(event) = events.next().await {
+        if let Some(Event::Restored(restored)) = event?.event {
+            return Ok(restored.corpus.unwrap());
+        }
+    }
+    Err(Error::internal("the stream ended too early"))
+}
+
+/// What searches find: every chunk by its vector, with its score, and some documents by their words.
+async fn answers(client: &Client, notes: &CorpusName) -> BTreeMap<String, String> {
+    let all = search(client, notes, exhaustive("the river")).await;
+    let mut found: BTreeMap<_, _> =
+        all.into_iter().map(|item| (item.chunk_id, format!("{:.5}", item.score))).collect();
+    for number in (0..DOCUMENTS).step_by(7) {
+        let items = by_words(client, notes, &word('s', number)).await;
+        assert!(!items.is_empty(), "document {number} is not found");
+        let ids: Vec<String> = items.into_iter().map(|item| item.chunk_id).collect();
+        found.insert(word('s', number), ids.join(" "));
+    }
+    found
+}
+
+fn assert_sound(ran: &Ran) {
+    let report = ran.done();
+    let sound = |corpus: &Value| corpus["breaches"] == 0;
+    assert!(report["corpora"].as_array().unwrap().iter().all(sound), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn taking_and_restoring_go_on_after_kills_and_bring_back_what_was_acknowledged() {
+    let mut random = Rng::with_seed(seed());
+    let home = Home::new();
+    let mut server = serve(&home);
+    let notes = create_in_shards(&server.client().await, "notes", SHARDS).await;
+    let documents = (0..DOCUMENTS).map(|i| document(&format!("d{i}"), text(i))).collect();
+    remember(&server.client().await, &notes, documents).await;
+    let mut acknowledged = DOCUMENTS;
+    let mut hit = 0;
+    for _ in 0..KILLS {
+        let client = server.client().await;
+        // The shards are written to while they are copied.
+        let more: Vec<_> =
+            (acknowledged..acknowledged + 4).map(|i| document(&format!("d{i}"), text(i))).collect();
+        accept(&client, &notes, more).await;
+        acknowledged += 4;
+        let (taking, name) = (client.clone(), notes.clone());
+        let taking = tokio::spawn(async move { take(&taking, &name, "nightly").await });
+        tokio::time::sleep(LONGEST_DELAY.mul_f64(random.f64())).await;
+        server.kill();
+        // A snapshot that was finished before the kill is not taken twice.
+        let is_taken = taking.await.unwrap().is_ok();
+        hit += usize::from(!is_taken);
+        server = serve(&home);
+        if is_taken {
+            std::fs::remove_dir_all(home.path("snapshots/notes")).unwrap();
+        }
+    }
+    println!("of {KILLS} kills {hit} hit the taking");
+    let client = server.client().await;
+    idle(&client, &notes).await;
+    match take(&client, &notes, "nightly").await {
+        Ok(taken) => assert_eq!(taken.documents, acknowledged as u64),
+        // The last kill hit between the end and the answer.
+        Err(error) => assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{}", error.chain()),
+    }
+    let before = answers(&client, &notes).await;
+    assert!(server.terminate().success());
+
+    std::fs::remove_dir_all(home.data_dir()).unwrap();
+    let mut server = serve(&home);
+    for _ in 0..KILLS {
+        let client = server.client().await;
+        let (restoring, name) = (client.clone(), notes.clone());
+        let restoring = tokio::spawn(async move { restore(&restoring, &name, "nightly").await });
+        tokio::time::sleep(LONGEST_DELAY.mul_f64(random.f64())).await;
+        server.kill();
+        let is_restored = restoring.await.unwrap().is_ok();
+        server = serve(&home);
+        // It is there whole or not at all.
+        match server.client().await.corpus(&notes).await {
+            Ok(found) => {
+                assert_eq!(found.counts.unwrap().documents, acknowledged as u64);
+                server.client().await.delete_corpus(&notes).await.unwrap();
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{}", error.chain());
+                assert!(!is_restored, "what was restored is gone");
+            }
+        }
+    }
+    let client = server.client().await;
+    let restored = restore(&client, &notes, "nightly").await.unwrap();
+    assert_eq!(restored.shards, SHARDS);
+    idle(&client, &notes).await;
+    assert_eq!(answers(&client, &notes).await, before);
+    for number in 0..acknowledged {
+        assert_eq!(text_of(&client, &notes, &id(&format!("d{number}"))).await, text(number));
+    }
+    assert_sound(&home.run_at(&server, &["check", "--json"]));
+    remember(&client, &notes, vec![document("new", text_with(&["xnew"]))]).await;
+    assert_eq!(by_words(&client, &notes, "xnew").await[0].document_id, "new");
+    assert!(server.terminate().success());
+}
+
+fn seed() -> u64 {
+    let seed = std::env::var("END_TO_END_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    println!("END_TO_END_SEED={seed}");
+    seed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_is_restored_to_another_number_of_nodes_after_its_data_is_destroyed() {
+    let place = tempfile::tempdir().unwrap();
+    let settings = || vec![(PLACE, place.path().display().to_string())];
+    let cluster = Cluster::start_with(2, settings()).await;
+    let client = cluster.client().await;
+    let notes = create_in_shards(&client, "notes", SHARDS).await;
+    let documents = (0..DOCUMENTS).map(|i| document(&format!("d{i}"), text(i))).collect();
+    remember(&client, &notes, documents).await;
+
+    // Under load: what was acknowledged before is in it, and nobody is refused.
+    let (load, name) = (cluster.client().await, notes.clone());
+    let load = tokio::spawn(async move {
+        let until = Instant::now() + Duration::from_secs(2);
+        let mut sent = DOCUMENTS;
+        while Instant::now() < until {
+            accept(&load, &name, vec![document(&format!("d{sent}"), text(sent))]).await;
+            assert!(!by_words(&load, &name, &word('s', 1)).await.is_empty());
+            sent += 1;
+        }
+        sent
+    });
+    let taken = cluster.run(&["corpus", "snapshot", "notes", "nightly", "--json"]).done();
+    assert!(taken["documents"].as_u64().unwrap() >= DOCUMENTS as u64, "{taken}");
+    let again = cluster.run(&["corpus", "snapshot", "notes", "nightly", "--json"]).error();
+    assert_eq!(again["reason"], "SNAPSHOT_EXISTS");
+    let sent = load.await.unwrap();
+    idle(&client, &notes).await;
+    let last = cluster.run(&["corpus", "snapshot", "notes", "last", "--json"]).done();
+    assert_eq!(last["documents"], sent);
+    let listed = cluster.run(&["corpus", "snapshots", "notes", "--json"]).done();
+    let names: Vec<_> = listed["snapshots"].as_array().unwrap().iter().collect();
+    assert_eq!((&names[0]["snapshot"], &names[1]["snapshot"]), (&"last".into(), &"nightly".into()));
+    let before = answers(&client, &notes).await;
+    let data_dir = cluster.data_dir();
+    cluster.stop();
+    assert!(!data_dir.exists());
+
+    let cluster = Cluster::start_with(3, settings()).await;
+    let restored = cluster.run(&["corpus", "restore", "notes", "last", "--json"]).done();
+    assert_eq!((&restored["documents"], &restored["left_out"]), (&last["documents"], &0.into()));
+    let client = cluster.client().await;
+    idle(&client, &notes).await;
+    assert_eq!(answers(&client, &notes).await, before);
+    assert_sound(&cluster.run(&["check", "--json"]));
+    let exists = cluster.run(&["corpus", "restore", "notes", "last", "--json"]).error();
+    assert_eq!(exists["reason"], "CORPUS_EXISTS");
+    cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_a_bucket_is_restored_to_a_folder_without_what_was_forgotten_since() {
+    let home = Home::new();
+    let bucket = tokio::task::spawn_blocking(|| S3Server::start().unwrap()).await.unwrap();
+    let place = "s3://clew-test/else/where";
+    let mut command = home.clew();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", &bucket.url()]);
+    command.args(["--snapshots", place]).arg("--model").arg(home.model());
+    command.envs(bucket.environment());
+    let server = Server::start(command);
+    let client = server.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    let documents = (0..DOCUMENTS).map(|i| document(&format!("d{i}"), text(i))).collect();
+    remember(&client, &notes, documents).await;
+    take(&client, &notes, "nightly").await.unwrap();
+    let before = answers(&client, &notes).await;
+    client.forget(&notes, &[id("d3"), id("d5")]).await.unwrap();
+    let ids = home.write("forgotten", "d3\nd5\nd999\n");
+    client.delete_corpus(&notes).await.unwrap();
+    // In the same bucket, in which a corpus of that name was.
+    let restored = restore(&client, &notes, "nightly").await.unwrap();
+    assert_eq!(restored.counts.unwrap().documents, DOCUMENTS as u64);
+    assert_eq!(answers(&client, &notes).await, before);
+    assert!(server.terminate().success());
+
+    let mut command = home.clew();
+    command.args(["corpus", "restore", "notes", "nightly", "--json", "--leave-out"]).arg(&ids);
+    command.arg("--data-dir").arg(home.data_dir()).arg("--model").arg(home.model());
+    command.args(["--snapshots", place]).envs(bucket.environment());
+    let restored = Ran::of(command).done();
+    assert_eq!((&restored["documents"], &restored["left_out"]), (&58.into(), &2.into()));
+    let server = home.serve();
+    let client = server.client().await;
+    idle(&client, &notes).await;
+    for number in [3, 5] {
+        assert!(by_words(&client, &notes, &word('s', number)).await.is_empty());
+        for (path, bytes) in crate::harness::files_below(&home.data_dir()) {
+            let word = word('s', number);
+            let is_there = bytes.windows(word.len()).any(|window| window == word.as_bytes());
+            assert!(!is_there, "{word} is in {}", path.display());
+        }
+    }
+    assert_eq!(counts(&client, &notes).await.documents, 58);
+    assert_sound(&home.run_at(&server, &["check", "--json"]));
+    assert!(server.terminate().success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_taken_or_restored_is_refused_in_words() {
+    let home = Home::new();
+    let reason = |arguments: &[&str]| {
+        let error = home.run_embedded(arguments).error();
+        error["reason"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(home.run_embedded(&["corpus", "create", "notes", "--json"]).code, Some(0));
+    assert_eq!(reason(&["corpus", "snapshot", "notes", "a", "--json"]), "NO_SNAPSHOT_PLACE");
+    let inside = home.data_dir().join("x").display().to_string();
+    let refused = ["corpus", "snapshot", "notes", "a", "--json", "--snapshots", &inside];
+    assert_eq!(reason(&refused), "INVALID_INPUT");
+    let place = home.path("snapshots").display().to_string();
+    let unknown = ["corpus", "restore", "other", "a", "--json", "--snapshots", &place];
+    assert_eq!(reason(&unknown), "SNAPSHOT_NOT_FOUND");
+    let take = ["corpus", "snapshot", "notes", "a", "--json", "--snapshots", &place];
+    assert_eq!(home.run_embedded(&take).done()["documents"], 0);
+    assert_eq!(home.run_embedded(&["corpus", "delete", "notes", "--json"]).code, Some(0));
+
+    // Another model than the one its vectors are of.
+    let model = home.path("other-model");
+    std::fs::create_dir(&model).unwrap();
+    clew_testkit::write_tiny_bert(&model, 2).unwrap();
+    let mut command = home.clew();
+    command.args(["corpus", "restore", "notes", "a", "--json", "--snapshots", &place]);
+    command.arg("--data-dir").arg(home.data_dir()).arg("--model").arg(&model);
+    assert_eq!(Ran::of(command).error()["reason"], "ENCODER_MISMATCH");
+    let restored = ["corpus", "restore", "notes", "a", "--json", "--snapshots", &place];
+    assert_eq!(home.run_embedded(&restored).done()["documents"], 0);
+}
