@@ -28,7 +28,7 @@ async fn what_is_exported_is_all_there_is_and_makes_the_corpus_anew() {
     documents[7].event_time = Some("2024-05-06T07:08:09Z".parse().unwrap());
     documents[7].attributes.insert("lang".to_owned().try_into().unwrap(), "en".to_owned());
     // Longer than a message.
-    documents[8].text = "Ariadne gave Theseus a ball of thread. ".repeat(60_000);
+    documents[8].text = "Ariadne gave Theseus a ball of thread. ".repeat(30_000);
     remember(&client, &notes, documents.clone()).await;
     // What was replaced or forgotten is not there.
     let gone = word('g', 1);

@@ -10,7 +10,9 @@ pub async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
     let shared = &cli.shared;
     let logging = Logging { filter: &shared.log, format: shared.log_format() };
     let program = program(&cli.command);
-    let telemetry = clew_node::observed(shared.config.as_deref(), &program, logging)?;
+    // What the doctor looks at may be broken, the configuration first.
+    let config = shared.config.as_deref().filter(|_| !matches!(cli.command, Command::Doctor(_)));
+    let telemetry = clew_node::observed(config, &program, logging)?;
     let ended = Box::pin(crate::run(cli, output)).await;
     telemetry.stop().await;
     ended

@@ -6,6 +6,7 @@ use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
+use tracing::{Instrument, Span};
 
 /// Responses that wait for a client.
 const WAITING: usize = 16;
@@ -20,7 +21,7 @@ pub(crate) fn while_read<T: Send + 'static>(
     patience: Duration,
 ) -> ReceiverStream<Result<T, Status>> {
     let (sender, receiver) = mpsc::channel(WAITING);
-    tokio::spawn(async move {
+    let driving = async move {
         let mut responses = std::pin::pin!(responses);
         loop {
             let response = tokio::select! {
@@ -34,7 +35,9 @@ pub(crate) fn while_read<T: Send + 'static>(
                 return;
             }
         }
-    });
+    };
+    // What is done for a response belongs to the trace of its request.
+    tokio::spawn(driving.instrument(Span::current()));
     ReceiverStream::new(receiver)
 }
 

@@ -18,7 +18,7 @@ const KEYS: [(&str, &str, &str, &str); 7] = [
     ("acme-reader", "acme", "'read'", ""),
     ("acme-writer", "acme", "'write'", ""),
     ("acme-ended", "acme", "'read'", "expires = '2020-01-01T00:00:00Z'"),
-    ("other", "other", "'read', 'write', 'admin'", ""),
+    ("other", "other", "'read', 'write', 'admin'", "labels = ['*']"),
     ("operator", "", "'read', 'write', 'admin'", ""),
 ];
 
