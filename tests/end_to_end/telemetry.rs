@@ -108,7 +108,6 @@ async fn a_document_and_a_question_are_one_trace_each_through_every_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "now and then the stream of a client that begins no trace gets none here either: to be mended"]
 async fn documents_that_are_committed_together_each_have_the_commit_in_their_trace() {
     let collector = Collector::start().await;
     let home = Home::new();

@@ -13,7 +13,8 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
 };
 use prometheus::{Encoder, Registry, TextEncoder};
-use tracing_subscriber::filter::{FilterExt, filter_fn};
+use tracing::subscriber::Interest;
+use tracing_subscriber::filter::{FilterExt, dynamic_filter_fn, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
@@ -157,13 +158,19 @@ fn write_logs(Logging { filter, format }: Logging<'_>, tracer: &SdkTracerProvide
     let is_ours = |metadata: &tracing::Metadata<'_>| {
         metadata.is_span() && metadata.target().starts_with("clew")
     };
+    // A record of the `log` crate that nobody wants leaves its verdict on the thread. The next span is held to it, unless
+    // the filters are asked about that span itself, which they are not where one said "always" once and for all.
+    let asked_each_time = dynamic_filter_fn(move |metadata, _| is_ours(metadata))
+        .with_callsite_filter(move |metadata| {
+            if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
+        });
     let traces = tracing_opentelemetry::layer()
         .with_tracer(tracer.tracer("clew"))
         .with_location(false)
         .with_threads(false)
         .with_tracked_inactivity(false)
         .with_context_activation(false)
-        .with_filter(filter_fn(is_ours));
+        .with_filter(asked_each_time);
     // Lines know their span, whatever is shown of them.
     let shown = filter_fn(is_ours).or(logging::filter(filter));
     let registry = tracing_subscriber::registry().with(traces);
