@@ -93,3 +93,21 @@ async fn open(
     };
     Ok(Connection::new(stream, ConnectInfo { address, proof }, patience, place))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_sends_what_it_has_at_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connections = incoming(listener, None, Limits::default());
+        let _client = TcpStream::connect(address).await.unwrap();
+        let connection = connections.next().await.unwrap().unwrap();
+        let Stream::Plain(socket) = &connection.stream else { panic!("{connection:?}") };
+        assert!(socket.nodelay().unwrap());
+    }
+}

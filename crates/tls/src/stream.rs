@@ -97,7 +97,7 @@ const PREFACE_BYTES: usize = 24;
 /// A connection that came in. One that does not begin to speak in time ends.
 #[derive(Debug)]
 pub struct Connection {
-    stream: Stream,
+    pub(crate) stream: Stream,
     info: ConnectInfo,
     /// Until the other side has said as much as every client says at once.
     begins: Option<(Pin<Box<Sleep>>, usize)>,
