@@ -91,7 +91,8 @@ async fn open(
         Some(tls) => tls.accept(socket).await?,
         None => (Stream::Plain(socket), Proof::Plain),
     };
-    Ok(Connection::new(stream, ConnectInfo { address, proof }, patience, place))
+    let connection = Connection::new(stream, (ConnectInfo { address, proof }, place));
+    Ok(connection.beginning_within(patience))
 }
 
 #[cfg(test)]

@@ -18,4 +18,4 @@ pub use config::TlsConfig;
 pub use followed::{Followed, NamedFile};
 pub use incoming::{Limits, incoming};
 pub use material::{NODE_NAME, Tls};
-pub use stream::{ConnectInfo, Connection, Proof, Stream};
+pub use stream::{ConnectInfo, Connection, Keeping, Proof, Stream};

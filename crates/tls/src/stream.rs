@@ -94,30 +94,25 @@ impl AsyncWrite for Stream {
 /// Bytes with which every HTTP/2 client begins.
 const PREFACE_BYTES: usize = 24;
 
-/// A connection that came in. One that does not begin to speak in time ends.
+/// A connection that keeps something for as long as it lives.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Keeping<T> {
     pub(crate) stream: Stream,
-    info: ConnectInfo,
     /// Until the other side has said as much as every client says at once.
     begins: Option<(Pin<Box<Sleep>>, usize)>,
-    _place: OwnedSemaphorePermit,
+    kept: T,
 }
 
-impl Connection {
-    pub(crate) fn new(
-        stream: Stream,
-        info: ConnectInfo,
-        patience: Duration,
-        place: OwnedSemaphorePermit,
-    ) -> Self {
-        let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
-        Self { stream, info, begins, _place: place }
+impl<T> Keeping<T> {
+    /// `kept` is dropped with the connection.
+    pub fn new(stream: Stream, kept: T) -> Self {
+        Self { stream, begins: None, kept }
     }
 
-    /// Who is at the other end.
-    pub fn info(&self) -> ConnectInfo {
-        self.info
+    /// One that ends unless the other side begins to speak within `patience`.
+    pub(crate) fn beginning_within(self, patience: Duration) -> Self {
+        let begins = Some((Box::pin(tokio::time::sleep(patience)), PREFACE_BYTES));
+        Self { begins, ..self }
     }
 }
 
@@ -130,15 +125,26 @@ pub struct ConnectInfo {
     pub proof: Proof,
 }
 
+/// A connection that came in, with its place among those that may be open. One that does not begin to speak in
+/// time ends.
+pub type Connection = Keeping<(ConnectInfo, OwnedSemaphorePermit)>;
+
+impl Connection {
+    /// Who is at the other end.
+    pub fn info(&self) -> ConnectInfo {
+        self.kept.0
+    }
+}
+
 impl Connected for Connection {
     type ConnectInfo = ConnectInfo;
 
     fn connect_info(&self) -> ConnectInfo {
-        self.info
+        self.info()
     }
 }
 
-impl AsyncRead for Connection {
+impl<T: Unpin> AsyncRead for Keeping<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -159,7 +165,7 @@ impl AsyncRead for Connection {
     }
 }
 
-impl AsyncWrite for Connection {
+impl<T: Unpin> AsyncWrite for Keeping<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

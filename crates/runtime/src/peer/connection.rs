@@ -5,15 +5,12 @@
 //! is dropped, and a channel gets one socket in its life.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
-use clew_tls::{Stream, Tls};
+use clew_tls::{Keeping, Stream, Tls};
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
@@ -86,7 +83,8 @@ impl Connection {
                     Some(tls) => tls.connect_to_node(stream).await?,
                     None => Stream::Plain(stream),
                 };
-                Ok::<_, io::Error>(TokioIo::new(Socket { stream, _alive: alive }))
+                // Its end is seen by the receivers.
+                Ok::<_, io::Error>(TokioIo::new(Keeping::new(stream, alive)))
             }
         });
         let channel = self.endpoint.connect_with_connector(connector).await.map_err(|error| {
@@ -94,51 +92,5 @@ impl Connection {
             Error::new(ErrorKind::Unavailable, UNREACHABLE, problem).with_source(error)
         })?;
         Ok((Link { channel, generation, open }, seen_closing))
-    }
-}
-
-/// A socket whose end is seen by the receivers of `_alive`.
-struct Socket {
-    stream: Stream,
-    _alive: watch::Sender<()>,
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffers: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, buffers)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
