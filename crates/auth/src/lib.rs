@@ -20,4 +20,4 @@ pub use config::AuthConfig;
 pub use guard::{Guard, Guarded};
 pub use key::{ApiKey, KeyHash};
 pub use keys::{KeyEntry, Keys, TenantEntry};
-pub use methods::{METHODS, NODE_SERVICES, Needs};
+pub use methods::{METHODS, Needs, is_for_nodes};

@@ -18,7 +18,7 @@ pub enum Needs {
 }
 
 /// Services that only nodes call.
-pub const NODE_SERVICES: &[&str] = &[
+const NODE_SERVICES: &[&str] = &[
     "clew.cluster.v1.NodeService",
     "clew.encoder.v1.EncoderService",
     "clew.generator.v1.GeneratorService",
@@ -70,10 +70,15 @@ pub const METHODS: &[(&str, Needs)] = {
     ]
 };
 
+/// Whether the method at `path` is of a service that only nodes call.
+pub fn is_for_nodes(path: &str) -> bool {
+    let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+    service.is_some_and(|(service, _)| NODE_SERVICES.contains(&service))
+}
+
 /// What the method at `path` needs; `None` if there is none such.
 pub(crate) fn needs(path: &str) -> Option<Needs> {
-    let service = path.strip_prefix('/')?.split_once('/')?.0;
-    if NODE_SERVICES.contains(&service) {
+    if is_for_nodes(path) {
         return Some(Needs::Node);
     }
     METHODS.iter().find(|(known, _)| *known == path).map(|(_, needs)| *needs)

@@ -38,8 +38,7 @@ impl Default for BodyPatience {
 impl BodyPatience {
     /// Nodes keep streams to each other for as long as they run.
     fn bound(&self, path: &str) -> Option<Bound> {
-        let service = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        match clew_auth::NODE_SERVICES.contains(&service) {
+        match clew_auth::is_for_nodes(path) {
             true => None,
             false if STREAMS.contains(&path) => Some(Bound::Idle(self.idle)),
             false => Some(Bound::Whole(self.whole)),

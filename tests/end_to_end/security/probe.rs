@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bytes::{Buf, BufMut};
-use clew_auth::{METHODS, NODE_SERVICES, Needs};
+use clew_auth::{METHODS, Needs, is_for_nodes};
 use clew_client::{Client, Wire};
 use clew_core::{CorpusName, Document};
 use clew_proto::{
@@ -461,10 +461,9 @@ async fn nodes_services_are_closed_to_everybody_else() {
         for file in &set.file {
             for service in &file.service {
                 let name = format!("{}.{}", file.package(), service.name());
-                for method in
-                    service.method.iter().filter(|_| NODE_SERVICES.contains(&name.as_str()))
-                {
-                    let path = format!("/{name}/{}", method.name());
+                let paths =
+                    service.method.iter().map(|method| format!("/{name}/{}", method.name()));
+                for path in paths.filter(|path| is_for_nodes(path)) {
                     let refused = call(&wire, &path, Vec::new()).await.unwrap_err();
                     assert_eq!(refused.code(), Code::PermissionDenied, "{path}");
                     tried += 1;
