@@ -1,6 +1,7 @@
 //! Who calls.
 
 use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use clew_cluster::Quotas;
@@ -23,6 +24,8 @@ pub enum Scope {
 }
 
 impl Scope {
+    const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
+
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -30,6 +33,17 @@ impl Scope {
             Self::Write => "write",
             Self::Admin => "admin",
         }
+    }
+}
+
+impl FromStr for Scope {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join("`, `");
+            Error::invalid("scope", format!("expected one of `{names}`, got `{name}`"))
+        })
     }
 }
 
@@ -161,5 +175,19 @@ impl Caller {
             let problem = format!("the tenant's quota of {what} is used up; retry later");
             Error::new(ErrorKind::Exhausted, "QUOTA_SPENT", problem).with_retry_after(wait)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_read_by_the_names_they_have_and_others_are_refused_with_them() {
+        for scope in Scope::ALL {
+            assert_eq!(scope.as_str().parse::<Scope>().unwrap(), scope);
+        }
+        let refused = "Read".parse::<Scope>().unwrap_err().to_string();
+        assert!(refused.contains("`read`, `write`, `admin`, got `Read`"), "{refused}");
     }
 }

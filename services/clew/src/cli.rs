@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clew_auth::Scope;
 use clew_chat::{KeyDesign, Smoothing, TimeUse};
 use clew_client::{Client, Credentials};
 use clew_cluster::Role;
@@ -1396,9 +1397,10 @@ pub struct Key {
     /// Whose corpora it opens; without it those of all tenants, and the cluster itself.
     #[arg(long, value_name = "NAME")]
     pub tenant: Option<TenantName>,
-    /// What it opens, several with commas.
+    /// What it opens, several with commas: read (searching, asking, and seeing what is stored), write (bringing
+    /// documents and turns, and forgetting them), admin (making and deleting corpora).
     #[arg(long = "scope", value_delimiter = ',', default_value = "read", value_name = "SCOPES")]
-    pub scopes: Vec<KeyScope>,
+    pub scopes: Vec<Scope>,
     /// An access label that its bearer holds, or `*` for all; may be repeated.
     #[arg(long = "holds", value_name = "LABEL")]
     pub labels: Vec<String>,
@@ -1407,15 +1409,4 @@ pub struct Key {
     pub expires: Option<Timestamp>,
     #[command(flatten)]
     pub print: Print,
-}
-
-/// What a key opens.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum KeyScope {
-    /// Searching, asking, and seeing what is stored.
-    Read,
-    /// Bringing documents and turns, and forgetting them.
-    Write,
-    /// Making and deleting corpora.
-    Admin,
 }

@@ -1,11 +1,11 @@
 //! `clew key`.
 
 use anyhow::Context;
-use clew_auth::{ApiKey, KeyEntry, Scope};
+use clew_auth::{ApiKey, KeyEntry};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::{Key, KeyScope};
+use crate::cli::Key;
 use crate::output::Output;
 
 /// An entry as it stands in the file of keys.
@@ -17,17 +17,12 @@ struct File<'a> {
 /// Makes a key: prints it, which nobody can do again, and what goes into the file of keys.
 pub fn run(arguments: Key, output: &Output) -> anyhow::Result<()> {
     let key = ApiKey::generate()?;
-    let scope = |scope| match scope {
-        KeyScope::Read => Scope::Read,
-        KeyScope::Write => Scope::Write,
-        KeyScope::Admin => Scope::Admin,
-    };
     let expires = arguments.expires.map(|time| time.to_string().parse()).transpose();
     let entry = KeyEntry {
         name: arguments.name,
         hash: key.hash(),
         tenant: arguments.tenant,
-        scopes: arguments.scopes.into_iter().map(scope).collect(),
+        scopes: arguments.scopes.into_iter().collect(),
         labels: arguments.labels.into_iter().collect(),
         expires: expires.context("the time has no written form")?,
     };
