@@ -81,6 +81,11 @@ impl CorpusName {
         self.0.split_once(OF_TENANT).map(|(tenant, _)| tenant)
     }
 
+    /// Who takes turns with others for it: its tenant, and of the operator's own each corpus for itself.
+    pub fn takes_turns_as(&self) -> &str {
+        self.tenant().unwrap_or(self.as_str())
+    }
+
     /// What its tenant calls it.
     pub fn within_tenant(&self) -> &str {
         self.0.split_once(OF_TENANT).map_or(self.as_str(), |(_, name)| name)

@@ -12,7 +12,7 @@ use clew_core::Timing;
 /// What time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Waiting for a device.
+    /// Waiting for a turn or a device.
     Queue,
     /// Embedding.
     Compute,

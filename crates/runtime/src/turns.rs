@@ -11,20 +11,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
+use clew_telemetry::Queue;
 use tokio::sync::oneshot;
 
 use crate::tree::TreeNode;
 
 /// Lets a bounded number of pieces of work run at once. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Turnstile(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
+pub struct Turnstile {
     name: &'static str,
     at_once: usize,
     patience: Duration,
-    state: Mutex<State>,
+    /// How many of one key may wait.
+    crowd: usize,
+    queue: Option<Arc<Queue>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -49,65 +50,110 @@ pub struct Turn {
 /// The share that the last turn has in the mean.
 const NEWEST: f64 = 0.1;
 
+/// How many pieces of work go at once on this machine: two for each core, so that one computes while another
+/// waits for the storage.
+pub fn two_for_each_core() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 impl Turnstile {
     /// Lets `at_once` run, at least one, and others wait for about `patience` at most. `name` is what callers
     /// are told is full.
     pub fn new(name: &'static str, at_once: usize, patience: Duration) -> Self {
-        let state = Mutex::default();
-        Self(Arc::new(Shared { name, at_once: at_once.max(1), patience, state }))
+        let (at_once, crowd) = (at_once.max(1), usize::MAX);
+        Self { name, at_once, patience, crowd, queue: None, state: Arc::default() }
     }
 
-    /// Waits for a turn, with others of the same key in the order in which they came. How many may wait is
-    /// bounded by the caller.
+    /// Has at most `crowd` of one key wait, and metrics see it as the queue called `queue`: of each key as many
+    /// as run and may wait.
+    #[must_use]
+    pub fn bounded_as(mut self, queue: &'static str, crowd: usize) -> Self {
+        let (state, at_once) = (Arc::clone(&self.state), self.at_once);
+        let look = move || {
+            let state = locked(&state);
+            (state.running + state.all_waiting(), at_once + crowd * state.keys.len().max(1))
+        };
+        self.crowd = crowd;
+        self.queue = Some(Queue::new(queue, "requests", look));
+        self
+    }
+
+    /// Waits for a turn, with others of the same key in the order in which they came. Where it is not bounded,
+    /// how many may wait is bounded by the caller.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`], at once if it would take too long, or if there was none in time.
+    /// [`clew_core::ErrorKind::Exhausted`], at once if it would take too long or too many wait, or if there was
+    /// no turn in time.
     pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Turn, Error> {
+        let began = Instant::now();
         let mine = {
-            let mut state = self.state();
-            if state.running < self.0.at_once {
+            let mut state = locked(&self.state);
+            if state.running < self.at_once {
                 state.running += 1;
                 return Ok(Turn::of(self));
             }
-            if state.expected_wait(key, self.0.at_once) > self.0.patience {
+            let is_crowded = state.waiting(key) >= self.crowd;
+            if is_crowded || state.expected_wait(key, self.at_once) > self.patience {
                 return Err(self.refusal());
             }
             let (given, mine) = oneshot::channel();
             state.waiting.entry(key.to_owned()).or_default().push_back(given);
-            if state.waiting[key].len() == 1 {
+            if state.waiting(key) == 1 {
                 state.keys.push_back(key.to_owned());
             }
             mine
         };
         // The estimate may be wrong, but not by more than this.
-        let until = deadline.min(Instant::now() + 2 * self.0.patience);
+        let until = deadline.min(began + 2 * self.patience);
         // A turn that is given in the moment in which the wait ends is dropped with `mine`, and given on.
         match tokio::time::timeout_at(until.into(), mine).await {
-            Ok(Ok(turn)) => Ok(turn),
+            Ok(Ok(turn)) => {
+                if let Some(queue) = &self.queue {
+                    queue.waited(began.elapsed());
+                }
+                Ok(turn)
+            }
             Ok(Err(_)) | Err(_) => Err(self.refusal()),
         }
     }
 
     fn refusal(&self) -> Error {
-        Error::exhausted(self.0.name, self.0.patience)
+        if let Some(queue) = &self.queue {
+            queue.refused();
+        }
+        Error::exhausted(self.name, self.patience)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        locked(&self.state).all_waiting()
     }
 
     /// How it shows in the tree.
     pub fn node(&self) -> TreeNode {
-        let running = self.state().running;
-        TreeNode::new(self.0.name, "turnstile", "open").with_queue(running, self.0.at_once)
-    }
-
-    // No code that can panic runs under the lock, so a poisoned one holds a valid state.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let running = locked(&self.state).running;
+        TreeNode::new(self.name, "turnstile", "open").with_queue(running, self.at_once)
     }
 }
 
+// No code that can panic runs under the lock, so a poisoned one holds a valid state.
+fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl State {
+    /// How many of `key` wait.
+    fn waiting(&self, key: &str) -> usize {
+        self.waiting.get(key).map_or(0, VecDeque::len)
+    }
+
+    fn all_waiting(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+
     /// How long one more of `key` would wait, if turns take as long as of late.
     fn expected_wait(&self, key: &str, at_once: usize) -> Duration {
-        let before = self.waiting.get(key).map_or(0, VecDeque::len);
+        let before = self.waiting(key);
         // Each key that waits has as many turns as this one until then, if it has as many waiting.
         let of_others = |queue: &VecDeque<_>| queue.len().min(before + 1);
         let others = self.waiting.iter().filter(|(other, _)| *other != key);
@@ -139,7 +185,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let next = {
-            let mut state = self.turnstile.state();
+            let mut state = locked(&self.turnstile.state);
             let took = self.began.elapsed();
             state.mean_turn = state.mean_turn.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
             // Those that wait no longer are passed over.
@@ -177,7 +223,7 @@ mod tests {
         let refused = turnstile.enter("a", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         drop(first);
-        assert_eq!(turnstile.state().running, 0);
+        assert_eq!(locked(&turnstile.state).running, 0);
         drop(turnstile.enter("b", later()).await.unwrap());
     }
 
@@ -185,20 +231,41 @@ mod tests {
     async fn who_would_wait_too_long_is_refused_at_once_and_another_key_is_not() {
         let turnstile = Turnstile::new("searches", 1, Duration::from_secs(10));
         let _running = turnstile.enter("crowd", later()).await.unwrap();
-        turnstile.state().mean_turn = Duration::from_secs(4);
+        locked(&turnstile.state).mean_turn = Duration::from_secs(4);
         let enter = |key| {
             let turnstile = turnstile.clone();
             tokio::spawn(async move { turnstile.enter(key, later()).await.map(drop) })
         };
         let _waiting = [enter("crowd"), enter("crowd")];
-        while turnstile.state().waiting.get("crowd").map_or(0, VecDeque::len) < 2 {
+        while locked(&turnstile.state).waiting("crowd") < 2 {
             tokio::task::yield_now().await;
         }
         // It would be the third: 12 seconds.
         let refused = turnstile.enter("crowd", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
         // One of the crowd goes before it: 8 seconds.
-        assert_eq!(turnstile.state().expected_wait("calm", 1), Duration::from_secs(8));
+        assert_eq!(locked(&turnstile.state).expected_wait("calm", 1), Duration::from_secs(8));
+    }
+
+    #[tokio::test]
+    async fn a_crowd_is_bounded_and_its_bound_is_not_that_of_another_key() {
+        let turnstile = patient(1).bounded_as("a_test", 2);
+        let running = turnstile.enter("crowd", later()).await.unwrap();
+        let enter = |key| {
+            let turnstile = turnstile.clone();
+            tokio::spawn(async move { turnstile.enter(key, later()).await.map(drop) })
+        };
+        let waiting = [enter("crowd"), enter("crowd"), enter("calm")];
+        while locked(&turnstile.state).keys.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let refused = turnstile.enter("crowd", later()).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        assert_eq!(refused.retry_after(), Some(Duration::from_secs(30)));
+        drop(running);
+        for waiting in waiting {
+            waiting.await.unwrap().unwrap();
+        }
     }
 
     #[tokio::test]
@@ -221,7 +288,7 @@ mod tests {
             waiting.await.unwrap();
         }
         assert_eq!(*order.lock().unwrap(), ["crowd", "calm", "crowd", "crowd"]);
-        let state = turnstile.state();
+        let state = locked(&turnstile.state);
         assert!(state.running == 0 && state.waiting.is_empty() && state.keys.is_empty());
     }
 
@@ -250,6 +317,6 @@ mod tests {
         for work in work.collect::<Vec<_>>() {
             work.await.unwrap();
         }
-        assert_eq!(turnstile.state().running, 0);
+        assert_eq!(locked(&turnstile.state).running, 0);
     }
 }

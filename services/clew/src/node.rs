@@ -9,6 +9,7 @@ use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderPool, MemoryPool};
 use clew_retriever::Retriever;
+use clew_runtime::turns::two_for_each_core;
 use clew_telemetry::Health;
 
 use crate::config::NodeConfig;
@@ -65,6 +66,7 @@ impl RunningNode {
             graph_builder,
             memory_encoder,
             clock,
+            search_turns: config.gateway.search_turns(two_for_each_core()),
             limits: Limits::default(),
             moderation: config.gateway.moderation(),
             config: config.gateway.clone(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clew_core::{Clock, Encoder, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_runtime::turns::Turnstile;
 
 use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
@@ -23,6 +24,8 @@ pub struct Backends {
     pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
+    /// Who searches when, over all corpora.
+    pub search_turns: Turnstile,
     /// Bounds of requests.
     pub limits: Limits,
     /// Decides what may be kept.

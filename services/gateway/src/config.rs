@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{Error, Violations};
 use clew_runtime::deadline::of_request;
+use clew_runtime::turns::Turnstile;
 use serde::{Deserialize, Serialize};
 
 use crate::Moderation;
@@ -22,6 +23,14 @@ pub struct GatewayConfig {
     /// Documents of one ingest stream that wait for their acknowledgement, 1 to 10,000. Beyond it the
     /// stream is not read until there is room.
     pub ingest_window: usize,
+    /// Searches that are embedded and asked of shards at the same time, up to 10,000; 0 means two for each core
+    /// where that is done in this process, and 64 where it is done elsewhere. The others wait for their turn,
+    /// and the tenants take turns: half as many of one tenant as there may be questions in flight. More keeps
+    /// more encoders and shards busy, and lets those of fewer wait there, where tenants do not take turns.
+    pub searches_at_once: u32,
+    /// Milliseconds that a search waits for its turn, 1 to 60,000; one that would wait longer is refused with a
+    /// retry delay, before it is embedded. More lets bursts through and makes answers late under load that lasts.
+    pub search_wait_ms: u64,
     /// Milliseconds that a search waits for a shard before it answers without it, 10 to 600,000.
     pub shard_patience_ms: u64,
     /// Bytes of documents that a gateway of a cluster holds while they wait for their shards, 1 MiB to
@@ -40,6 +49,8 @@ impl Default for GatewayConfig {
             default_deadline_secs: 60,
             questions: 256,
             ingest_window: 512,
+            searches_at_once: 0,
+            search_wait_ms: 2000,
             shard_patience_ms: 5000,
             accept_queue_bytes: 64 << 20,
             graph_builder_bytes: 16 << 20,
@@ -64,6 +75,8 @@ impl GatewayConfig {
         within("default_deadline_secs", self.default_deadline_secs, 1, 3600);
         within("questions", self.questions.into(), 1, 100_000);
         within("ingest_window", self.ingest_window as u64, 1, 10_000);
+        within("searches_at_once", self.searches_at_once.into(), 0, 10_000);
+        within("search_wait_ms", self.search_wait_ms, 1, 60_000);
         within("shard_patience_ms", self.shard_patience_ms, 10, 600_000);
         within("accept_queue_bytes", self.accept_queue_bytes.into(), 1 << 20, u32::MAX.into());
         within("graph_builder_bytes", self.graph_builder_bytes.into(), 1 << 20, 1 << 30);
@@ -74,6 +87,18 @@ impl GatewayConfig {
     /// What may be kept: all but what holds a refused phrase.
     pub fn moderation(&self) -> Moderation {
         Moderation::by(Arc::new(RefusedPhrases::new(&self.refused_phrases)))
+    }
+
+    /// Who searches when, `at_once` where the configuration leaves it open.
+    pub fn search_turns(&self, at_once: usize) -> Turnstile {
+        let at_once = match self.searches_at_once {
+            0 => at_once,
+            at_once => at_once as usize,
+        };
+        let patience = Duration::from_millis(self.search_wait_ms);
+        // So that no tenant's searches take all places of questions.
+        let crowd = (self.questions as usize / 2).max(1);
+        Turnstile::new("the queue of searches", at_once, patience).bounded_as("searches", crowd)
     }
 
     /// How long a search waits for one shard.

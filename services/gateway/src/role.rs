@@ -20,6 +20,11 @@ use crate::{AllCorpora, Backends, GatewayConfig};
 const RETRIEVER_CREDITS: u32 = 4096;
 const NODE_CREDITS: u32 = 64;
 
+/// Searches at once, if the configuration leaves it open. How much the encoders and shards of other nodes do at
+/// once, nobody tells; it is enough to keep some dozens of cores busy, and few enough that what waits there is
+/// done within a second or two.
+const SEARCHES_AT_ONCE: usize = 64;
+
 /// What a gateway works with, in this process or elsewhere.
 pub struct Seams {
     /// Embeds questions and documents.
@@ -57,6 +62,9 @@ pub async fn start(
     let accepting = corpora.gate().clone();
     node.parts().add(move || accepting.node());
     let corpora = AllCorpora::new(Arc::new(corpora));
+    let search_turns = config.search_turns(SEARCHES_AT_ONCE);
+    let searching = search_turns.clone();
+    node.parts().add(move || searching.node());
     let backends = Arc::new(Backends {
         corpora,
         encoder,
@@ -65,6 +73,7 @@ pub async fn start(
         graph_builder,
         memory_encoder,
         clock,
+        search_turns,
         limits,
         moderation: config.moderation(),
         config,

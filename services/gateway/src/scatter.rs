@@ -10,6 +10,7 @@ use clew_core::{
     Limits, Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
 use clew_runtime::timing::{Part, measured};
+use clew_runtime::turns::Turnstile;
 
 use clew_telemetry::child;
 use tracing::Instrument;
@@ -21,6 +22,9 @@ use crate::Backends;
 pub(crate) struct Scatter {
     pub corpus: Arc<Corpus>,
     pub encoder: Arc<dyn Encoder>,
+    /// Who searches when. A turn is held while a question is embedded and shards are asked, and nothing that
+    /// is waited for meanwhile needs another.
+    pub turns: Turnstile,
     pub limits: Limits,
     /// How long one shard may take.
     pub patience: Duration,
@@ -29,8 +33,9 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Searches `corpus` with what the services share.
     pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
-        let (encoder, limits) = (Arc::clone(&backends.encoder), backends.limits);
-        Self { corpus, encoder, limits, patience: backends.config.shard_patience() }
+        let (encoder, turns) = (Arc::clone(&backends.encoder), backends.search_turns.clone());
+        let patience = backends.config.shard_patience();
+        Self { corpus, encoder, turns, limits: backends.limits, patience }
     }
 }
 
@@ -46,6 +51,9 @@ impl Retriever for Scatter {
 
 impl Scatter {
     async fn search(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
+        let whose = self.corpus.settings().name.takes_turns_as();
+        // Before anything is embedded: what is refused is to cost nothing.
+        let _turn = measured(Part::Queue, self.turns.enter(whose, deadline)).await?;
         let mut cost = Cost::default();
         let vector = if query.mode.uses_embeddings() {
             let texts = vec![query.text.clone()];
@@ -181,7 +189,10 @@ fn evidence(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ChunkId, Span, Version};
+    use clew_core::{
+        ChunkId, Chunking, CorpusSettings, Embedding, EncoderIdentity, Span, Timestamp, Version,
+    };
+    use tokio::sync::{Semaphore, mpsc};
 
     use super::*;
 
@@ -261,5 +272,89 @@ mod tests {
         assert_eq!(gather(refused.into_iter()).err().unwrap().kind(), ErrorKind::Exhausted);
         let all = vec![(ShardIndex(0), failed())];
         assert_eq!(gather(all.into_iter()).err().unwrap().kind(), ErrorKind::Unavailable);
+    }
+
+    /// Tells what it is asked to embed, and does it when it may.
+    struct Held {
+        identity: EncoderIdentity,
+        asked: mpsc::UnboundedSender<String>,
+        may: Semaphore,
+    }
+
+    #[async_trait]
+    impl Encoder for Held {
+        fn identity(&self) -> &EncoderIdentity {
+            &self.identity
+        }
+
+        fn token_spans(&self, _: &str) -> Vec<Span> {
+            Vec::new()
+        }
+
+        async fn embed(
+            &self,
+            texts: Vec<String>,
+            _: TextKind,
+            _: Priority,
+            _: Instant,
+        ) -> Result<Vec<Embedding>, Error> {
+            self.asked.send(texts.concat()).unwrap();
+            self.may.acquire().await.unwrap().forget();
+            Ok(vec![Embedding { vector: vec![1.0], tokens: 1, truncated: false }])
+        }
+    }
+
+    #[tokio::test]
+    async fn a_storm_of_one_tenant_is_refused_before_it_is_embedded_and_another_has_its_turn() {
+        let (asked, mut embedded) = mpsc::unbounded_channel();
+        let identity = EncoderIdentity {
+            model: "held".to_owned(),
+            revision: "1".to_owned(),
+            dimension: 1,
+            max_tokens: 8,
+        };
+        let encoder = Arc::new(Held { identity, asked, may: Semaphore::new(0) });
+        let turns = Turnstile::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
+        let of = |tenant: &str| {
+            let settings = CorpusSettings {
+                name: format!("{tenant}.notes").parse().unwrap(),
+                shards: 0,
+                chunking: Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 },
+                encoder: encoder.identity.clone(),
+                structure: None,
+                retention_days: None,
+                memory: None,
+                created_at: Timestamp::from_micros(0),
+            };
+            let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
+            let encoder = Arc::clone(&encoder) as Arc<dyn Encoder>;
+            let (turns, patience) = (turns.clone(), Duration::from_secs(60));
+            Scatter { corpus, encoder, turns, limits: Limits::default(), patience }
+        };
+        let search = |tenant: &'static str| {
+            let scatter = of(tenant);
+            let deadline = Instant::now() + Duration::from_secs(60);
+            async move { scatter.retrieve(&Query::new(tenant, 1), deadline).await }
+        };
+        // One is embedded and two wait; then one of a tenant who comes last.
+        let mut storm: Vec<_> = (0..3).map(|_| tokio::spawn(search("stormy"))).collect();
+        assert_eq!(embedded.recv().await.unwrap(), "stormy");
+        while turns.waiting() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let refused = search("stormy").await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Exhausted);
+        assert!(refused.retry_after().is_some());
+        storm.push(tokio::spawn(search("calm")));
+        while turns.waiting() < 3 {
+            tokio::task::yield_now().await;
+        }
+        encoder.may.add_permits(4);
+        for search in storm {
+            search.await.unwrap().unwrap();
+        }
+        let rest: Vec<_> = std::iter::from_fn(|| embedded.try_recv().ok()).collect();
+        // What was refused is not among them. The keys take turns.
+        assert_eq!(rest, ["stormy", "calm", "stormy"]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clew_core::{CorpusSettings, Error, Violations};
 use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
-use clew_runtime::turns::Turnstile;
+use clew_runtime::turns::{Turnstile, two_for_each_core};
 use serde::{Deserialize, Serialize};
 
 /// Section `storage`: how what lies in the data directory is reached.
@@ -166,7 +166,7 @@ impl RetrieverConfig {
     /// Who searches when, over all shards of this process.
     pub(crate) fn search_turns(&self) -> Turnstile {
         let at_once = match self.searches_at_once {
-            0 => 2 * std::thread::available_parallelism().map_or(1, usize::from),
+            0 => two_for_each_core(),
             at_once => at_once as usize,
         };
         Turnstile::new("searches", at_once, Duration::from_millis(self.search_wait_ms))

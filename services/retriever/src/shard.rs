@@ -404,7 +404,7 @@ impl clew_core::Shard for SeenHandle {
         let span = child(|| tracing::info_span!("shard.search", shard));
         let search = async {
             let _permit = self.handle.searching.try_enter(1)?;
-            let whose = self.handle.corpus.tenant().unwrap_or(self.handle.corpus.as_str());
+            let whose = self.handle.corpus.takes_turns_as();
             let _turn = self.handle.search_turns.enter(whose, deadline).await?;
             let view = self.view(deadline).await?;
             within(deadline, "searching the shard", async {
