@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::future::Future;
+use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -12,6 +13,8 @@ use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
 use lance::dataset::{ReadParams, WriteParams};
+use lance_core::utils::tokio::get_num_compute_intensive_cpus;
+use lance_table::format::Fragment;
 use lance_table::io::commit::CommitHandler;
 use lancedb::datafusion::prelude::Expr;
 use lancedb::index::IndexConfig;
@@ -34,6 +37,14 @@ const MAX_CONDITIONS: usize = 200;
 
 /// Rows of a fragment that is not merged with others any more.
 const FRAGMENT_ROWS: usize = 100_000;
+
+/// Bytes, as stored, of the rows that compaction decodes at a time. In memory they take a few times as much:
+/// decoded, on the way to the writer, and in its pages. With more it is not faster.
+const COMPACTED_AT_ONCE: u64 = 16 << 20;
+
+/// Fewest and most rows of a batch of compaction: with fewer, a table of small rows beside few large ones would
+/// take long; more the engine does not take by itself either.
+const ROWS_OF_A_BATCH: (u64, u64) = (8, 8192);
 
 /// Segments of an index from which they are merged: a search asks each of them.
 const MAX_SEGMENTS: u32 = 8;
@@ -305,10 +316,20 @@ impl Stored {
     }
 
     /// Merges small fragments, and rewrites fragments of which more than a tenth is deleted; or, if
-    /// `every_deletion`, all that have a deleted row.
+    /// `every_deletion`, all that have a deleted row. What it takes of memory does not grow with the table, the
+    /// size of its rows or the number of cores; most of it is what the engine reads ahead, 32 MiB for each of
+    /// the requests that it makes of a storage at once. That is not bounded more closely: a row larger than what
+    /// may be read ahead would keep the engine waiting for ever.
     pub(crate) async fn compact(&self, every_deletion: bool) -> Result<()> {
-        let mut options =
-            CompactionOptions { target_rows_per_fragment: FRAGMENT_ROWS, ..Default::default() };
+        let dataset = self.dataset(Operation::Compact).await?;
+        let sizes = dataset.fragments().iter().map(size_of);
+        let mut options = CompactionOptions {
+            target_rows_per_fragment: FRAGMENT_ROWS,
+            // Merges that go on at the same time would each have rows of their own.
+            num_threads: Some(1),
+            batch_size: Some(rows_of_a_batch(sizes, get_num_compute_intensive_cpus())),
+            ..Default::default()
+        };
         if every_deletion {
             options.materialize_deletions_threshold = 0.0;
         }
@@ -599,6 +620,23 @@ fn gone<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
     }
 }
 
+/// Rows and bytes of a fragment as it is stored.
+fn size_of(fragment: &Fragment) -> (u64, u64) {
+    let files = fragment.files.iter().filter_map(|file| file.file_size_bytes.get());
+    (fragment.physical_rows.unwrap_or(0) as u64, files.map(NonZeroU64::get).sum())
+}
+
+/// Rows of a batch, so that the batches which are decoded at a time, one for each core, have about
+/// [`COMPACTED_AT_ONCE`] bytes together. `fragments` are their rows and bytes. The largest rows count, but not those of
+/// fragments that have no more bytes themselves, such as one large document: a batch is never of several.
+fn rows_of_a_batch(fragments: impl Iterator<Item = (u64, u64)>, cores: usize) -> usize {
+    let divided = fragments.filter(|(_, bytes)| *bytes > COMPACTED_AT_ONCE);
+    let largest = divided.map(|(rows, bytes)| bytes / rows.max(1)).max();
+    let rows = COMPACTED_AT_ONCE / cores.max(1) as u64 / largest.unwrap_or(0).max(1);
+    let (fewest, most) = ROWS_OF_A_BATCH;
+    rows.clamp(fewest, most) as usize
+}
+
 fn number_of(owner: &str) -> Option<u64> {
     owner.split(' ').next()?.parse().ok()
 }
@@ -618,6 +656,24 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_batch_has_as_many_rows_as_fit_whatever_they_are() {
+        let check = |fragments: &[(u64, u64)], cores, expected| {
+            let rows = rows_of_a_batch(fragments.iter().copied(), cores);
+            assert_eq!(rows, expected, "{fragments:?} on {cores}");
+        };
+        const MIB: u64 = 1 << 20;
+        check(&[], 4, 8192);
+        // Chunks with their vectors and texts.
+        check(&[(100_000, 200 * MIB), (0, 0)], 1, 8000);
+        check(&[(100_000, 200 * MIB)], 8, 1000);
+        // Documents of 128 KiB, and of 16 MiB.
+        check(&[(800, 100 * MIB), (100_000, 100 * MIB)], 1, 128);
+        check(&[(6, 100 * MIB)], 1, 8);
+        // One document of 16 MiB, which is a batch by itself, beside many small ones.
+        check(&[(1, 16 * MIB), (100_000, 100 * MIB)], 1, 8192);
+    }
 
     async fn owned(folder: &std::path::Path) -> Stored {
         let place = Place::from(folder);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
 mod check;
+mod compaction;
 mod damage;
 mod erasure;
 mod faults;
