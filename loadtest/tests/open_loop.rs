@@ -162,6 +162,20 @@ impl CorpusService for Small {
         Err(Status::unimplemented("nobody asks"))
     }
 
+    async fn reembed_corpus(
+        &self,
+        _request: Request<corpus::ReembedCorpusRequest>,
+    ) -> Result<Response<corpus::ReembedCorpusResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn get_reembedding(
+        &self,
+        _request: Request<corpus::GetReembeddingRequest>,
+    ) -> Result<Response<corpus::GetReembeddingResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
     type RestoreCorpusStream = Empty<Result<corpus::RestoreCorpusResponse, Status>>;
 
     async fn restore_corpus(

@@ -3,6 +3,7 @@
 
 pub(crate) mod processes;
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::json;
 
-use crate::client::{by_words, create_in_shards, document, remember};
+use crate::client::{by_words, create, create_in_shards, document, exhaustive, remember, search};
 use crate::harness::{Home, Server, eventually};
 use crate::words::{text_with, word};
 use processes::{Cluster, REQUEST_PATIENCE};
@@ -45,6 +46,55 @@ async fn roles_in_processes_of_their_own_answer_as_one() {
         tree["nodes"].as_array().unwrap().iter().all(is_idle).then_some(())
     })
     .await;
+    cluster.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn corpora_keep_their_models_while_encoders_get_others() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client().await;
+    let notes = create_in_shards(&client, "notes", 2).await;
+    remember(&client, &notes, vec![document("d0", text_with(&[&word('c', 0)]))]).await;
+    let (first, other) = (cluster.models.0.clone(), cluster.other_model());
+
+    // The other model goes first. What is there is searched and added to as before.
+    cluster.kill("encoder-0");
+    cluster.models = (other.clone(), Some(first));
+    cluster.start_again("encoder-0").await;
+    remember(&client, &notes, vec![document("d1", text_with(&[&word('c', 1)]))]).await;
+    let found = search(&client, &notes, exhaustive(&word('c', 1))).await;
+    let documents: BTreeSet<&str> = found.iter().map(|item| item.document_id.as_str()).collect();
+    assert_eq!(documents, BTreeSet::from(["d0", "d1"]));
+    let tale = eventually("new corpora are made with the other model", async || {
+        let tale = create(&client, "tale").await;
+        let made_with = client.corpus(&tale).await.unwrap().encoder.unwrap();
+        if made_with.model == "other-model" {
+            return Some(tale);
+        }
+        client.delete_corpus(&tale).await.unwrap();
+        None
+    })
+    .await;
+    remember(&client, &tale, vec![document("d2", text_with(&[&word('c', 2)]))]).await;
+    assert!(!search(&client, &tale, exhaustive(&word('c', 2))).await.is_empty());
+    let asked = cluster.run(&["ask", "--corpus", "notes", "--json", "What came from the city?"]);
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let tree = cluster.run(&["cluster", "tree"]).stdout;
+    for part in ["encoders of `model` (pool)", "encoders of `other-model` (pool)"] {
+        assert!(tree.contains(part), "no {part} in\n{tree}");
+    }
+
+    // Without the first, what has its vectors says so, and the rest goes on.
+    cluster.kill("encoder-0");
+    cluster.models = (other, None);
+    cluster.start_again("encoder-0").await;
+    eventually("the encoder is there", async || {
+        client.search(&tale, exhaustive("city")).await.ok()
+    })
+    .await;
+    let error = client.search(&notes, exhaustive("city")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.message().contains("`model`"), "{error}");
     cluster.stop();
 }
 

@@ -1,5 +1,7 @@
 //! `clew doctor` on real storage, a real Redis, and what is wrong with them.
 
+use std::path::PathBuf;
+
 use clew_testkit::{RedisServer, S3Server};
 use serde_json::Value;
 
@@ -64,6 +66,22 @@ async fn what_a_node_needs_is_looked_at_and_named_if_it_is_missing() {
     command.arg("--model").arg(&model);
     let found = findings(&Ran::of(command));
     assert_eq!(state(&found, "corpora"), "fail", "{found:?}");
+
+    // Unless its model is there as well.
+    let beside = |next: PathBuf| {
+        let mut command = home.clew();
+        command.args(["doctor", "--json", "--data-dir"]).arg(home.data_dir());
+        command.arg("--model").arg(&model).env("CLEW_ENCODER__NEXT_MODEL", next);
+        findings(&Ran::of(command))
+    };
+    let found = beside(home.model());
+    let models = found.iter().filter(|finding| finding["check"] == "embedding model");
+    assert_eq!(models.map(|finding| &finding["state"]).collect::<Vec<_>>(), ["ok", "ok"]);
+    assert_eq!(state(&found, "corpora"), "ok", "{found:?}");
+    for next in [model.clone(), home.path("missing")] {
+        let found = beside(next);
+        assert_eq!(state(&found, "embedding model"), "fail", "{found:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,6 +27,7 @@ mod memory;
 mod model_folder;
 mod models;
 mod python;
+mod reembed;
 mod refusals;
 mod replace;
 mod s3;

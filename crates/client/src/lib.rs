@@ -240,6 +240,36 @@ impl Client {
         Ok(events.into_inner().map(|event| event.map_err(failed)))
     }
 
+    /// Takes a step of a corpus' move to another embedding model; `model` is the one to move to, for the first step
+    /// only, empty for the one that the encoders offer besides that of the corpus.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.ReembedCorpus`.
+    pub async fn reembed_corpus(
+        &self,
+        name: &CorpusName,
+        step: corpus::ReembedStep,
+        model: &str,
+    ) -> Result<corpus::ReembedCorpusResponse, Error> {
+        let (name, step, model) = (name.to_string(), step.into(), model.to_owned());
+        let request = self.request(corpus::ReembedCorpusRequest { name, step, model });
+        let taken = self.corpora.clone().reembed_corpus(request).await.map_err(failed)?;
+        Ok(taken.into_inner())
+    }
+
+    /// How far a corpus is with the vectors of its models.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.GetReembedding`.
+    pub async fn reembedding(
+        &self,
+        name: &CorpusName,
+    ) -> Result<corpus::GetReembeddingResponse, Error> {
+        let request = self.request(corpus::GetReembeddingRequest { name: name.to_string() });
+        let told = self.corpora.clone().get_reembedding(request).await.map_err(failed)?;
+        Ok(told.into_inner())
+    }
+
     /// Sends documents; yields one response for each, in order. The stream of documents is read no
     /// faster than the server takes them.
     ///

@@ -25,6 +25,7 @@ mod navigation;
 pub mod placement;
 mod planning;
 mod query;
+mod reembedding;
 mod seam;
 mod settings;
 mod shape;
@@ -70,12 +71,13 @@ pub use planning::{
     PointChanges, Rewording, UpdatedPoint,
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
+pub use reembedding::{Phase, ReembedStep, Reembedded, Reembedding};
 pub use seam::{
-    Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Generator, GraphBuilder,
-    Priority, Reading, Reasoner, Retrieved, Retriever, Shard, SystemClock, Task, TextKind,
-    WholeDocument,
+    Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Encoders, Generator,
+    GraphBuilder, OneEncoder, Priority, Reading, Reasoner, Retrieved, Retriever, Shard,
+    SystemClock, Task, TextKind, WholeDocument,
 };
-pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe};
+pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe, Recipes};
 pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,

@@ -12,7 +12,7 @@ use crate::{
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
     EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
     GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
-    Query, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotName,
+    Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotName,
     SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode,
     TreeQuery,
 };
@@ -69,6 +69,53 @@ pub trait Encoder: Send + Sync {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error>;
+}
+
+/// The encoders that can be reached. A corpus keeps to the models that its settings name, and others may be there.
+#[async_trait]
+pub trait Encoders: Send + Sync {
+    /// The one that new corpora are made with.
+    fn current(&self) -> Arc<dyn Encoder>;
+
+    /// The models that are known to be there; first that of new corpora.
+    fn offered(&self) -> Vec<EncoderIdentity>;
+
+    /// The encoder of exactly that model.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if there is none such;
+    /// [`crate::ErrorKind::Unavailable`] and [`crate::ErrorKind::DeadlineExceeded`] if none answers.
+    async fn of(
+        &self,
+        identity: &EncoderIdentity,
+        deadline: Instant,
+    ) -> Result<Arc<dyn Encoder>, Error>;
+}
+
+/// The encoders of a process that has one.
+#[derive(Clone)]
+pub struct OneEncoder(pub Arc<dyn Encoder>);
+
+#[async_trait]
+impl Encoders for OneEncoder {
+    fn current(&self) -> Arc<dyn Encoder> {
+        Arc::clone(&self.0)
+    }
+
+    fn offered(&self) -> Vec<EncoderIdentity> {
+        vec![self.0.identity().clone()]
+    }
+
+    async fn of(
+        &self,
+        identity: &EncoderIdentity,
+        _deadline: Instant,
+    ) -> Result<Arc<dyn Encoder>, Error> {
+        match self.0.identity() == identity {
+            true => Ok(self.current()),
+            false => Err(identity.missing_among(&self.offered())),
+        }
+    }
 }
 
 /// Resolves once a document that a shard had room for is committed and synced, or was not accepted.
@@ -191,6 +238,9 @@ pub trait Shard: Send + Sync {
     /// As [`Self::tree`]; those of [`crate::MemoryEncoder::draft`].
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error>;
 
+    /// How far the shard is with the vectors that the corpus wants.
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error>;
+
     /// Does what maintenance the tables want, now.
     ///
     /// # Errors
@@ -255,6 +305,18 @@ pub trait Corpora: Send + Sync {
         access: &Access,
         deadline: Instant,
     ) -> Result<Vec<Arc<Corpus>>, Error>;
+
+    /// Changes settings `from` to `to`, of the same corpus: no caller sees anything between the two. Nothing is changed
+    /// if they are `to` already.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::LostRace`] if they are neither; [`crate::ErrorKind::NotFound`]; those of the storage.
+    async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error>;
 
     /// Deletes a corpus with everything in it; answers how many documents it held.
     ///

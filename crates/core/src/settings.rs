@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CorpusName, Error, Limits, MemorySettings, StructureSettings, Timestamp, Violations};
+use crate::{
+    CorpusName, Error, ErrorKind, Limits, MemorySettings, Reembedding, StructureSettings,
+    Timestamp, Violations,
+};
 
 /// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +66,35 @@ pub struct EncoderIdentity {
     pub max_tokens: u32,
 }
 
-/// Settings of a corpus, fixed when it is made.
+impl EncoderIdentity {
+    /// Tells it from every other: 16 hexadecimal digits.
+    pub fn fingerprint(&self) -> String {
+        let Self { model, revision, dimension, max_tokens } = self;
+        let identity = serde_json::json!([model, revision, dimension, max_tokens]).to_string();
+        blake3::hash(identity.as_bytes()).to_hex()[..16].to_owned()
+    }
+
+    /// The refusal where vectors of this model are asked for and only `offered` are there: those of two models cannot
+    /// be compared.
+    pub fn missing_among(&self, offered: &[Self]) -> Error {
+        let offered: Vec<String> = offered.iter().map(Self::to_string).collect();
+        let problem = format!(
+            "vectors of encoder {self} are needed, but loaded is {}; configure the former (`encoder.model`, or \
+             `encoder.next_model` beside another)",
+            offered.join(" and ")
+        );
+        Error::new(ErrorKind::WrongState, "ENCODER_MISMATCH", problem)
+    }
+}
+
+impl fmt::Display for EncoderIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { model, revision, dimension, max_tokens } = self;
+        write!(f, "`{model}` (dimension {dimension}, window {max_tokens}, revision {revision})")
+    }
+}
+
+/// Settings of a corpus. All but the model that embeds it are fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorpusSettings {
     /// Its name.
@@ -72,7 +103,7 @@ pub struct CorpusSettings {
     pub shards: u32,
     /// How documents are cut.
     pub chunking: Chunking,
-    /// Which model embeds them.
+    /// Which model embeds questions about them; it changes only by [`CorpusSettings::after`].
     pub encoder: EncoderIdentity,
     /// How its tree and graph are made; `None`: it has none.
     #[serde(default)]
@@ -84,6 +115,9 @@ pub struct CorpusSettings {
     /// How compressed memories of it are formed; `None`: it has none.
     #[serde(default)]
     pub memory: Option<MemorySettings>,
+    /// Its last move to another model; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reembedding: Option<Reembedding>,
     /// When it was made.
     pub created_at: Timestamp,
 }
@@ -136,12 +170,24 @@ impl CorpusSettings {
         Some(Duration::from_secs(u64::from(self.retention_days?) * 86_400))
     }
 
-    /// What decides the chunks of a document besides its content. Chunks made by another recipe
-    /// are due again.
-    pub fn recipe(&self) -> Recipe {
+    /// What decides the chunks of a document besides its content. Chunks by which they are not met are due again.
+    pub fn recipes(&self) -> Recipes {
         // Raise when the chunker's output changes for the same settings.
         const DERIVER_VERSION: u32 = 2;
-        Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]))
+        let by_one = Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]));
+        let Some(reembedding) = &self.reembedding else {
+            return Recipes { wanted: by_one, as_good: None };
+        };
+        // The same whichever of the two is searched.
+        let mut models = [&self.encoder, &reembedding.other];
+        models.sort_by_key(|it| it.fingerprint());
+        let number = reembedding.number;
+        let by_both =
+            Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, models, number]));
+        match reembedding.is_on() {
+            true => Recipes { wanted: by_both, as_good: None },
+            false => Recipes { wanted: by_one, as_good: Some(by_both) },
+        }
     }
 
     /// What decides the tree and graph of a document besides its content; `None` if the corpus has
@@ -150,13 +196,9 @@ impl CorpusSettings {
         // Raise when a segmentation, summary or extraction changes for the same settings.
         const DERIVER_VERSION: u32 = 1;
         let structure = self.structure?;
-        // The encoder's tokens decide where segments end.
-        Some(Recipe::of(&serde_json::json!([
-            "structure",
-            DERIVER_VERSION,
-            structure,
-            self.encoder
-        ])))
+        // An encoder's tokens decide where segments end. Another that follows it makes no others worse.
+        let encoder = self.first_encoder();
+        Some(Recipe::of(&serde_json::json!(["structure", DERIVER_VERSION, structure, encoder])))
     }
 }
 
@@ -164,6 +206,22 @@ impl CorpusSettings {
 /// code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe(pub u64);
+
+/// The recipes that chunks may be of, so that they need not be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recipes {
+    /// By which they are made.
+    pub wanted: Recipe,
+    /// By which they have all that is wanted, and vectors of a model that is not used any more.
+    pub as_good: Option<Recipe>,
+}
+
+impl Recipes {
+    /// Whether chunks of this recipe have all that is wanted.
+    pub fn are_met_by(&self, recipe: Recipe) -> bool {
+        recipe == self.wanted || Some(recipe) == self.as_good
+    }
+}
 
 impl Recipe {
     fn of(parts: &serde_json::Value) -> Self {
@@ -198,6 +256,7 @@ mod tests {
             structure: Some(StructureSettings::default()),
             retention_days: None,
             memory: None,
+            reembedding: None,
             created_at: Timestamp::from_micros(0),
         }
     }
@@ -208,17 +267,17 @@ mod tests {
         let mut renamed = settings();
         renamed.name = "other".parse().unwrap();
         renamed.created_at = Timestamp::from_micros(1);
-        assert_eq!(base.recipe(), renamed.recipe());
+        assert_eq!(base.recipes(), renamed.recipes());
         let mut other_model = settings();
         other_model.encoder.revision = "s".to_owned();
         let mut other_chunks = settings();
         other_chunks.chunking = Chunking::Sentences { max_tokens: 200 };
-        assert_ne!(base.recipe(), other_model.recipe());
-        assert_ne!(base.recipe(), other_chunks.recipe());
+        assert_ne!(base.recipes(), other_model.recipes());
+        assert_ne!(base.recipes(), other_chunks.recipes());
         let mut other_segments = settings();
         other_segments.structure =
             Some(StructureSettings { max_children: 3, ..Default::default() });
-        assert_eq!(base.recipe(), other_segments.recipe());
+        assert_eq!(base.recipes(), other_segments.recipes());
         assert_ne!(base.structure_recipe(), other_segments.structure_recipe());
     }
 

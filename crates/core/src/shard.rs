@@ -12,6 +12,9 @@ pub struct CandidateQuery {
     pub text: String,
     /// Their embedding, `[dimension]`; needed where the mode uses embeddings.
     pub vector: Option<Vec<f32>>,
+    /// Fingerprint of the model that made the embedding ([`crate::EncoderIdentity::fingerprint`]); empty: of the one
+    /// that the corpus is searched with.
+    pub encoder: String,
     /// Which rankings are wanted.
     pub mode: SearchMode,
     /// What may be found.

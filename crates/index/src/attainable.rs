@@ -39,7 +39,7 @@ pub(crate) async fn attainable_score(
     let mut frequencies: Vec<usize> = Vec::new();
     for segment in segments {
         let opened = dataset
-            .open_generic_index(wanted.column, &segment.uuid, &NoOpMetricsCollector)
+            .open_generic_index(&wanted.column, &segment.uuid, &NoOpMetricsCollector)
             .await
             .map_err(|error| failed()(error.into()))?;
         let Some(index) = opened.as_any().downcast_ref::<InvertedIndex>() else { continue };

@@ -9,8 +9,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use clew_core::{
-    Access, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Timestamp, UpperKey, UpperTree,
-    Version,
+    Access, Counts, DocumentId, DocumentStatus, Labels, ListQuery, Reembedded, Timestamp, UpperKey,
+    UpperTree, Version,
 };
 use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 
@@ -24,6 +24,10 @@ pub(crate) struct Catalogue {
     records: RedBlackTreeMapSync<DocumentId, Arc<DocumentRecord>>,
     /// Documents whose chunks are to be made, oldest version first; those set aside left out.
     waiting: RedBlackTreeSetSync<(Version, DocumentId)>,
+    /// Documents that are found by chunks which lack something, oldest version first; those set aside left out.
+    outdated: RedBlackTreeSetSync<(Version, DocumentId)>,
+    /// How many more were set aside.
+    outdated_set_aside: u64,
     /// Documents whose tree and graph are to be made, oldest version first; those set aside left out.
     without_structure: RedBlackTreeSetSync<(Version, DocumentId)>,
     /// Nodes above documents of which there is a row.
@@ -45,6 +49,8 @@ impl Catalogue {
             wanted,
             records: RedBlackTreeMapSync::new_sync(),
             waiting: RedBlackTreeSetSync::new_sync(),
+            outdated: RedBlackTreeSetSync::new_sync(),
+            outdated_set_aside: 0,
             without_structure: RedBlackTreeSetSync::new_sync(),
             upper: RedBlackTreeSetSync::new_sync(),
             unswept: RedBlackTreeSetSync::new_sync(),
@@ -89,6 +95,11 @@ impl Catalogue {
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.insert_mut((version, record.id.clone()));
         }
+        match lacks_something(&record, self.wanted) {
+            Some((version, false)) => self.outdated.insert_mut((version, record.id.clone())),
+            Some((_, true)) => self.outdated_set_aside += 1,
+            None => {}
+        }
         if let Some(version) = lacks_structure(&record, self.wanted) {
             counts.unstructured += 1;
             self.without_structure.insert_mut((version, record.id.clone()));
@@ -112,6 +123,13 @@ impl Catalogue {
         }
         if let Some(version) = waits(&record, self.wanted) {
             self.waiting.remove_mut(&(version, id.clone()));
+        }
+        match lacks_something(&record, self.wanted) {
+            Some((version, false)) => {
+                self.outdated.remove_mut(&(version, id.clone()));
+            }
+            Some((_, true)) => self.outdated_set_aside = self.outdated_set_aside.saturating_sub(1),
+            None => {}
         }
         if let Some(version) = lacks_structure(&record, self.wanted) {
             counts.unstructured = counts.unstructured.saturating_sub(1);
@@ -157,6 +175,32 @@ impl Catalogue {
         self.get(id).is_some_and(|record| record.is_seen_by(access))
     }
 
+    /// How far the shard is with what chunks should have.
+    pub(crate) fn reembedded(&self) -> Reembedded {
+        let mut documents = 0;
+        for (_, counts) in self.counts.iter() {
+            documents += counts.documents;
+        }
+        Reembedded {
+            recipe: self.wanted.chunks.wanted,
+            documents,
+            outdated: self.outdated.size() as u64 + self.outdated_set_aside,
+            set_aside: self.outdated_set_aside,
+        }
+    }
+
+    /// The same documents, of which something else is wanted.
+    pub(crate) fn wanting(&self, wanted: Wanted) -> Self {
+        let mut other = Self::new(wanted);
+        other.upper = self.upper.clone();
+        other.revision = self.revision + 1;
+        for record in self.records.values() {
+            let facts = record.facts.clone();
+            other.put_in(DocumentRecord::new(record.id.clone(), facts, wanted));
+        }
+        other
+    }
+
     /// What is still to be derived.
     pub(crate) fn lag(&self) -> Lag {
         // The lowest version was not accepted after the others by much, and to find the oldest is a matter of one look.
@@ -164,6 +208,7 @@ impl Catalogue {
         Lag {
             oldest_accepted: oldest.map(|source| source.accepted_at),
             waiting: self.waiting.size() as u64,
+            outdated: self.outdated.size() as u64,
             without_structure: self.without_structure.size() as u64,
         }
     }
@@ -181,6 +226,16 @@ impl Catalogue {
         busy: &HashSet<DocumentId>,
     ) -> Vec<DueDocument> {
         self.ready(&self.waiting, now, limit, busy)
+    }
+
+    /// Up to `limit` documents whose chunks are to be made again now, oldest first, without `busy` ones.
+    pub(crate) fn outdated(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
+        self.ready(&self.outdated, now, limit, busy)
     }
 
     /// Up to `limit` documents whose tree and graph are to be made now, oldest first, without `busy` ones.
@@ -210,7 +265,8 @@ impl Catalogue {
             .filter_map(|(_, id)| self.records.get(id))
             .filter(ready)
             .filter_map(|record| {
-                record.due().or(record.structure_due()).map(|due| DueDocument {
+                let due = record.due().or(record.outdated()).or(record.structure_due());
+                due.map(|due| DueDocument {
                     document_id: record.id.clone(),
                     version: due.version,
                     bytes: due.bytes,
@@ -266,7 +322,8 @@ impl Catalogue {
 
     /// When the next document that failed becomes due again.
     pub(crate) fn next_try(&self) -> Option<Timestamp> {
-        let waiting = self.waiting.iter().chain(self.without_structure.iter());
+        let waiting = self.waiting.iter().chain(self.outdated.iter());
+        let waiting = waiting.chain(self.without_structure.iter());
         let records = waiting.filter_map(|(_, id)| self.records.get(id));
         records.filter_map(|record| record.failure(self.wanted)?.next_try).min()
     }
@@ -302,6 +359,11 @@ fn waits(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
 }
 
+/// The version of a document that is found by chunks which lack something, and whether it is set aside.
+fn lacks_something(record: &DocumentRecord, wanted: Wanted) -> Option<(Version, bool)> {
+    record.outdated().map(|outdated| (outdated.version, is_set_aside(record, wanted)))
+}
+
 /// The version by which a document waits for its tree and graph, unless they are set aside.
 fn lacks_structure(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.structure_due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
@@ -313,12 +375,13 @@ fn is_set_aside(record: &DocumentRecord, wanted: Wanted) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Recipe, Stage};
+    use clew_core::{ContentHash, DocumentState, ErrorKind, FailureStatus, Recipe, Recipes, Stage};
 
     use super::*;
     use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
 
-    const WANTED: Wanted = Wanted { chunks: Recipe(1), structure: None };
+    const WANTED: Wanted =
+        Wanted { chunks: Recipes { wanted: Recipe(1), as_good: None }, structure: None };
 
     fn id(name: &str) -> DocumentId {
         name.parse().unwrap()
@@ -345,8 +408,11 @@ mod tests {
             next_try: next_try.map(Timestamp::from_micros),
         };
         catalogue.change(&id(name), |facts| {
-            facts.failure =
-                Some(FailureFacts { version: Version(version), recipe: WANTED.chunks, status });
+            facts.failure = Some(FailureFacts {
+                version: Version(version),
+                recipe: WANTED.chunks.wanted,
+                status,
+            });
         });
     }
 
@@ -383,7 +449,7 @@ mod tests {
         fail(&mut catalogue, "b", 1, None);
         let chunks = ChunkFacts {
             version: Version(1),
-            recipe: WANTED.chunks,
+            recipe: WANTED.chunks.wanted,
             chunks: 3,
             tokens: 9,
             is_whole: true,

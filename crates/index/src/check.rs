@@ -18,8 +18,8 @@ use crate::facts::Reading;
 use crate::filter;
 use crate::record::{DocumentRecord, Facts, SourceFacts};
 use crate::rows::{ChunkKey, ChunkRow, Rows, StoredNode};
-use crate::schema::{TableKind, column};
-use crate::snapshot::Snapshot;
+use crate::schema::{TableKind, column, is_of_vectors};
+use crate::snapshot::{Snapshot, Vectors};
 use crate::table::scan;
 
 /// About how many bytes of documents are read at once.
@@ -55,7 +55,8 @@ pub(crate) async fn check(
     for record in &page {
         let rows = rows.remove(&record.id).unwrap_or_default();
         chunks += rows.chunks.len() as u64;
-        breaches.extend(document_breaches(&snapshot.corpus, record, &rows));
+        let (corpus, vectors) = (&snapshot.corpus, &snapshot.vectors);
+        breaches.extend(document_breaches(corpus, vectors, record, &rows));
         let tree = tree_breach(record, &rows, snapshot.max_children);
         breaches.extend(tree.map(|detail| Breach {
             invariant: Invariant::TreeTrue,
@@ -86,8 +87,8 @@ struct StoredChunk {
     row: ChunkRow,
     labels: Labels,
     tokens: u32,
-    /// Euclidean length of its vector.
-    length: f32,
+    /// Euclidean lengths of its vectors, by their columns; none where a column is null.
+    lengths: BTreeMap<String, f32>,
 }
 
 async fn read<'a>(
@@ -129,18 +130,25 @@ async fn read<'a>(
 fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
     let ids = rows.chunk_ids()?;
     let tokens = rows.values::<UInt32Type>(column::TOKENS)?;
-    let lengths = rows.lists::<Float32Type>(column::VECTOR)?;
-    let lengths = lengths.iter().map(|vector| vector.iter().map(|x| x * x).sum::<f32>().sqrt());
+    let mut lengths: Vec<BTreeMap<String, f32>> = vec![BTreeMap::new(); ids.len()];
+    for name in rows.columns().filter(|name| is_of_vectors(name)) {
+        let length = |vector: Vec<f32>| vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        for (of_row, vector) in lengths.iter_mut().zip(rows.lists::<Float32Type>(name)?) {
+            if !vector.is_empty() {
+                of_row.insert(name.to_owned(), length(vector));
+            }
+        }
+    }
     let with_rows = rows.chunk_keys()?.into_iter().zip(rows.chunk_rows()?);
     let measured = rows.label_sets()?.into_iter().zip(tokens.into_iter().zip(lengths));
     let parts = ids.into_iter().zip(with_rows).zip(measured);
-    let chunk = |((id, (key, row)), (labels, (tokens, length)))| StoredChunk {
+    let chunk = |((id, (key, row)), (labels, (tokens, lengths)))| StoredChunk {
         id,
         key,
         row,
         labels,
         tokens,
-        length,
+        lengths,
     };
     Ok(parts.map(chunk).collect())
 }
@@ -195,6 +203,7 @@ fn outline(facts: &Facts) -> String {
 /// What does not hold of one document.
 fn document_breaches(
     corpus: &CorpusName,
+    vectors: &Vectors,
     record: &DocumentRecord,
     rows: &DocumentRows,
 ) -> Vec<Breach> {
@@ -231,6 +240,11 @@ fn document_breaches(
     // Said above already.
     let Some((source, _)) = source else { return breaches };
     let text = source.document.text.as_str();
+    // Chunks that are to be made again lack those of the model that the corpus moves to.
+    let vectors: Vec<&String> = match record.outdated() {
+        None => vectors.wanted.iter().collect(),
+        Some(_) => vectors.of("").map(|searched| &searched.name).into_iter().collect(),
+    };
     let is_live = |chunk: &&StoredChunk| record.is_live(chunk.key.version, chunk.key.recipe);
     let mut chunks: Vec<&StoredChunk> = rows.chunks.iter().filter(is_live).collect();
     chunks.sort_by_key(|chunk| chunk.key.ordinal);
@@ -262,10 +276,18 @@ fn document_breaches(
         if chunk.labels != source.document.labels {
             breach(Invariant::ChunkTrue, format!("chunk {is}: its labels are not the document's"));
         }
-        if !(chunk.length.is_finite() && chunk.length > 0.0 && chunk.tokens > 0) {
-            let (length, tokens) = (chunk.length, chunk.tokens);
-            let detail = format!("chunk {is}: a vector of length {length} of {tokens} tokens");
-            breach(Invariant::ChunkTrue, detail);
+        if chunk.tokens == 0 {
+            breach(Invariant::ChunkTrue, format!("chunk {is}: it has no tokens"));
+        }
+        for name in &vectors {
+            match chunk.lengths.get(*name) {
+                Some(length) if length.is_finite() && *length > 0.0 => {}
+                found => {
+                    let found = found.map_or("none".to_owned(), |it| format!("one of length {it}"));
+                    let detail = format!("chunk {is}: expected a vector in `{name}`, got {found}");
+                    breach(Invariant::ChunkTrue, detail);
+                }
+            }
         }
     }
     if covered != text.len() {
@@ -331,13 +353,16 @@ fn tree_breach(record: &DocumentRecord, rows: &DocumentRows, max_children: u32) 
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, ContentHash, Document, MediaType, Recipe, Timestamp, Version};
+    use clew_core::{
+        Attributes, ContentHash, Document, MediaType, Recipe, Recipes, Timestamp, Version,
+    };
 
     use super::*;
     use crate::nodes::NodeRow;
     use crate::record::{ChunkFacts, NodeFacts, Wanted};
 
     const RECIPE: Recipe = Recipe(3);
+    const WANTED: Recipes = Recipes { wanted: RECIPE, as_good: None };
     const TEXT: &str = "one two three";
 
     fn corpus() -> CorpusName {
@@ -379,7 +404,7 @@ mod tests {
             },
             labels: Labels::default(),
             tokens: 2,
-            length: 1.0,
+            lengths: [("vector".to_owned(), 1.0)].into(),
         };
         // In the order in which rows may come.
         let chunks = vec![chunk(1, Span::new(8, TEXT.len())), chunk(0, Span::new(0, 8))];
@@ -395,7 +420,7 @@ mod tests {
             nodes: Vec::new(),
             failure: None,
         };
-        let wanted = Wanted { chunks: RECIPE, structure: None };
+        let wanted = Wanted { chunks: WANTED, structure: None };
         let record = DocumentRecord::new(document.id.clone(), facts, wanted);
         let stored = StoredDocument { document, version: Version(4), accepted_at };
         let rows = DocumentRows { sources: vec![(stored, source)], chunks, nodes: Vec::new() };
@@ -405,7 +430,12 @@ mod tests {
     fn broken_by(damage: impl FnOnce(&mut DocumentRows)) -> Vec<Invariant> {
         let (record, mut rows) = sound();
         damage(&mut rows);
-        let breaches = document_breaches(&corpus(), &record, &rows);
+        let vectors = Vectors {
+            there: Vec::new(),
+            wanted: vec!["vector".to_owned()],
+            searched: String::new(),
+        };
+        let breaches = document_breaches(&corpus(), &vectors, &record, &rows);
         assert!(breaches.iter().all(|breach| !breach.detail.contains("two")), "{breaches:?}");
         breaches.into_iter().map(|breach| breach.invariant).collect()
     }
@@ -438,7 +468,10 @@ mod tests {
         assert_eq!(broken_by(|rows| rows.chunks[1].row.text.push('!')), [ChunkTrue]);
         assert_eq!(broken_by(|rows| rows.chunks[1].row.title.push('!')), [ChunkTrue]);
         for length in [0.0, f32::NAN, f32::INFINITY] {
-            assert_eq!(broken_by(|rows| rows.chunks[1].length = length), [ChunkTrue]);
+            let of_that_length = |rows: &mut DocumentRows| {
+                rows.chunks[1].lengths.insert("vector".to_owned(), length);
+            };
+            assert_eq!(broken_by(of_that_length), [ChunkTrue]);
         }
     }
 
@@ -484,7 +517,7 @@ mod tests {
         let mut facts = record.facts.clone();
         let (version, recipe) = (Version(4), structure);
         facts.nodes.push(NodeFacts { version, recipe, rows: 6, nodes: 6 });
-        let wanted = Wanted { chunks: RECIPE, structure: Some(structure) };
+        let wanted = Wanted { chunks: WANTED, structure: Some(structure) };
         (DocumentRecord::new(record.id.clone(), facts, wanted), rows)
     }
 

@@ -37,8 +37,11 @@ use crate::schema::TableKind;
 use crate::table::run;
 use crate::transfer::{FileRecord, damaged};
 
-/// Version of what is described above. One that is newer is refused.
-const FORMAT: u32 = 1;
+/// The newest version of what is described above. One that is newer is refused.
+const FORMAT: u32 = 2;
+/// That of a corpus which never moved to another model. Releases that know no other would take the vectors of one model
+/// for those of another.
+const FIRST_FORMAT: u32 = 1;
 /// What makes a snapshot whole.
 const DESCRIPTION: &str = "snapshot.json";
 /// Files that are copied at the same time.
@@ -163,7 +166,8 @@ impl Snapshots {
         }
         let written_by = env!("CARGO_PKG_VERSION").to_owned();
         let corpus = corpus.clone();
-        let description = Description { format: FORMAT, written_by, taken_at, corpus, shards };
+        let format = if corpus.reembedding.is_some() { FORMAT } else { FIRST_FORMAT };
+        let description = Description { format, written_by, taken_at, corpus, shards };
         if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
             return Err(Error::SnapshotExists(name.clone()));
         }

@@ -32,6 +32,9 @@ pub enum Error {
     /// There is no corpus of that name.
     #[error("corpus `{0}` does not exist")]
     CorpusNotFound(CorpusName),
+    /// The settings of the corpus are others than they were taken for; nothing was changed.
+    #[error("corpus `{0}` was changed meanwhile; look it up again")]
+    CorpusChanged(CorpusName),
     /// There is a whole snapshot of that name.
     #[error("snapshot `{0}` exists already; take one by another name")]
     SnapshotExists(SnapshotName),
@@ -70,6 +73,9 @@ pub enum Error {
         /// What is stored.
         found: String,
     },
+    /// A question was embedded with a model of which there are no vectors (any more).
+    #[error("the corpus was moved to another embedding model; look it up again and ask again")]
+    OtherVectors,
     /// Another owner of the shard wrote to the table. Nothing was written, and nothing will be until
     /// the shard is opened anew, because what this owner knows of the table is no longer so.
     #[error(
@@ -149,7 +155,9 @@ impl Error {
             Self::Mismatch { .. } | Self::SnapshotUnfinished(_) | Self::NewerFormat { .. } => {
                 ErrorKind::WrongState
             }
-            Self::LostRace { .. } => ErrorKind::LostRace,
+            Self::LostRace { .. } | Self::OtherVectors | Self::CorpusChanged(_) => {
+                ErrorKind::LostRace
+            }
             Self::DiskFull { .. } => ErrorKind::Exhausted,
             Self::ReadersActive | Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Corrupt { .. } => ErrorKind::DataLoss,
@@ -166,6 +174,7 @@ impl From<Error> for clew_core::Error {
             Error::Invalid { field, problem } => Self::invalid(field, problem),
             Error::CorpusExists(_) => Self::new(ErrorKind::AlreadyExists, "CORPUS_EXISTS", message),
             Error::CorpusNotFound(name) => Self::not_found("corpus", name),
+            Error::CorpusChanged(_) => Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message),
             Error::SnapshotExists(_) => {
                 Self::new(ErrorKind::AlreadyExists, "SNAPSHOT_EXISTS", message)
             }
@@ -176,6 +185,7 @@ impl From<Error> for clew_core::Error {
                 Self::new(ErrorKind::WrongState, "SNAPSHOT_UNFINISHED", message)
             }
             Error::NewerFormat { .. } => Self::new(ErrorKind::WrongState, "NEWER_FORMAT", message),
+            Error::OtherVectors => Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message),
             Error::Mismatch { .. } => Self::new(ErrorKind::WrongState, "TABLE_MISMATCH", message),
             Error::LostRace { source, .. } => {
                 Self::new(ErrorKind::LostRace, "SHARD_WRITTEN_BY_ANOTHER", message)

@@ -88,7 +88,7 @@ pub use probe::Probed;
 pub use reader::{ShardReader, ShardView};
 pub use registry::Registry;
 pub use s3::{ObjectStoreSettings, Secret};
-pub use schema::TableKind;
+pub use schema::{TableKind, VectorColumn};
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};
 pub use status::{DueDocument, Lag};
 pub use table::TableStatistics;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::schema::{IndexWanted, TableKind};
+use crate::schema::{IndexWanted, TableKind, VectorColumn};
 use crate::shard::{Shard, Tuning};
+use crate::snapshot::Vectors;
 use crate::table::TableStatistics;
 
 /// How much of a shard needs maintenance.
@@ -18,8 +19,10 @@ pub struct ShardStatistics {
     pub nodes: TableStatistics,
     /// The failures.
     pub failures: TableStatistics,
-    /// Whether there is a vector index.
-    pub has_vector_index: bool,
+    /// Columns of vectors that should have an index, and have none.
+    pub vector_indexes_missing: u64,
+    /// Columns of vectors that are wanted no more.
+    pub idle_vectors: u64,
     /// Documents with rows that count no more.
     pub unswept_documents: u64,
     /// Whether forgotten text may still be on the disk.
@@ -35,8 +38,10 @@ pub enum Step {
     Erase,
     /// Make the table's missing indexes.
     BuildIndexes(TableKind),
-    /// Make the vector index.
+    /// Make the vector indexes that are missing.
     BuildVectorIndex,
+    /// Drop the columns of vectors that are wanted no more.
+    DropVectors,
     /// Add rows to the table's indexes.
     RefreshIndexes(TableKind),
     /// Merge the table's small fragments.
@@ -75,7 +80,10 @@ pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
         if table.indexes_missing > 0 && table.rows >= tuning.index_rows {
             steps.push(Step::BuildIndexes(kind));
         }
-        if kind == TableKind::Chunks && wants_vectors && !statistics.has_vector_index {
+        if kind == TableKind::Chunks && statistics.idle_vectors > 0 {
+            steps.push(Step::DropVectors);
+        }
+        if kind == TableKind::Chunks && wants_vectors && statistics.vector_indexes_missing > 0 {
             steps.push(Step::BuildVectorIndex);
         }
         let compacts = table.small_fragments >= tuning.small_fragments || is_mostly_deleted(table);
@@ -137,7 +145,8 @@ impl Shard {
             chunks: self.chunks.statistics().await?,
             nodes: self.nodes.statistics().await?,
             failures: self.failures.statistics().await?,
-            has_vector_index: self.chunks.has_index(&IndexWanted::VECTOR).await?,
+            vector_indexes_missing: self.vector_indexes_missing().await?.len() as u64,
+            idle_vectors: self.idle_vectors().await?.len() as u64,
             unswept_documents: self.catalogue.unswept().count() as u64,
             is_erasure_wanted: self.is_erasure_wanted(),
         })
@@ -185,7 +194,15 @@ impl Shard {
             }
             Step::BuildVectorIndex => {
                 self.begin_write().await?;
-                self.chunks.build_index(&IndexWanted::VECTOR).await?;
+                for wanted in self.vector_indexes_missing().await? {
+                    self.chunks.build_index(&wanted).await?;
+                }
+                self.end_rewrite(TableKind::Chunks).await
+            }
+            Step::DropVectors => {
+                self.begin_write().await?;
+                let idle = self.idle_vectors().await?;
+                self.chunks.drop_columns(&idle).await?;
                 self.end_rewrite(TableKind::Chunks).await
             }
             Step::RefreshIndexes(kind) => {
@@ -199,6 +216,33 @@ impl Shard {
                 self.end_rewrite(kind).await
             }
         }
+    }
+
+    /// The indexes that columns of vectors lack. An index learns from the vectors that are there when it is made, so
+    /// that one of a model which the corpus moves to waits until all are.
+    async fn vector_indexes_missing(&self) -> Result<Vec<IndexWanted>> {
+        let is_filled = self.catalogue.reembedded().outdated == 0;
+        let mut missing = Vec::new();
+        for VectorColumn { encoder, name } in &self.settings.vectors {
+            let wanted = IndexWanted::of_vectors(name.clone());
+            let is_wanted = is_filled || encoder.fingerprint() == self.settings.searched;
+            // The index packs dimensions by eight. Vectors of others are compared one by one.
+            let is_wanted = is_wanted && encoder.dimension.is_multiple_of(8);
+            if is_wanted && !self.chunks.has_index(&wanted).await? {
+                missing.push(wanted);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The columns of vectors that have been wanted no more for a while.
+    async fn idle_vectors(&self) -> Result<Vec<String>> {
+        if self.settled_for() < self.settings.tuning.vectors_linger {
+            return Ok(Vec::new());
+        }
+        let Vectors { there, wanted, .. } = self.chunks.vectors(&self.settings).await?;
+        let names = there.into_iter().map(|column| column.name);
+        Ok(names.filter(|name| !wanted.contains(name)).collect())
     }
 
     /// Ends a write that changed how a table's rows are stored.
@@ -225,6 +269,7 @@ mod tests {
             unindexed_document_bytes: 10_000,
             small_fragments: 10,
             versions: 20,
+            vectors_linger: Duration::ZERO,
         };
         assert_eq!(plan(&statistics, &tuning).steps, expected);
     }
@@ -242,9 +287,14 @@ mod tests {
         );
         check(|s| (s.chunks.rows, s.chunks.indexes_missing) = (99, 5), &[]);
         check(
-            |s| (s.chunks.rows, s.chunks.indexes_missing) = (1_000, 5),
+            |s| {
+                (s.chunks.rows, s.chunks.indexes_missing) = (1_000, 5);
+                s.vector_indexes_missing = 1;
+            },
             &[Step::BuildIndexes(Chunks), Step::BuildVectorIndex],
         );
+        check(|s| (s.chunks.rows, s.vector_indexes_missing) = (999, 1), &[]);
+        check(|s| s.idle_vectors = 1, &[Step::DropVectors]);
         check(
             |s| (s.chunks.rows, s.chunks.unindexed_rows) = (900, 50),
             &[Step::RefreshIndexes(Chunks)],

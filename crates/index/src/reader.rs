@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use arrow::datatypes::Float32Type;
 use bytes::Bytes;
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentId, DocumentStatus,
-    ListQuery, MemoryRecord, StoredDocument, Timestamp, Version,
+    EncoderIdentity, ListQuery, MemoryRecord, Reembedded, StoredDocument, Timestamp, Version,
 };
 use lancedb::query::{QueryBase, Select};
 use tokio::sync::watch;
@@ -115,6 +116,49 @@ impl ShardReader {
         busy: &HashSet<DocumentId>,
     ) -> Vec<DueDocument> {
         self.snapshot().catalogue.due(now, limit, busy)
+    }
+
+    /// Document versions whose chunks lack something and are to be made again now, as [`ShardReader::due`] tells them.
+    pub fn outdated(
+        &self,
+        now: Timestamp,
+        limit: usize,
+        busy: &HashSet<DocumentId>,
+    ) -> Vec<DueDocument> {
+        self.snapshot().catalogue.outdated(now, limit, busy)
+    }
+
+    /// How far the shard is with what chunks should have.
+    pub fn reembedded(&self) -> Reembedded {
+        self.snapshot().catalogue.reembedded()
+    }
+
+    /// The vectors of a model that the chunks of documents have, by what they were made of. A chunk that has none is
+    /// left out.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn vectors(
+        &self,
+        encoder: &EncoderIdentity,
+        documents: &[DocumentId],
+    ) -> Result<HashMap<String, Vec<f32>>> {
+        let snapshot = self.snapshot();
+        let mut found = HashMap::new();
+        let Some(vectors) = snapshot.vectors.of(&encoder.fingerprint()) else { return Ok(found) };
+        if documents.is_empty() {
+            return Ok(found);
+        }
+        let query = snapshot.chunks.query().only_if_expr(filter::documents(documents));
+        let query = query.select(Select::columns(&[column::KEY_TEXT, vectors.name.as_str()]));
+        scan(TableKind::Chunks, query, |batch| {
+            let rows = Rows::new(TableKind::Chunks, batch);
+            let made = rows.key_texts()?.into_iter().zip(rows.lists::<Float32Type>(&vectors.name)?);
+            found.extend(made.filter(|(_, vector)| vector.len() == vectors.dimension));
+            Ok(())
+        })
+        .await?;
+        Ok(found)
     }
 
     /// When the next document that failed becomes due again.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clew_core::{
     Access, ContentHash, DocumentId, DocumentState, DocumentStatus, ErrorKind, FailureStatus,
-    Labels, Recipe, Timestamp, Version,
+    Labels, Recipe, Recipes, Timestamp, Version,
 };
 
 /// A row of `sources`, without its text.
@@ -56,7 +56,7 @@ impl NodeFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// What chunks should be made by.
-    pub chunks: Recipe,
+    pub chunks: Recipes,
     /// What trees and graphs should be made by; `None`: there are to be none.
     pub structure: Option<Recipe>,
 }
@@ -85,8 +85,10 @@ pub(crate) struct DocumentRecord {
     pub facts: Facts,
     /// Index of the live entry of `facts.chunks`.
     live: Option<usize>,
-    /// Whether chunks of the newest version by the wanted recipe are missing.
+    /// Whether the newest version has no chunks that searches find.
     is_due: bool,
+    /// Whether the chunks of the newest version lack something that they should have.
+    is_outdated: bool,
     /// Index of the entry of `facts.nodes` that is shown: whole, and of the live version.
     structure: Option<usize>,
     /// Whether the live version has no whole tree by the wanted recipe, though it should.
@@ -104,12 +106,16 @@ impl DocumentRecord {
             |version| facts.sources.iter().any(|source: &SourceFacts| source.version == version);
         let live = (0..facts.chunks.len())
             .filter(|&i| facts.chunks[i].is_whole && has_source(facts.chunks[i].version))
-            .max_by_key(|&i| (facts.chunks[i].version, facts.chunks[i].recipe == wanted.chunks));
-        let is_due = facts.sources.last().is_some_and(|newest| {
-            live.is_none_or(|i| {
-                facts.chunks[i].version != newest.version || facts.chunks[i].recipe != wanted.chunks
-            })
-        });
+            .max_by_key(|&i| {
+                let ChunkFacts { version, recipe, .. } = facts.chunks[i];
+                (version, wanted.chunks.are_met_by(recipe), recipe == wanted.chunks.wanted)
+            });
+        let is_due = facts
+            .sources
+            .last()
+            .is_some_and(|newest| live.is_none_or(|i| facts.chunks[i].version != newest.version));
+        let is_outdated =
+            !is_due && live.is_some_and(|i| !wanted.chunks.are_met_by(facts.chunks[i].recipe));
         let live_version = live.map(|i| facts.chunks[i].version);
         let structure = (0..facts.nodes.len())
             .filter(|&i| {
@@ -121,11 +127,11 @@ impl DocumentRecord {
         let has_wanted = structure.is_some_and(|i| Some(facts.nodes[i].recipe) == wanted.structure);
         // One after the other: what can be searched comes first.
         let is_structure_due =
-            wanted.structure.is_some() && live.is_some() && !is_due && !has_wanted;
+            wanted.structure.is_some() && live.is_some() && !is_due && !is_outdated && !has_wanted;
         let of_live = facts.sources.iter().find(|source| Some(source.version) == live_version);
         let of_newest = facts.sources.last().map_or_else(Labels::default, |it| it.labels.clone());
         let needs = of_live.map_or_else(|| of_newest.clone(), |it| of_newest.union(&it.labels));
-        Self { id, facts, live, is_due, structure, is_structure_due, needs }
+        Self { id, facts, live, is_due, is_outdated, structure, is_structure_due, needs }
     }
 
     /// The row of the newest accepted version; `None` for a forgotten document of which chunks or
@@ -160,6 +166,16 @@ impl DocumentRecord {
         if self.is_due { self.newest() } else { None }
     }
 
+    /// The version that searches find by chunks that lack something, and that are to be made again.
+    pub(crate) fn outdated(&self) -> Option<&SourceFacts> {
+        self.facts.sources.last().filter(|_| self.is_outdated)
+    }
+
+    /// Whether nothing of its tree will be made again.
+    fn has_shown_all(&self) -> bool {
+        !(self.is_structure_due || self.is_due || self.is_outdated)
+    }
+
     /// The nodes that are shown: those of the whole tree of the live version.
     pub(crate) fn structure(&self) -> Option<&NodeFacts> {
         self.structure.map(|i| &self.facts.nodes[i])
@@ -182,7 +198,8 @@ impl DocumentRecord {
     /// The failure that holds up what is due.
     pub(crate) fn failure(&self, wanted: Wanted) -> Option<&FailureStatus> {
         let failure = self.facts.failure.as_ref()?;
-        let of_chunks = self.due().map(|due| (due.version, Some(wanted.chunks)));
+        let of_chunks = self.due().or(self.outdated());
+        let of_chunks = of_chunks.map(|due| (due.version, Some(wanted.chunks.wanted)));
         let of_structure = self.structure_due().map(|due| (due.version, wanted.structure));
         let held_up = of_chunks.or(of_structure)?;
         (held_up == (failure.version, Some(failure.recipe))).then_some(&failure.status)
@@ -210,8 +227,7 @@ impl DocumentRecord {
     pub(crate) fn orphan_nodes(&self, wanted: Wanted) -> impl Iterator<Item = &NodeFacts> {
         let is_set_aside = self.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
         // What an earlier version has in common with this one is not made again.
-        let is_making =
-            !is_set_aside && (self.is_structure_due || self.is_due) && self.live.is_some();
+        let is_making = !is_set_aside && !self.has_shown_all() && self.live.is_some();
         let structure = self.structure;
         let nodes = self.facts.nodes.iter().enumerate();
         nodes
@@ -321,8 +337,10 @@ mod tests {
 
     const NEW: Recipe = Recipe(7);
     const OLD: Recipe = Recipe(6);
+    const SAME: Recipe = Recipe(5);
     const STRUCTURE: Recipe = Recipe(9);
-    const WANTED: Wanted = Wanted { chunks: NEW, structure: Some(STRUCTURE) };
+    const WANTED: Wanted =
+        Wanted { chunks: Recipes { wanted: NEW, as_good: Some(SAME) }, structure: Some(STRUCTURE) };
 
     fn source(version: u64) -> SourceFacts {
         SourceFacts {
@@ -354,7 +372,8 @@ mod tests {
         let cases = [
             (vec![1], vec![], None, Some(1)),
             (vec![1], vec![chunks(1, NEW)], Some(1), None),
-            (vec![1], vec![chunks(1, OLD)], Some(1), Some(1)),
+            (vec![1], vec![chunks(1, OLD)], Some(1), None),
+            (vec![1, 2], vec![chunks(1, OLD)], Some(1), Some(2)),
             (vec![1, 2], vec![chunks(1, NEW)], Some(1), Some(2)),
             (vec![1, 2], vec![chunks(1, NEW), chunks(2, NEW)], Some(2), None),
             (vec![1, 2], vec![chunks(2, OLD), chunks(2, NEW)], Some(2), None),
@@ -367,6 +386,27 @@ mod tests {
             let record = record(&sources, &chunks);
             assert_eq!(record.live().map(|l| l.version.0), live, "{sources:?} {chunks:?}");
             assert_eq!(record.due().map(|d| d.version.0), due, "{sources:?} {chunks:?}");
+        }
+    }
+
+    #[test]
+    fn chunks_that_lack_something_are_found_until_others_take_their_place() {
+        // (chunks, recipe of the live ones, is outdated, recipes of those to be swept)
+        let cases = [
+            (vec![OLD], OLD, true, vec![]),
+            (vec![SAME], SAME, false, vec![]),
+            (vec![OLD, SAME], SAME, false, vec![OLD]),
+            (vec![NEW, OLD, SAME], NEW, false, vec![OLD, SAME]),
+        ];
+        for (recipes, live, is_outdated, swept) in cases {
+            let made: Vec<ChunkFacts> = recipes.iter().map(|&recipe| chunks(1, recipe)).collect();
+            let record = record(&[1], &made);
+            assert_eq!(record.live().map(|it| it.recipe), Some(live), "{recipes:?}");
+            assert_eq!(record.outdated().is_some(), is_outdated, "{recipes:?}");
+            assert_eq!(record.orphans().map(|it| it.recipe).collect::<Vec<_>>(), swept);
+            assert_eq!(record.status(WANTED).unwrap().state, DocumentState::Indexed);
+            // Its tree waits until they are there.
+            assert_eq!(record.structure_due().is_some(), !is_outdated);
         }
     }
 

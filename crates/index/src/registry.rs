@@ -1,6 +1,6 @@
 //! Which corpora there are, each with its settings in a file.
 //!
-//! A file and not a table, because settings are few, are written once, and should be readable by a
+//! A file and not a table, because settings are few, are hardly ever changed, and should be readable by a
 //! person when nothing else is. Any number of processes may use a registry at the same time.
 
 #[cfg(test)]
@@ -77,6 +77,30 @@ impl Registry {
             Kind::Objects(registry) => registry.get(name).await?,
         };
         found.ok_or_else(|| Error::CorpusNotFound(name.clone()))
+    }
+
+    /// Changes the settings of a corpus from `from` to `to`, which may differ in their models: everyone reads the ones
+    /// or the others, also after a crash, and of several who change them at the same time one succeeds. Nothing is
+    /// changed if they are `to` already.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if more than their models differ; [`Error::CorpusNotFound`]; [`Error::CorpusChanged`] if the
+    /// settings are neither; [`Error::Unavailable`] and [`Error::DiskFull`] from the storage, and then they may be
+    /// either.
+    pub async fn change(&self, from: &CorpusSettings, to: &CorpusSettings) -> Result<()> {
+        let (encoder, reembedding) = (from.encoder.clone(), from.reembedding.clone());
+        if (CorpusSettings { encoder, reembedding, ..to.clone() }) != *from {
+            return Err(Error::invalid("to", "expected settings that differ in their models only"));
+        }
+        let found = match &self.0 {
+            Kind::Folder(registry) => registry.change(from, to).await?,
+            Kind::Objects(registry) => registry.change(from, to).await?,
+        };
+        match found {
+            Some(found) if found == *to => Ok(()),
+            Some(_) => Err(Error::CorpusChanged(from.name.clone())),
+            None => Err(Error::CorpusNotFound(from.name.clone())),
+        }
     }
 
     /// All corpora, by name.
@@ -166,9 +190,11 @@ impl Registry {
     }
 }
 
-/// Version of what is written of a corpus. Raise it with every change that a release which does not know it
+/// The newest version of what is written of a corpus. Raise it with every change that a release which does not know it
 /// would misread.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// What the first releases wrote, which had no versions yet.
+const FIRST_FORMAT: u32 = 1;
 const FORMAT_KEY: &str = "format";
 
 /// What a corpus written by a newer release has.
@@ -178,10 +204,16 @@ struct Newer {
     found: u32,
 }
 
-/// What is written of a corpus, with the version of that.
-fn to_json<T: Serialize>(written: &T) -> serde_json::Result<Vec<u8>> {
+/// The version that settings are written in: the oldest that says it all. A release of the first one would search a
+/// corpus that moved to another model for the vectors of a model that made none.
+fn format_of(settings: &CorpusSettings) -> u32 {
+    if settings.reembedding.is_some() { FORMAT } else { FIRST_FORMAT }
+}
+
+/// What is written of the corpus of these settings, with the version of that.
+fn to_json<T: Serialize>(written: &T, settings: &CorpusSettings) -> serde_json::Result<Vec<u8>> {
     let mut json = serde_json::to_value(written)?;
-    json[FORMAT_KEY] = FORMAT.into();
+    json[FORMAT_KEY] = format_of(settings).into();
     serde_json::to_vec_pretty(&json)
 }
 
@@ -189,7 +221,8 @@ fn to_json<T: Serialize>(written: &T) -> serde_json::Result<Vec<u8>> {
 /// releases wrote none.
 fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, Cause> {
     let json: serde_json::Value = serde_json::from_slice(bytes)?;
-    let found = json.get(FORMAT_KEY).map_or(Some(u64::from(FORMAT)), serde_json::Value::as_u64);
+    let found =
+        json.get(FORMAT_KEY).map_or(Some(u64::from(FIRST_FORMAT)), serde_json::Value::as_u64);
     let found = found.and_then(|found| u32::try_from(found).ok()).unwrap_or(u32::MAX);
     if found > FORMAT {
         return Err(Newer { found }.into());

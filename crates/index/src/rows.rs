@@ -16,7 +16,7 @@ use clew_core::{
 use crate::error::{Error, Result};
 use crate::nodes::{DocumentNodes, NodeRow, UpperRow};
 use crate::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
-use crate::schema::{TableKind, attribute_item, column};
+use crate::schema::{TableKind, VectorColumn, attribute_item, column};
 use crate::write::{DerivedDocument, EmbeddedChunk};
 
 /// A row of `chunks` without its text.
@@ -72,7 +72,7 @@ pub(crate) fn sources(rows: &[StoredDocument]) -> Result<RecordBatch> {
         times(rows.iter().map(|row| Some(row.accepted_at))),
         labels(documents().map(|document| &document.labels)),
     ];
-    batch(TableKind::Sources, 0, columns)
+    batch(TableKind::Sources, &[], columns)
 }
 
 /// The title, a line break if there is a title, and the text.
@@ -83,10 +83,10 @@ fn content(document: &Document) -> String {
     format!("{}\n{}", document.title, document.text)
 }
 
-/// Rows for `chunks`. Each span must lie in its document's text.
+/// Rows for `chunks`. Each span must lie in its document's text, and each chunk have a vector for each of `vectors`.
 pub(crate) fn chunks(
     corpus: &CorpusName,
-    dimension: u32,
+    vectors: &[VectorColumn],
     documents: &[DerivedDocument],
 ) -> Result<RecordBatch> {
     let rows: Vec<(&DerivedDocument, &EmbeddedChunk)> = documents
@@ -102,7 +102,7 @@ pub(crate) fn chunks(
     let passages = rows
         .iter()
         .map(|(derived, row)| row.chunk.span.of(&derived.document.text).unwrap_or_default());
-    let columns: Vec<ArrayRef> = vec![
+    let mut columns: Vec<ArrayRef> = vec![
         texts(ids),
         texts(documents().map(|document| document.id.as_str())),
         u64s(rows.iter().map(|(derived, _)| derived.version.0)),
@@ -112,14 +112,17 @@ pub(crate) fn chunks(
         u64s(chunks().map(|chunk| chunk.span.end as u64)),
         texts(passages),
         texts(chunks().map(|chunk| chunk.key_text.as_str())),
-        vectors(dimension, rows.iter().flat_map(|(_, row)| row.vector.iter().copied()))?,
         u32s(chunks().map(|chunk| chunk.tokens)),
         texts(documents().map(|document| document.title.as_str())),
         attributes(documents().map(|document| &document.attributes)),
         times(documents().map(|document| document.event_time)),
         labels(documents().map(|document| &document.labels)),
     ];
-    batch(TableKind::Chunks, dimension, columns)
+    for (i, column) in vectors.iter().enumerate() {
+        let components = rows.iter().flat_map(|(_, row)| row.vectors.get(i).into_iter().flatten());
+        columns.push(vector_array(column, components.copied())?);
+    }
+    batch(TableKind::Chunks, vectors, columns)
 }
 
 /// Rows for `nodes` of documents.
@@ -143,7 +146,7 @@ pub(crate) fn nodes(documents: &[DocumentNodes]) -> Result<RecordBatch> {
         texts(each().map(|row| row.key.as_str())),
         texts(each().map(|row| row.extraction.as_str())),
     ];
-    batch(TableKind::Nodes, 0, columns)
+    batch(TableKind::Nodes, &[], columns)
 }
 
 /// Rows for `nodes` above documents.
@@ -165,7 +168,7 @@ pub(crate) fn upper_nodes(rows: &[UpperRow]) -> Result<RecordBatch> {
         texts(rows.iter().map(|row| row.key.to_string())),
         empty(),
     ];
-    batch(TableKind::Nodes, 0, columns)
+    batch(TableKind::Nodes, &[], columns)
 }
 
 /// Rows for `failures`.
@@ -181,11 +184,15 @@ pub(crate) fn failures(rows: &[(DocumentId, FailureFacts)]) -> Result<RecordBatc
         texts(statuses().map(|status| status.message.as_str())),
         times(statuses().map(|status| status.next_try)),
     ];
-    batch(TableKind::Failures, 0, columns)
+    batch(TableKind::Failures, &[], columns)
 }
 
-fn batch(table: TableKind, dimension: u32, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
-    RecordBatch::try_new(table.schema(dimension), columns).map_err(|error| Error::Unavailable {
+fn batch(
+    table: TableKind,
+    vectors: &[VectorColumn],
+    columns: Vec<ArrayRef>,
+) -> Result<RecordBatch> {
+    RecordBatch::try_new(table.schema(vectors), columns).map_err(|error| Error::Unavailable {
         doing: format!("make rows of table `{table}`"),
         source: error.into(),
     })
@@ -236,11 +243,8 @@ pub(crate) fn attribute_text(name: &str, value: &str) -> String {
     format!("{name}={value}")
 }
 
-fn vectors(dimension: u32, components: impl Iterator<Item = f32>) -> Result<ArrayRef> {
-    let schema = TableKind::Chunks.schema(dimension);
-    let Ok(DataType::FixedSizeList(field, size)) =
-        schema.field_with_name(column::VECTOR).map(|field| field.data_type().clone())
-    else {
+fn vector_array(column: &VectorColumn, components: impl Iterator<Item = f32>) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(field, size) = column.data_type() else {
         return Err(Error::invalid("dimension", "expected a column of vectors"));
     };
     let values = Arc::new(Float32Array::from(components.collect::<Vec<f32>>()));
@@ -262,6 +266,11 @@ impl<'a> Rows<'a> {
 
     fn damaged(&self, problem: impl Into<String>) -> Error {
         Error::Corrupt { what: format!("table `{}`", self.table), source: problem.into().into() }
+    }
+
+    /// Names of the columns.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &'a str> {
+        self.batch.schema_ref().fields().iter().map(|field| field.name().as_str())
     }
 
     fn column(&self, name: &str) -> Result<&'a ArrayRef> {
@@ -478,6 +487,12 @@ impl<'a> Rows<'a> {
                 .ok_or_else(|| self.damaged(format!("column `{name}` has lists of another type"))),
         };
         lists.iter().map(list).collect()
+    }
+
+    /// What the vectors of `chunks` were made of.
+    pub(crate) fn key_texts(&self) -> Result<Vec<String>> {
+        let texts = self.texts(column::KEY_TEXT)?;
+        Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
     }
 
     /// What of `chunks` is shown.

@@ -24,7 +24,7 @@ use crate::error::{Error, Operation, Result};
 use crate::filter;
 use crate::rows::{ChunkKey, ChunkRow, Rows};
 use crate::schema::{TableKind, column};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, StoredVectors};
 use crate::table::{failed, run};
 use crate::write::is_direction;
 
@@ -75,8 +75,8 @@ struct Ranked {
 /// How rows of `chunks` are ranked.
 #[derive(Clone, Copy)]
 enum Ranking<'a> {
-    /// By their vectors' cosine to this one.
-    Nearest(&'a [f32]),
+    /// By the cosine of their vectors, in the column of that name, to this one.
+    Nearest(&'a [f32], &'a str),
     /// By the query's words.
     Matching,
 }
@@ -90,7 +90,12 @@ struct Search<'a> {
 
 impl Search<'_> {
     async fn dense(&self) -> Result<Vec<Ranked>> {
-        let dimension = self.snapshot.dimension as usize;
+        let Some(StoredVectors { name, dimension, .. }) =
+            self.snapshot.vectors.of(&self.query.encoder)
+        else {
+            return Err(Error::OtherVectors);
+        };
+        let dimension = *dimension;
         let vector = match self.query.vector.as_deref() {
             Some(vector) if vector.len() == dimension && is_direction(vector) => vector,
             Some(vector) => {
@@ -104,7 +109,7 @@ impl Search<'_> {
             }
             None => return Err(Error::invalid("query.vector", "expected one for this mode")),
         };
-        self.ranked(Ranking::Nearest(vector)).await
+        self.ranked(Ranking::Nearest(vector, name)).await
     }
 
     /// Asks for more rows until enough of them count.
@@ -116,7 +121,7 @@ impl Search<'_> {
         };
         loop {
             let rows = match ranking {
-                Ranking::Nearest(vector) => self.nearest(vector, limit).await?,
+                Ranking::Nearest(vector, column) => self.nearest(vector, column, limit).await?,
                 Ranking::Matching => self.matching_chunks(self.allowed(), limit).await?,
             };
             let is_exhausted = rows.len() < limit;
@@ -159,7 +164,7 @@ impl Search<'_> {
         [filter::of_filter(&self.query.filter), seen].into_iter().flatten().reduce(Expr::and)
     }
 
-    async fn nearest(&self, vector: &[f32], limit: usize) -> Result<Vec<Ranked>> {
+    async fn nearest(&self, vector: &[f32], column: &str, limit: usize) -> Result<Vec<Ranked>> {
         let failed = || failed(TableKind::Chunks, Operation::Search);
         let mut query =
             self.snapshot.chunks.query().select(key_columns(DISTANCE)).limit(limit).with_row_id();
@@ -169,7 +174,7 @@ impl Search<'_> {
         let mut query = query
             .nearest_to(vector)
             .map_err(failed())?
-            .column(column::VECTOR)
+            .column(column)
             .distance_type(DistanceType::Cosine);
         query = if self.query.exact {
             query.bypass_vector_index()

@@ -1,8 +1,10 @@
 //! The writer of a shard and the state it keeps.
 
+use std::convert::Infallible;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, CorpusSettings, Recipe};
+use clew_core::{CorpusName, CorpusSettings, Recipe, Recipes};
 use tokio::sync::oneshot;
 
 use crate::catalogue::Catalogue;
@@ -13,7 +15,7 @@ use crate::memories::MemoryFiles;
 use crate::place::Place;
 use crate::reader::ShardReader;
 use crate::record::Wanted;
-use crate::schema::TableKind;
+use crate::schema::{TableKind, VectorColumn};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::table::Stored;
 
@@ -22,14 +24,17 @@ use crate::table::Stored;
 pub struct ShardSettings {
     /// The corpus; ids of chunks are derived from it.
     pub corpus: CorpusName,
-    /// What chunks should be made by. Documents with chunks by another recipe are due, and are
-    /// found by those chunks until the new ones are there.
-    pub recipe: Recipe,
+    /// What chunks should be made by. Documents with chunks that are not are found by those until others are there.
+    pub recipes: Recipes,
     /// What trees and graphs should be made by, and most children of their nodes; `None`: there are to be
     /// none, and those that are there are swept.
     pub structure: Option<(Recipe, u32)>,
-    /// Dimension of the vectors.
-    pub dimension: u32,
+    /// The columns of vectors, by name: one, or two while the corpus moves from one model to another.
+    pub vectors: Vec<VectorColumn>,
+    /// Fingerprint of the model that made the vectors which are searched, unless a question says otherwise.
+    pub searched: String,
+    /// Fingerprint of the corpus' first model.
+    pub first: String,
     /// Bounds of maintenance and of retries.
     pub tuning: Tuning,
 }
@@ -39,18 +44,32 @@ impl ShardSettings {
     pub fn of(corpus: &CorpusSettings) -> Self {
         Self {
             corpus: corpus.name.clone(),
-            recipe: corpus.recipe(),
+            recipes: corpus.recipes(),
             structure: corpus
                 .structure_recipe()
                 .zip(corpus.structure.map(|structure| structure.max_children)),
-            dimension: corpus.encoder.dimension,
+            vectors: VectorColumn::all_of(corpus),
+            searched: corpus.encoder.fingerprint(),
+            first: corpus.first_encoder().fingerprint(),
             tuning: Tuning::default(),
         }
     }
 
+    fn check(&self) -> Result<()> {
+        for VectorColumn { encoder, .. } in &self.vectors {
+            if !(1..=MAX_DIMENSION).contains(&encoder.dimension) {
+                return Err(Error::invalid(
+                    "dimension",
+                    format!("expected 1 to {MAX_DIMENSION}, got {}", encoder.dimension),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn wanted(&self) -> Wanted {
         let structure = self.structure.map(|(recipe, _)| recipe);
-        Wanted { chunks: self.recipe, structure }
+        Wanted { chunks: self.recipes, structure }
     }
 
     pub(crate) fn max_children(&self) -> u32 {
@@ -80,6 +99,9 @@ pub struct Tuning {
     pub small_fragments: u64,
     /// Versions of a table on disk from which old ones are removed.
     pub versions: u64,
+    /// How long vectors of a model that is not used any more are kept for those who do not know that yet: longer than
+    /// answering takes that began before.
+    pub vectors_linger: Duration,
 }
 
 impl Default for Tuning {
@@ -92,6 +114,7 @@ impl Default for Tuning {
             unindexed_document_bytes: 1 << 20,
             small_fragments: 32,
             versions: 64,
+            vectors_linger: Duration::from_secs(600),
         }
     }
 }
@@ -122,6 +145,8 @@ pub struct Shard {
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
     place: Place,
+    /// Since when the settings are as they are.
+    settled_at: Instant,
     /// Whether a write began of which it is not known whether and how far it happened.
     is_in_doubt: bool,
 }
@@ -136,17 +161,12 @@ impl Shard {
     /// over at the same time or later; [`Error::Unavailable`] and [`Error::DiskFull`] from the
     /// storage.
     pub async fn open(place: &Place, settings: ShardSettings, takeover: Takeover) -> Result<Self> {
-        if !(1..=MAX_DIMENSION).contains(&settings.dimension) {
-            return Err(Error::invalid(
-                "dimension",
-                format!("expected 1 to {MAX_DIMENSION}, got {}", settings.dimension),
-            ));
-        }
+        settings.check()?;
         place.make("make the shard's folder").await?;
         let connection = place.connect().await?;
         let mut number = None;
         let mut open = async |kind| {
-            let table = Stored::open(&connection, place, kind, settings.dimension).await?;
+            let table = Stored::open(&connection, place, kind, &settings.vectors).await?;
             if let Takeover::By(owner) = &takeover {
                 number = Some(table.take_over(owner, number).await?);
             }
@@ -158,24 +178,14 @@ impl Shard {
         };
         let sources = open(TableKind::Sources).await?;
         let chunks = open(TableKind::Chunks).await?;
+        chunks.ensure_vectors(&settings.vectors).await?;
         let nodes = open(TableKind::Nodes).await?;
         let failures = open(TableKind::Failures).await?;
         let erasure = ErasureMark::read(place, number).await?;
         let memories = MemoryFiles::open(place).await?;
-        let (pinned_sources, pinned_chunks) = (sources.pinned().await?, chunks.pinned().await?);
-        let pinned_nodes = nodes.pinned().await?;
         let catalogue = Catalogue::new(settings.wanted());
-        let publisher = Publisher::new(|held| Snapshot {
-            corpus: settings.corpus.clone(),
-            dimension: settings.dimension,
-            sources: pinned_sources,
-            chunks: pinned_chunks,
-            nodes: pinned_nodes,
-            max_children: settings.max_children(),
-            catalogue: catalogue.clone(),
-            upper: OnceLock::new(),
-            _held: held,
-        });
+        let shown = shown([&sources, &chunks, &nodes], &settings, catalogue.clone()).await?;
+        let publisher = Publisher::new(shown);
         let mut shard = Self {
             settings,
             sources,
@@ -187,6 +197,7 @@ impl Shard {
             erasure,
             memories,
             place: place.clone(),
+            settled_at: Instant::now(),
             is_in_doubt: true,
         };
         shard.reload().await?;
@@ -204,6 +215,30 @@ impl Shard {
     /// What the shard was opened with.
     pub fn settings(&self) -> &ShardSettings {
         &self.settings
+    }
+
+    /// Changes what is wanted of the corpus while the shard is open: its vectors, and by what chunks are made. Columns
+    /// of vectors that are wanted no more are left to maintenance.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if there are vectors of another dimension; those of the storage, after which nothing is
+    /// changed.
+    pub async fn settle(&mut self, settings: ShardSettings) -> Result<()> {
+        settings.check()?;
+        self.begin_write().await?;
+        self.chunks.ensure_vectors(&settings.vectors).await?;
+        self.chunks.sync().await?;
+        self.catalogue = self.catalogue.wanting(settings.wanted());
+        self.settings = settings;
+        self.settled_at = Instant::now();
+        self.publish().await?;
+        self.end_write();
+        Ok(())
+    }
+
+    /// For how long the settings have been as they are.
+    pub(crate) fn settled_for(&self) -> Duration {
+        self.settled_at.elapsed()
     }
 
     /// Reads the state from the tables again. A write that failed does this by itself before the
@@ -257,22 +292,34 @@ impl Shard {
 
     /// Shows the current state to readers.
     pub(crate) async fn publish(&mut self) -> Result<()> {
-        let (sources, chunks) = (self.sources.pinned().await?, self.chunks.pinned().await?);
-        let nodes = self.nodes.pinned().await?;
-        let make = |held: oneshot::Sender<_>| Snapshot {
-            corpus: self.settings.corpus.clone(),
-            dimension: self.settings.dimension,
-            sources,
-            chunks,
-            nodes,
-            max_children: self.settings.max_children(),
-            catalogue: self.catalogue.clone(),
-            upper: OnceLock::new(),
-            _held: held,
-        };
-        self.publisher.publish(make);
+        let tables = [&self.sources, &self.chunks, &self.nodes];
+        let shown = shown(tables, &self.settings, self.catalogue.clone()).await?;
+        self.publisher.publish(shown);
         Ok(())
     }
+}
+
+/// Makes a snapshot of the documents, chunks and nodes as they are now.
+async fn shown(
+    [sources, chunks, nodes]: [&Stored; 3],
+    settings: &ShardSettings,
+    catalogue: Catalogue,
+) -> Result<impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot> {
+    let vectors = chunks.vectors(settings).await?;
+    let (sources, chunks) = (sources.pinned().await?, chunks.pinned().await?);
+    let (nodes, corpus) = (nodes.pinned().await?, settings.corpus.clone());
+    let max_children = settings.max_children();
+    Ok(move |held| Snapshot {
+        corpus,
+        vectors,
+        sources,
+        chunks,
+        nodes,
+        max_children,
+        catalogue,
+        upper: OnceLock::new(),
+        _held: held,
+    })
 }
 
 /// Largest dimension of vectors a shard takes.

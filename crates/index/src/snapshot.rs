@@ -12,11 +12,40 @@ use tokio::sync::{oneshot, watch};
 use crate::catalogue::Catalogue;
 use crate::nodes::UpperView;
 
+/// The columns of vectors that a snapshot has.
+#[derive(Clone, Debug)]
+pub(crate) struct Vectors {
+    /// All that are there, also those that are wanted no more.
+    pub there: Vec<StoredVectors>,
+    /// Names of those that every chunk should have.
+    pub wanted: Vec<String>,
+    /// Fingerprint of the model whose vectors are searched unless a question says otherwise.
+    pub searched: String,
+}
+
+/// A column of vectors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredVectors {
+    pub name: String,
+    /// Fingerprint of the model that made them.
+    pub encoder: String,
+    pub dimension: usize,
+}
+
+impl Vectors {
+    /// The column of a model's vectors; of no model's, that which is searched.
+    pub(crate) fn of(&self, encoder: &str) -> Option<&StoredVectors> {
+        let wanted = if encoder.is_empty() { self.searched.as_str() } else { encoder };
+        self.there.iter().find(|vectors| vectors.encoder == wanted)
+    }
+}
+
 /// One state of the shard: tables pinned at a version and the catalogue that belongs to them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub corpus: CorpusName,
-    pub dimension: u32,
+    /// The columns of vectors.
+    pub vectors: Vectors,
     pub sources: Table,
     pub chunks: Table,
     pub nodes: Table,

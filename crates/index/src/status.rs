@@ -22,6 +22,8 @@ pub struct Lag {
     pub oldest_accepted: Option<Timestamp>,
     /// Documents whose chunks are still to be made, those set aside left out.
     pub waiting: u64,
+    /// Documents that are found by chunks which lack something, those set aside left out.
+    pub outdated: u64,
     /// Documents whose tree and graph are still to be made, those set aside left out.
     pub without_structure: u64,
 }

@@ -7,12 +7,12 @@ use std::num::NonZeroU64;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt};
 use lance::Dataset;
 use lance::dataset::cleanup::{CleanupFileKind, CleanupPolicy};
-use lance::dataset::{ReadParams, WriteParams};
+use lance::dataset::{ColumnAlteration, ReadParams, WriteParams};
 use lance_core::utils::tokio::get_num_compute_intensive_cpus;
 use lance_table::format::Fragment;
 use lance_table::io::commit::CommitHandler;
@@ -30,7 +30,9 @@ use crate::error::{Error, Operation, Result};
 use crate::fence::Fence;
 use crate::filter;
 use crate::place::{Place, on_files};
-use crate::schema::{self, IndexWanted, TableKind};
+use crate::schema::{self, IndexWanted, TableKind, VectorColumn};
+use crate::shard::ShardSettings;
+use crate::snapshot::{StoredVectors, Vectors};
 
 /// Most conditions in one predicate: deeper trees could exhaust the planner's stack.
 const MAX_CONDITIONS: usize = 200;
@@ -105,20 +107,20 @@ impl Stored {
         connection: &Connection,
         shard: &Place,
         kind: TableKind,
-        dimension: u32,
+        vectors: &[VectorColumn],
     ) -> Result<Self> {
         let place = shard.join(&format!("{}.lance", kind.name()));
         heal(&place, kind).await?;
         let fence = Arc::new(Fence::default());
         if !exists(&place, kind).await? {
-            create(connection, kind, dimension, &fence).await?;
+            create(connection, kind, vectors, &fence).await?;
         }
         let handler: Arc<dyn CommitHandler> = Arc::clone(&fence) as _;
         let read = ReadParams { commit_handler: Some(handler), ..ReadParams::default() };
         let open = connection.open_table(kind.name()).lance_read_params(read).execute();
         let table = run(kind, Operation::Open, open).await?;
         let stored = run(kind, Operation::Open, table.schema()).await?;
-        schema::check(kind, &stored, dimension)?;
+        schema::check(kind, &stored, vectors)?;
         let opened = Self { kind, table, fence, place, synced: None };
         opened.adopt().await?;
         Ok(opened)
@@ -158,12 +160,61 @@ impl Stored {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         let mut missing = self.kind.added_columns();
         missing.retain(|column| stored.field_with_name(column.name()).is_err());
-        if missing.is_empty() {
+        self.add_columns(missing).await
+    }
+
+    /// Adds columns in which every row has a null: to the table's metadata, no row is written.
+    async fn add_columns(&self, columns: Vec<Field>) -> Result<()> {
+        if columns.is_empty() {
             return Ok(());
         }
-        let columns = NewColumnTransform::AllNulls(Arc::new(Schema::new(missing)));
+        let columns = NewColumnTransform::AllNulls(Arc::new(Schema::new(columns)));
         let add = self.table.add_columns().transform(columns).execute();
         self.run(Operation::Append, add).await.map(drop)
+    }
+
+    /// Makes it so that rows can have the wanted vectors, and need not have others: changes metadata only.
+    ///
+    /// # Errors
+    /// [`Error::Mismatch`] if there is a column of that name with vectors of another dimension; those of the storage.
+    pub(crate) async fn ensure_vectors(&self, wanted: &[VectorColumn]) -> Result<()> {
+        let stored = self.run(Operation::Read, self.table.schema()).await?;
+        schema::check(self.kind, &stored, wanted)?;
+        let is_only = |field: &Field| wanted.len() == 1 && wanted[0].name == *field.name();
+        let needed = schema::vectors_in(&stored).filter(|it| !it.is_nullable() && !is_only(it));
+        let relaxed: Vec<ColumnAlteration> = needed
+            .map(|field| ColumnAlteration::new(field.name().clone()).set_nullable(true))
+            .collect();
+        if !relaxed.is_empty() {
+            self.run(Operation::Append, self.table.alter_columns(&relaxed)).await?;
+        }
+        let missing = wanted.iter().filter(|it| stored.field_with_name(&it.name).is_err());
+        self.add_columns(missing.map(VectorColumn::field).collect()).await
+    }
+
+    /// The columns of vectors that it has.
+    pub(crate) async fn vectors(&self, settings: &ShardSettings) -> Result<Vectors> {
+        let stored = self.run(Operation::Read, self.table.schema()).await?;
+        let column = |field: &FieldRef| {
+            let DataType::FixedSizeList(_, dimension) = field.data_type() else { return None };
+            let (name, dimension) = (field.name().clone(), usize::try_from(*dimension).ok()?);
+            let encoder = schema::fingerprint_of(&name, &settings.first).to_owned();
+            Some(StoredVectors { name, encoder, dimension })
+        };
+        Ok(Vectors {
+            there: schema::vectors_in(&stored).filter_map(column).collect(),
+            wanted: settings.vectors.iter().map(|column| column.name.clone()).collect(),
+            searched: settings.searched.clone(),
+        })
+    }
+
+    /// Drops columns, with their indexes. What rows had in them goes from the disk as the rows are rewritten.
+    pub(crate) async fn drop_columns(&self, names: &[String]) -> Result<()> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.run(Operation::Delete, self.table.drop_columns(&names)).await.map(drop)
     }
 
     /// Notes in a table of an older version that it is of this one. To be called once its columns are.
@@ -355,7 +406,7 @@ impl Stored {
 
     /// Makes an index from all rows, in place of the one that may be there.
     pub(crate) async fn build_index(&self, wanted: &IndexWanted) -> Result<()> {
-        let index = self.table.create_index(&[wanted.column], (wanted.index)());
+        let index = self.table.create_index(&[wanted.column.as_ref()], (wanted.index)());
         let build = index.name(wanted.name()).replace(true).execute();
         self.run(Operation::Index, build).await
     }
@@ -373,8 +424,10 @@ impl Stored {
     /// Builds each index it has from the rows it has now. Merging an index would keep words and
     /// vectors of deleted rows.
     pub(crate) async fn rebuild_indexes(&self) -> Result<()> {
+        let stored = self.run(Operation::Read, self.table.schema()).await?;
+        let of_vectors = schema::vectors_in(&stored).map(|it| it.name().clone());
         let all = self.kind.scalar_indexes().into_iter().chain(self.kind.text_index());
-        for wanted in all.chain([IndexWanted::VECTOR]) {
+        for wanted in all.chain(of_vectors.map(IndexWanted::of_vectors)) {
             if self.has_index(&wanted).await? {
                 self.build_index(&wanted).await?;
             }
@@ -593,12 +646,12 @@ async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
 async fn create(
     connection: &Connection,
     kind: TableKind,
-    dimension: u32,
+    vectors: &[VectorColumn],
     fence: &Arc<Fence>,
 ) -> Result<()> {
     let write = WriteParams { commit_handler: Some(Arc::clone(fence) as _), ..Default::default() };
     let create = connection
-        .create_empty_table(kind.name(), kind.schema(dimension))
+        .create_empty_table(kind.name(), kind.schema(vectors))
         .write_options(WriteOptions { lance_write_params: Some(write) })
         .execute();
     let create = create.map(|created| match created {
@@ -678,7 +731,7 @@ mod tests {
     async fn owned(folder: &std::path::Path) -> Stored {
         let place = Place::from(folder);
         let connection = place.connect().await.unwrap();
-        let table = Stored::open(&connection, &place, TableKind::Failures, 8).await.unwrap();
+        let table = Stored::open(&connection, &place, TableKind::Failures, &[]).await.unwrap();
         table.take_over("test", None).await.unwrap();
         table
     }
@@ -751,7 +804,7 @@ mod tests {
         let present = a.begin_removal().await.unwrap();
         // Here `a` is stopped for as long as it takes.
         let mut b = owned(temporary.path()).await;
-        let schema = TableKind::Failures.schema(8);
+        let schema = TableKind::Failures.schema(&[]);
         b.append(vec![RecordBatch::new_empty(schema)]).await.unwrap();
         commit(&b).await.unwrap();
         fs::write(data.join("written.lance"), "before its commit").unwrap();

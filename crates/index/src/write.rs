@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::filter;
 use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
 use crate::rows;
-use crate::shard::Shard;
+use crate::shard::{Shard, ShardSettings};
 
 /// Most bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;
@@ -21,8 +21,9 @@ const BATCH_BYTES: usize = 256 << 20;
 pub struct EmbeddedChunk {
     /// The chunk.
     pub chunk: Chunk,
-    /// Its vector, `[dimension]`, of finite numbers that are not all zero.
-    pub vector: Vec<f32>,
+    /// Its vectors, one for each of [`crate::ShardSettings::vectors`], `[dimension]` each, of finite numbers that are
+    /// not all zero.
+    pub vectors: Vec<Vec<f32>>,
 }
 
 /// All chunks of a document version.
@@ -208,9 +209,9 @@ impl Shard {
     /// Whether the chunks of this version by this recipe are missing.
     fn is_wanted(&self, derived: &DerivedDocument) -> bool {
         let record = self.catalogue.get(&derived.document.id);
-        let due = record.and_then(|record| record.due());
+        let due = record.and_then(|record| record.due().or(record.outdated()));
         due.is_some_and(|due| due.version == derived.version)
-            && derived.recipe == self.settings.recipe
+            && derived.recipe == self.settings.recipes.wanted
             // Rows of it that do not count are swept first.
             && record.is_some_and(|record| {
                 let same = |facts: &&ChunkFacts| {
@@ -225,8 +226,8 @@ impl Shard {
         let mut rest = fresh;
         while !rest.is_empty() {
             let (some, others) = rest.split_at(fitting(rest));
-            let (corpus, dimension) = (&self.settings.corpus, self.settings.dimension);
-            batches.push(rows::chunks(corpus, dimension, some)?);
+            let ShardSettings { corpus, vectors, .. } = &self.settings;
+            batches.push(rows::chunks(corpus, vectors, some)?);
             rest = others;
         }
         self.chunks.append(batches).await?;
@@ -256,21 +257,29 @@ impl Shard {
         if derived.chunks.is_empty() {
             return refuse("chunks", "expected at least one chunk");
         }
-        for (i, EmbeddedChunk { chunk, vector }) in derived.chunks.iter().enumerate() {
+        for (i, EmbeddedChunk { chunk, vectors }) in derived.chunks.iter().enumerate() {
             if chunk.ordinal as usize != i {
                 return refuse("chunk.ordinal", "expected chunks in order, counted from 0");
             }
             if chunk.span.of(&derived.document.text).is_none() {
                 return refuse("chunk.span", "expected a range of the document's text");
             }
-            if vector.len() != self.settings.dimension as usize {
-                return refuse("chunk.vector", "expected a vector of the corpus' dimension");
+            // What was made by another recipe is dropped.
+            if derived.recipe == self.settings.recipes.wanted && !self.fit(vectors) {
+                return refuse("chunk.vector", "expected a vector of the dimension of each model");
             }
-            if !is_direction(vector) {
+            if !vectors.iter().all(|vector| is_direction(vector)) {
                 return refuse("chunk.vector", "expected finite numbers that are not all zero");
             }
         }
         Ok(())
+    }
+
+    /// Whether there is a vector for each column.
+    fn fit(&self, vectors: &[Vec<f32>]) -> bool {
+        let dimensions =
+            self.settings.vectors.iter().map(|column| column.encoder.dimension as usize);
+        dimensions.eq(vectors.iter().map(Vec::len))
     }
 
     /// Records that documents could not be indexed. A failure of a version that is no longer due
@@ -307,7 +316,7 @@ impl Shard {
         let (due, recipe) = match failure.stage {
             Stage::Structuring => (record.structure_due()?, self.settings.wanted().structure?),
             Stage::Chunking | Stage::Embedding | Stage::Storing => {
-                (record.due()?, self.settings.recipe)
+                (record.due().or(record.outdated())?, self.settings.recipes.wanted)
             }
         };
         if due.version != failure.version {

@@ -1,4 +1,4 @@
-//! The encoders of the cluster, as one encoder.
+//! The encoders of the cluster.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clew_cluster::{Members, Role};
 use clew_core::Error;
 use clew_remote_encoder::{
-    RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteMemoryEncoder,
+    RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders, RemoteMemoryEncoder,
 };
 use clew_runtime::peer::PeerOptions;
 use clew_runtime::tree::TreeNode;
@@ -17,19 +17,22 @@ use crate::peers::addresses;
 
 /// How long encoders that are there may take to answer before the list of members is read again.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
-/// How often the tree's picture of the encoders is renewed.
-const DRAWN_EVERY: Duration = Duration::from_secs(1);
+/// How often the tree's picture of the encoders is renewed, and which model is current.
+const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
 impl Node {
-    /// The encoders of the cluster. Waits until one has told which model it runs: without that,
+    /// The encoders of the cluster. Waits until one has told which model is current: without that,
     /// nothing that is stored can be understood.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
-    pub async fn encoders(&self, config: RemoteEncoderConfig) -> Result<Arc<RemoteEncoder>, Error> {
+    pub async fn encoders(
+        &self,
+        config: RemoteEncoderConfig,
+    ) -> Result<Arc<RemoteEncoders>, Error> {
         config.validate()?;
         let mut members = self.members();
-        let encoder = loop {
+        let encoders = loop {
             let now = Arc::clone(&members.borrow_and_update());
             let options = RemoteEncoderOptions {
                 members: addresses(Some(Role::Encoder), &now),
@@ -37,19 +40,19 @@ impl Node {
                 config: config.clone(),
                 peers: self.reach(),
             };
-            match RemoteEncoder::connect(options, Instant::now() + ANSWER_PATIENCE).await {
-                Ok(encoder) => break Arc::new(encoder),
+            match RemoteEncoders::connect(options, Instant::now() + ANSWER_PATIENCE).await {
+                Ok(encoders) => break Arc::new(encoders),
                 Err(error) if !error.is_retryable() => return Err(error),
                 Err(error) => {
                     tracing::warn!(error = error.chain(), "waiting for an encoder");
                 }
             }
         };
-        self.keep(follow(Arc::clone(&encoder), members));
-        let (drawn, picture) = watch::channel(encoder.node().await);
-        self.keep(draw(Arc::clone(&encoder), drawn));
-        self.parts().add(move || picture.borrow().clone());
-        Ok(encoder)
+        self.keep(follow(Arc::clone(&encoders), members));
+        let (drawn, picture) = watch::channel(encoders.nodes().await);
+        self.keep(look(Arc::clone(&encoders), drawn));
+        self.parts().add_all(move || picture.borrow().clone());
+        Ok(encoders)
     }
 
     /// The memory models of the cluster's encoders, as one. Which model it is, and whether there is any, they are
@@ -64,11 +67,11 @@ impl Node {
     }
 }
 
-/// Keeps the encoder in step with the list of members.
-async fn follow(encoder: Arc<RemoteEncoder>, mut members: watch::Receiver<Arc<Members>>) {
+/// Keeps the encoders in step with the list of members.
+async fn follow(encoders: Arc<RemoteEncoders>, mut members: watch::Receiver<Arc<Members>>) {
     loop {
         let now = Arc::clone(&members.borrow_and_update());
-        if let Err(error) = encoder.update(addresses(Some(Role::Encoder), &now)).await {
+        if let Err(error) = encoders.update(addresses(Some(Role::Encoder), &now)).await {
             tracing::warn!(error = error.chain(), "the list of encoders was not taken over");
         }
         if members.changed().await.is_err() {
@@ -77,9 +80,10 @@ async fn follow(encoder: Arc<RemoteEncoder>, mut members: watch::Receiver<Arc<Me
     }
 }
 
-async fn draw(encoder: Arc<RemoteEncoder>, drawn: watch::Sender<TreeNode>) {
+async fn look(encoders: Arc<RemoteEncoders>, drawn: watch::Sender<Vec<TreeNode>>) {
     loop {
-        tokio::time::sleep(DRAWN_EVERY).await;
-        drawn.send_replace(encoder.node().await);
+        tokio::time::sleep(LOOKED_EVERY).await;
+        encoders.follow_current().await;
+        drawn.send_replace(encoders.nodes().await);
     }
 }

@@ -16,21 +16,27 @@ use tokio::task::JoinSet;
 
 use crate::{NodeConfig, peers};
 
-/// Tells what a part of the node looks like now.
-pub type Part = Box<dyn Fn() -> TreeNode + Send + Sync>;
+/// Tells what parts of the node look like now.
+type Looking = Box<dyn Fn() -> Vec<TreeNode> + Send + Sync>;
 
 /// The parts of a node, for the tree.
 #[derive(Clone, Default)]
-pub struct Parts(Arc<Mutex<Vec<Part>>>);
+pub struct Parts(Arc<Mutex<Vec<Looking>>>);
 
 impl Parts {
     /// Adds a part; `part` is asked each time the tree is drawn.
     pub fn add(&self, part: impl Fn() -> TreeNode + Send + Sync + 'static) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(part));
+        self.add_all(move || vec![part()]);
+    }
+
+    /// Adds parts of which there may be more or fewer at times.
+    pub fn add_all(&self, parts: impl Fn() -> Vec<TreeNode> + Send + Sync + 'static) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(parts));
     }
 
     fn nodes(&self) -> Vec<TreeNode> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|part| part()).collect()
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.iter().flat_map(|parts| parts()).collect()
     }
 }
 

@@ -30,8 +30,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Assignment, Citation, Cost, Embedding, Encoder, Error, Evidence, Priority, Reading, Reasoner,
-    Task, TextKind,
+    Assignment, Citation, Cost, Embedding, Encoder, Encoders, Error, Evidence, Priority, Reading,
+    Reasoner, Task, TextKind,
 };
 
 pub use self::step::{propose_clues, raise_concerns};
@@ -52,14 +52,14 @@ use self::verb::in_past;
 /// a millisecond of work for passages of the usual size, and bounded for any.
 #[derive(Clone)]
 pub struct Extractive {
-    encoder: Arc<dyn Encoder>,
+    encoders: Arc<dyn Encoders>,
 }
 
 impl Extractive {
-    /// A reader that compares by the vectors of `encoder`, whatever encoder the evidence was found
-    /// with.
-    pub fn new(encoder: Arc<dyn Encoder>) -> Self {
-        Self { encoder }
+    /// A reader that compares by the vectors of the current one of `encoders`, whatever encoder the
+    /// evidence was found with.
+    pub fn new(encoders: Arc<dyn Encoders>) -> Self {
+        Self { encoders }
     }
 
     /// The texts' cosine similarities to the question, in order, and what it cost.
@@ -80,30 +80,32 @@ impl Extractive {
         texts: Vec<String>,
         deadline: Instant,
     ) -> Result<(Vec<Vec<f32>>, Cost), Error> {
-        let asked = self.embed(questions, TextKind::Query, deadline).await?;
-        let read = self.embed(texts, TextKind::Passage, deadline).await?;
+        // The same for both, should another become the current one.
+        let encoder = self.encoders.current();
+        let asked = embed(&*encoder, questions, TextKind::Query, deadline).await?;
+        let read = embed(&*encoder, texts, TextKind::Passage, deadline).await?;
         let tokens = asked.iter().chain(&read).map(|embedding| u64::from(embedding.tokens)).sum();
         let to_each = |question| read.iter().map(|text| cosine(question, text)).collect();
         let cosines = asked.iter().map(to_each).collect();
         Ok((cosines, Cost { embedded_tokens: tokens, ..Cost::default() }))
     }
+}
 
-    async fn embed(
-        &self,
-        texts: Vec<String>,
-        kind: TextKind,
-        deadline: Instant,
-    ) -> Result<Vec<Embedding>, Error> {
-        let expected = texts.len();
-        let embeddings = self.encoder.embed(texts, kind, Priority::Interactive, deadline).await?;
-        if embeddings.len() == expected {
-            return Ok(embeddings);
-        }
-        Err(Error::internal(format!(
-            "expected {expected} embeddings from the encoder, got {}",
-            embeddings.len()
-        )))
+async fn embed(
+    encoder: &dyn Encoder,
+    texts: Vec<String>,
+    kind: TextKind,
+    deadline: Instant,
+) -> Result<Vec<Embedding>, Error> {
+    let expected = texts.len();
+    let embeddings = encoder.embed(texts, kind, Priority::Interactive, deadline).await?;
+    if embeddings.len() == expected {
+        return Ok(embeddings);
     }
+    Err(Error::internal(format!(
+        "expected {expected} embeddings from the encoder, got {}",
+        embeddings.len()
+    )))
 }
 
 #[async_trait]

@@ -19,8 +19,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::board::Assigned;
-use crate::model::describe;
-use crate::remote_encoder::Shared;
+use crate::crew::Shared;
+use crate::model::{describe, offered};
 
 /// How long the stream to a member may take to open.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);
@@ -45,13 +45,18 @@ pub(crate) struct Courier {
 pub(crate) struct Seen {
     /// Whether its stream is open and takes batches.
     pub is_seated: AtomicBool,
-    /// Whether the member runs another model and is not used.
+    /// Whether the member does not offer the model and is not used.
     pub is_refused: AtomicBool,
 }
 
 impl Courier {
     /// Carries batches for as long as the peer is a member, and then what it was given before.
     pub(crate) async fn run(self) {
+        self.carry().await;
+        self.shared.tells(&self.peer, Vec::new());
+    }
+
+    async fn carry(&self) {
         let mut view = self.peer.view();
         let mut member = self.member.clone();
         let mut backoff = Backoff::new(PAUSES.0, PAUSES.1);
@@ -63,14 +68,13 @@ impl Courier {
             };
             let Some(link) = link else { return };
             let opened = Instant::now();
-            let admitted = async { self.shared.admit(describe(&link).await?).await }.await;
-            let ended = match admitted {
+            let ended = match self.admitted(&link).await {
                 Ok(()) => self.supervised_session(&link, view.clone()).await,
                 Err(error) if error.is_retryable() => Err(error),
                 Err(error) => {
                     let (peer, problem) = (self.peer.name(), error.chain());
-                    tracing::error!(peer, problem, "an encoder is not used");
-                    // Another process may run there one day; this one will not change its model.
+                    tracing::warn!(peer, problem, "an encoder is not used");
+                    // Another process may run there one day; this one will not change its models.
                     self.seen.is_refused.store(true, Ordering::Relaxed);
                     tokio::select! {
                         () = link.lost() => {}
@@ -85,10 +89,30 @@ impl Courier {
                 let (peer, problem) = (self.peer.name(), error.chain());
                 tracing::debug!(peer, problem, "the stream to an encoder ended");
             }
+            self.shared.tells(&self.peer, Vec::new());
             if opened.elapsed() > PAUSES.1 {
                 backoff.reset();
             }
             tokio::time::sleep(backoff.next_delay()).await;
+        }
+    }
+
+    /// Has the member describe the model that is worked with, and say what else it offers.
+    async fn admitted(&self, link: &Link) -> Result<(), Error> {
+        loop {
+            let wanted = self.shared.identity();
+            let described = describe(link, wanted.as_ref()).await;
+            let told = match &described {
+                Ok(description) => description.offered.clone(),
+                Err(error) if error.reason() == "ENCODER_MISMATCH" => offered(link).await?,
+                Err(_) => Vec::new(),
+            };
+            self.shared.tells(&self.peer, told);
+            match self.shared.admit(described?).await {
+                // Meanwhile another member told which model it is. This one may offer that as well.
+                Err(_) if wanted.is_none() && self.shared.identity().is_some() => {}
+                ended => return ended,
+            }
         }
     }
 
@@ -122,8 +146,10 @@ impl Courier {
         let responses =
             within(deadline, "opening a stream to an encoder", link.run(open)).await?.into_inner();
         let (seat, jobs) = Seat::take(&self);
-        let dimension = self.shared.dimension();
-        let stream = Stream { seat, dimension, under_way: HashMap::new(), next_id: 0 };
+        let model = self.shared.model()?;
+        let encoder = model.identity.fingerprint();
+        let dimension = model.identity.dimension;
+        let stream = Stream { seat, encoder, dimension, under_way: HashMap::new(), next_id: 0 };
         let mut member = self.member.clone();
         let left = async move { drop(member.changed().await) };
         stream.carry(&link, view, left, jobs, requests, responses).await
@@ -170,6 +196,8 @@ impl Drop for Seat<'_> {
 /// One stream. When it is dropped, the callers of what is under way see that it was lost.
 struct Stream<'a> {
     seat: Seat<'a>,
+    /// The model's fingerprint.
+    encoder: String,
     dimension: u32,
     under_way: HashMap<u64, Assigned>,
     next_id: u64,
@@ -249,6 +277,7 @@ impl Stream<'_> {
             priority: job.priority,
             timeout,
             trace_parent: job.trace_parent.clone(),
+            encoder: self.encoder.clone(),
         };
         // There is room: no more is under way than the channel holds. So it is closed.
         requests.try_send(batch_to_wire(batch)).map_err(|_| ended())?;

@@ -1,4 +1,4 @@
-//! An encoder elsewhere: the `Encoder` seam over a pool of encoder services.
+//! Encoders elsewhere: the seams `Encoder` and `Encoders` over a pool of encoder services.
 //!
 //! ```text
 //! embed ─► batches ─► Board: who gets the next batch? ─┬─► Courier ══ stream ══► encoder
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A call is split into batches of bounded size, so that several encoders share it. Each member has a
-//! courier, which keeps one long stream to it with a bounded window of batches. Only members that run
-//! the same model take part. Texts are cut for the model here: its tokenizer comes with its
-//! description.
+//! courier, which keeps one long stream to it with a bounded window of batches. A [`RemoteEncoder`] works with one
+//! model; only members that offer it take part, whichever is current there. Texts are cut for the model here: its
+//! tokenizer comes with its description. [`RemoteEncoders`] has one for each model that somebody works with.
 //!
 //! [`RemoteMemoryEncoder`] is the seam `MemoryEncoder` over the memory models of the same services.
 
@@ -18,10 +18,13 @@ mod batch;
 mod board;
 mod config;
 mod courier;
+mod crew;
 mod memory;
 mod model;
 mod remote_encoder;
+mod remote_encoders;
 
 pub use config::RemoteEncoderConfig;
 pub use memory::RemoteMemoryEncoder;
 pub use remote_encoder::{RemoteEncoder, RemoteEncoderOptions};
+pub use remote_encoders::RemoteEncoders;

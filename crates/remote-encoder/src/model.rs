@@ -1,15 +1,17 @@
-//! Which model the members run, as they describe it.
+//! Which models the members run, as they describe them.
 
 use std::time::{Duration, Instant};
 
-use clew_core::{EncoderIdentity, Error, ErrorKind};
+use clew_core::{EncoderIdentity, Error};
 use clew_proto::convert::encoder::{TEXT_BYTES, identity_from_wire};
-use clew_proto::encoder::v1::DescribeRequest;
+use clew_proto::corpus::v1::EncoderIdentity as WireIdentity;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
+use clew_proto::encoder::v1::{DescribeRequest, DescribeResponse};
 use clew_proto::from_status;
 use clew_runtime::deadline::within;
 use clew_runtime::peer::Link;
 use clew_tokenizer::EncoderTokenizer;
+use tonic::{Status, Streaming};
 
 /// Largest `tokenizer.json` that is taken.
 const TOKENIZER_BYTES: usize = 64 << 20;
@@ -18,56 +20,86 @@ const SHORT_TEXT_BYTES: usize = 16 * 1024;
 /// How long a member may take to describe itself.
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a member says of itself.
+/// What a member says of a model.
 pub(crate) struct Description {
     pub identity: EncoderIdentity,
     pub tokenizer_json: Vec<u8>,
+    /// All models that it offers, first its current one.
+    pub offered: Vec<EncoderIdentity>,
 }
 
-/// Asks a member.
+/// Asks a member about a model, or if none is named about its current one.
 ///
 /// # Errors
-/// [`ErrorKind::InvalidInput`] for a description that is none; those of the connection.
-pub(crate) async fn describe(link: &Link) -> Result<Description, Error> {
+/// [`clew_core::ErrorKind::InvalidInput`] for a description that is none;
+/// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if it does not offer that model; those of
+/// the connection.
+pub(crate) async fn describe(
+    link: &Link,
+    wanted: Option<&EncoderIdentity>,
+) -> Result<Description, Error> {
     let deadline = Instant::now() + DESCRIBE_PATIENCE;
-    within(deadline, "an encoder describes itself", link.run(try_describe(link))).await
+    let describing = link.run(try_describe(link, wanted));
+    within(deadline, "an encoder describes a model", describing).await
 }
 
-async fn try_describe(link: &Link) -> Result<Description, Error> {
-    let failed = |status| from_status(&status).with_source(status);
+/// Asks a member which models it offers, first its current one.
+///
+/// # Errors
+/// As [`describe`].
+pub(crate) async fn offered(link: &Link) -> Result<Vec<EncoderIdentity>, Error> {
+    let deadline = Instant::now() + DESCRIBE_PATIENCE;
+    let asking = link.run(async {
+        // The rest, its tokenizer, is not read.
+        let first = ask(link, None).await?.message().await.map_err(failed)?;
+        let DescribeResponse { identity, offered, .. } = first.unwrap_or_default();
+        offered_from_wire(identity_from_wire(identity)?, offered)
+    });
+    within(deadline, "an encoder tells what it offers", asking).await
+}
+
+fn failed(status: Status) -> Error {
+    from_status(&status).with_source(status)
+}
+
+async fn ask(
+    link: &Link,
+    wanted: Option<&EncoderIdentity>,
+) -> Result<Streaming<DescribeResponse>, Error> {
+    let encoder = wanted.map(EncoderIdentity::fingerprint).unwrap_or_default();
     let mut client = EncoderServiceClient::new(link.channel());
-    let mut parts = client.describe(DescribeRequest {}).await.map_err(failed)?.into_inner();
-    let (mut identity, mut tokenizer_json) = (None, Vec::new());
+    Ok(client.describe(DescribeRequest { encoder }).await.map_err(failed)?.into_inner())
+}
+
+fn offered_from_wire(
+    described: EncoderIdentity,
+    offered: Vec<WireIdentity>,
+) -> Result<Vec<EncoderIdentity>, Error> {
+    if offered.is_empty() {
+        // It is older than that question.
+        return Ok(vec![described]);
+    }
+    offered.into_iter().map(|identity| identity_from_wire(Some(identity))).collect()
+}
+
+async fn try_describe(link: &Link, wanted: Option<&EncoderIdentity>) -> Result<Description, Error> {
+    let mut parts = ask(link, wanted).await?;
+    let (mut identity, mut offered, mut tokenizer_json) = (None, Vec::new(), Vec::new());
     while let Some(part) = parts.message().await.map_err(failed)? {
         identity = identity.or(part.identity);
+        offered.extend(part.offered);
         if tokenizer_json.len() + part.tokenizer_part.len() > TOKENIZER_BYTES {
             let problem = format!("expected at most {TOKENIZER_BYTES} bytes, got more");
             return Err(Error::invalid("tokenizer", problem));
         }
         tokenizer_json.extend_from_slice(&part.tokenizer_part);
     }
-    Ok(Description { identity: identity_from_wire(identity)?, tokenizer_json })
+    let identity = identity_from_wire(identity)?;
+    let offered = offered_from_wire(identity.clone(), offered)?;
+    Ok(Description { identity, tokenizer_json, offered })
 }
 
-/// Refuses a member that runs another model.
-///
-/// # Errors
-/// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH`.
-pub(crate) fn check_same(expected: &EncoderIdentity, got: &EncoderIdentity) -> Result<(), Error> {
-    if expected == got {
-        return Ok(());
-    }
-    let name = |it: &EncoderIdentity| format!("`{}` revision {}", it.model, it.revision);
-    let problem = format!(
-        "expected an encoder with the model {}, got {}; give all encoders of a cluster the same \
-         model folder",
-        name(expected),
-        name(got)
-    );
-    Err(Error::new(ErrorKind::WrongState, "ENCODER_MISMATCH", problem))
-}
-
-/// The model that all members share.
+/// The model that is worked with.
 pub(crate) struct Model {
     pub identity: EncoderIdentity,
     pub tokenizer: EncoderTokenizer,
@@ -77,9 +109,9 @@ impl Model {
     /// Reads the tokenizer; blocks for a fraction of a second.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for one that cannot be used.
+    /// [`clew_core::ErrorKind::InvalidInput`] for one that cannot be used.
     pub(crate) fn try_new(description: Description) -> Result<Self, Error> {
-        let Description { identity, tokenizer_json } = description;
+        let Description { identity, tokenizer_json, offered: _ } = description;
         let tokenizer = EncoderTokenizer::try_new("tokenizer.json", &tokenizer_json)?;
         Ok(Self { identity, tokenizer })
     }
@@ -111,6 +143,7 @@ mod tests {
                 max_tokens: 64,
             },
             tokenizer_json: clew_testkit::tiny_tokenizer().to_string().into_bytes(),
+            offered: Vec::new(),
         })
         .unwrap();
         for long in ["the old house ".repeat(100_000), "é".repeat(20_000)] {
@@ -121,7 +154,5 @@ mod tests {
             }
         }
         assert_eq!(model.cut("short".to_owned()), "short");
-        let other = EncoderIdentity { revision: "s".to_owned(), ..model.identity.clone() };
-        assert_eq!(check_same(&model.identity, &other).unwrap_err().reason(), "ENCODER_MISMATCH");
     }
 }

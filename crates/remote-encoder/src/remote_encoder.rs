@@ -1,8 +1,7 @@
 //! The seam: texts in, vectors from other nodes out.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -10,21 +9,19 @@ use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority,
 use clew_runtime::admission::Gate;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
-use clew_runtime::peer::{PeerOptions, PeerState, Reach};
-use clew_runtime::pool::Pool;
+use clew_runtime::peer::Reach;
 use clew_runtime::timing::{Part as Spending, measured};
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::{child, trace_parent};
 use futures::future::try_join_all;
-use tokio::sync::{Mutex, oneshot, watch};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::RemoteEncoderConfig;
 use crate::batch::{Bounds, Part, split};
-use crate::board::{Board, Job, nobody};
-use crate::courier::{Courier, Seen};
-use crate::model::{Description, Model, check_same};
+use crate::board::Job;
+use crate::crew::Crew;
+use crate::model::Model;
 
 /// The gRPC service whose health tells whether a member takes work.
 pub(crate) const SERVICE: &str = "clew.encoder.v1.EncoderService";
@@ -37,30 +34,13 @@ const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::
 /// After how long a member whose queue is full is asked again, where it does not say.
 const FULL_PAUSE: Duration = Duration::from_millis(200);
 
-/// Embeds on other nodes. Dropping it ends its streams and connections.
+/// Embeds on other nodes with one model. Dropping it ends its streams and connections.
 pub struct RemoteEncoder {
-    shared: Arc<Shared>,
-    pool: Pool,
+    crew: Arc<Crew>,
+    model: Arc<Model>,
     config: RemoteEncoderConfig,
     gate: Gate,
-    couriers: Mutex<Couriers>,
-    model: Arc<Model>,
     embedded_tokens: AtomicU64,
-}
-
-/// What the couriers share.
-pub(crate) struct Shared {
-    pub board: Board,
-    model: OnceLock<Arc<Model>>,
-    expected: Option<EncoderIdentity>,
-    known: watch::Sender<bool>,
-}
-
-#[derive(Default)]
-struct Couriers {
-    tasks: JoinSet<()>,
-    /// By name and address: what ends the courier when it is dropped, and what is seen of it.
-    by_member: HashMap<(String, String), (watch::Sender<()>, Arc<Seen>)>,
 }
 
 /// What to connect to.
@@ -68,7 +48,7 @@ struct Couriers {
 pub struct RemoteEncoderOptions {
     /// The members at first, as names and addresses.
     pub members: Vec<(String, String)>,
-    /// The model they have to run; `None`: that of the first member that answers.
+    /// The model that is worked with; `None`: the current one of the first member that answers.
     pub expected: Option<EncoderIdentity>,
     /// Section `remote_encoder`.
     pub config: RemoteEncoderConfig,
@@ -76,74 +56,32 @@ pub struct RemoteEncoderOptions {
     pub peers: Reach,
 }
 
-impl Shared {
-    /// Admits a member that runs the model of the others. The first member's model becomes that of
-    /// all, unless one is expected.
-    ///
-    /// # Errors
-    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH`; [`ErrorKind::InvalidInput`] for
-    /// a tokenizer that cannot be used.
-    pub(crate) async fn admit(&self, description: Description) -> Result<(), Error> {
-        let identity = description.identity.clone();
-        if let Some(expected) = &self.expected {
-            check_same(expected, &identity)?;
-        }
-        if self.model.get().is_none() {
-            // Two members that come at the same time both get here; one of them is first.
-            let model =
-                tokio::task::spawn_blocking(move || Model::try_new(description)).await.map_err(
-                    |panic| Error::internal("the tokenizer panicked").with_source(panic),
-                )??;
-            self.model.get_or_init(|| Arc::new(model));
-        }
-        match self.model.get() {
-            Some(model) => check_same(&model.identity, &identity)?,
-            None => return Err(Error::internal("the model was set and is not there")),
-        }
-        self.known.send_replace(true);
-        Ok(())
-    }
-
-    pub(crate) fn dimension(&self) -> u32 {
-        self.model.get().map_or(0, |model| model.identity.dimension)
-    }
-}
-
 impl RemoteEncoder {
     /// Connects to the members and waits until the first has described its model. The others follow
-    /// by themselves.
+    /// by themselves; those that do not offer it are not used.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for a configuration or an address that cannot be used;
-    /// [`ErrorKind::Unavailable`] if no member of the expected model answered until `deadline`.
+    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if an expected model is not offered;
+    /// [`ErrorKind::Unavailable`] if no member answered until `deadline`.
     pub async fn connect(options: RemoteEncoderOptions, deadline: Instant) -> Result<Self, Error> {
-        let RemoteEncoderOptions { members, expected, config, peers } = options;
-        config.validate()?;
-        peers.config.validate()?;
-        let shared = Arc::new(Shared {
-            board: Board::new(config.window),
-            model: OnceLock::new(),
-            expected,
-            known: watch::Sender::new(false),
-        });
-        let credits = config.credits();
-        let pool = Pool::new(
-            "encoders",
-            PeerOptions { service: SERVICE.to_owned(), credits, reach: peers },
-        );
-        let couriers = Mutex::default();
-        follow(&shared, &pool, &couriers, members).await?;
-        let mut known = shared.known.subscribe();
-        let first = tokio::time::timeout_at(deadline.into(), known.wait_for(|known| *known)).await;
-        let model = match (first, shared.model.get()) {
-            (Ok(Ok(_)), Some(model)) => Arc::clone(model),
-            _ => return Err(nobody()),
-        };
+        let config = options.config.clone();
+        let crew = Arc::new(Crew::gather(options).await?);
+        let model = crew.model(deadline).await?;
+        Ok(Self::new(crew, model, config))
+    }
+
+    /// Embeds with a crew that has told its model.
+    pub(crate) fn new(crew: Arc<Crew>, model: Arc<Model>, config: RemoteEncoderConfig) -> Self {
         let gate =
             Gate::new("the queue for encoders", config.queue_tokens, Duration::from_millis(250))
                 .seen_as("remote_encoder", "tokens");
-        let embedded_tokens = AtomicU64::new(0);
-        Ok(Self { shared, pool, config, gate, couriers, model, embedded_tokens })
+        Self { crew, model, config, gate, embedded_tokens: AtomicU64::new(0) }
+    }
+
+    /// The members that it works with.
+    pub(crate) fn crew(&self) -> &Arc<Crew> {
+        &self.crew
     }
 
     /// Makes `members`, as names and addresses, the members. Those that are missing get no new work
@@ -152,7 +90,7 @@ impl RemoteEncoder {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an address that is none; then nothing is changed.
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
-        follow(&self.shared, &self.pool, &self.couriers, members).await
+        self.crew.update(members).await
     }
 
     /// Tokens embedded since the start.
@@ -160,23 +98,10 @@ impl RemoteEncoder {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
-    /// How it shows in the tree: the pool with its members, of which those that run another model
+    /// How it shows in the tree: the pool with its members, of which those that do not offer its model
     /// are `refused`, and those whose stream is not open yet are `joining`.
     pub async fn node(&self) -> TreeNode {
-        let mut node = self.pool.node().with_queue(self.gate.in_use(), self.gate.capacity());
-        let couriers = self.couriers.lock().await;
-        for member in &mut node.children {
-            let mut seen = couriers.by_member.iter().filter(|((name, _), _)| *name == member.name);
-            let Some((_, (_, seen))) = seen.next() else { continue };
-            if seen.is_refused.load(Ordering::Relaxed) {
-                member.state = "refused".into();
-            } else if member.state == PeerState::Serving.word()
-                && !seen.is_seated.load(Ordering::Relaxed)
-            {
-                member.state = "joining".into();
-            }
-        }
-        node
+        self.crew.node().await.with_queue(self.gate.in_use(), self.gate.capacity())
     }
 
     async fn embed_part(
@@ -201,7 +126,7 @@ impl RemoteEncoder {
             let texts = texts.clone();
             let trace_parent = trace_parent();
             let job = Job { texts, kind, priority, tokens, deadline, trace_parent, reply };
-            self.shared.board.submit(job, losses > 0);
+            self.crew.shared.board.submit(job, losses > 0);
             let failed = match within(deadline, "embedding", received(result)).await {
                 Ok(embeddings) => return Ok(embeddings),
                 Err(error) => error,
@@ -231,13 +156,13 @@ impl RemoteEncoder {
 
     /// Waits for a member that takes work, as long as configured.
     async fn somebody(&self, deadline: Instant) -> Result<(), Error> {
-        let patience = deadline.min(Instant::now() + self.pool.options().reach.config.wait());
-        let mut seated = self.shared.board.seated();
+        let patience = deadline.min(Instant::now() + self.crew.pool.options().reach.config.wait());
+        let mut seated = self.crew.shared.board.seated();
         let waited =
             tokio::time::timeout_at(patience.into(), seated.wait_for(|seated| *seated > 0)).await;
         match waited {
             Ok(Ok(_)) => Ok(()),
-            _ => Err(nobody()),
+            _ => Err(self.crew.nobody()),
         }
     }
 }
@@ -250,34 +175,6 @@ async fn received(
         let problem = "an encoder was lost with a batch; retry";
         Err(Error::new(ErrorKind::Unavailable, "PEER_LOST", problem))
     })
-}
-
-/// Has the pool and the couriers follow the members.
-async fn follow(
-    shared: &Arc<Shared>,
-    pool: &Pool,
-    couriers: &Mutex<Couriers>,
-    members: Vec<(String, String)>,
-) -> Result<(), Error> {
-    let mut couriers = couriers.lock().await;
-    pool.update(members).await?;
-    while couriers.tasks.try_join_next().is_some() {}
-    let members = pool.members();
-    let Couriers { tasks, by_member } = &mut *couriers;
-    by_member.retain(|(name, address), _| {
-        members.iter().any(|peer| peer.name() == name && peer.address() == address)
-    });
-    for peer in members.iter() {
-        let key = (peer.name().to_owned(), peer.address().to_owned());
-        by_member.entry(key).or_insert_with(|| {
-            let (stays, member) = watch::channel(());
-            let seen = Arc::new(Seen::default());
-            let (peer, shared) = (peer.clone(), Arc::clone(shared));
-            tasks.spawn(Courier { peer, shared, seen: Arc::clone(&seen), member }.run());
-            (stays, seen)
-        });
-    }
-    Ok(())
 }
 
 #[async_trait]

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use clew_core::{
     DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText, Task,
 };
-use clew_memory_encoder::service::EncoderEndpoint;
+use clew_memory_encoder::service::{EncoderEndpoint, OfferedModel};
 use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryPool};
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
@@ -62,8 +62,8 @@ struct Server {
 
 impl Server {
     async fn start(embedding: &Arc<EncoderPool>, memory: Option<Arc<MemoryPool>>) -> Self {
-        let endpoint =
-            EncoderEndpoint::of_pool(Arc::clone(embedding), 32).with_memory(memory.clone());
+        let endpoint = EncoderEndpoint::new(vec![OfferedModel::of_pool(embedding)], 32)
+            .with_memory(memory.clone());
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
         let serving =

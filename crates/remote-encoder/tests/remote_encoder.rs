@@ -2,17 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind};
-use clew_memory_encoder::service::EncoderEndpoint;
+use clew_core::{
+    Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, Priority, Span, TextKind,
+};
+use clew_memory_encoder::service::{EncoderEndpoint, OfferedModel};
 use clew_memory_encoder::{EncoderConfig, EncoderPool};
-use clew_remote_encoder::{RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions};
+use clew_proto::encoder::v1 as wire;
+use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
+use clew_remote_encoder::{
+    RemoteEncoder, RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders,
+};
 use clew_runtime::peer::PeerConfig;
-use clew_testkit::FaultyWire;
+use clew_testkit::{FaultyWire, TinyBert};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -26,10 +33,14 @@ fn soon() -> Instant {
 
 /// A pool with a random model.
 async fn pool(seed: u64) -> Arc<EncoderPool> {
+    pool_of(TinyBert { seed, ..TinyBert::default() }).await
+}
+
+async fn pool_of(tiny: TinyBert) -> Arc<EncoderPool> {
     let folder = tempfile::tempdir().unwrap();
-    let model = folder.path().join("tiny");
+    let model = folder.path().join(format!("tiny-{}", tiny.seed));
     std::fs::create_dir(&model).unwrap();
-    clew_testkit::write_tiny_bert(&model, seed).unwrap();
+    tiny.write(&model).unwrap();
     let config = EncoderConfig { threads: 2, ..EncoderConfig::default() };
     Arc::new(EncoderPool::load(model, &config).await.unwrap())
 }
@@ -85,6 +96,9 @@ impl Encoder for Device {
 /// An encoder service of its own, behind a wire that can be cut.
 struct Server {
     device: Arc<Device>,
+    /// Of the model that is not its current one.
+    next: Option<Arc<Device>>,
+    listens: SocketAddr,
     wire: FaultyWire,
     stop: Mutex<Option<oneshot::Sender<()>>>,
     serving: JoinHandle<Result<(), Error>>,
@@ -92,28 +106,71 @@ struct Server {
 
 impl Server {
     async fn start(pool: &Arc<EncoderPool>) -> Self {
-        let device = Arc::new(Device {
-            pool: Arc::clone(pool),
-            begun: watch::Sender::new(Vec::new()),
-            allowed: Semaphore::new(0),
-        });
-        let tokenizer = Bytes::copy_from_slice(pool.model().tokenizer_json());
-        let encoder: Arc<dyn Encoder> = Arc::clone(&device) as Arc<dyn Encoder>;
-        let endpoint = EncoderEndpoint::new(encoder, tokenizer, "a test's device".to_owned(), 32);
+        Self::start_with(&[pool]).await
+    }
+
+    /// A server that offers these models.
+    async fn start_with(pools: &[&Arc<EncoderPool>]) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let wire = FaultyWire::to(listener.local_addr().unwrap()).await.unwrap();
+        Self::serve(listener, wire, pools)
+    }
+
+    fn serve(listener: TcpListener, wire: FaultyWire, pools: &[&Arc<EncoderPool>]) -> Self {
+        let device = |pool: &&Arc<EncoderPool>| {
+            let (begun, allowed) = (watch::Sender::new(Vec::new()), Semaphore::new(0));
+            Arc::new(Device { pool: Arc::clone(pool), begun, allowed })
+        };
+        let devices: Vec<Arc<Device>> = pools.iter().map(device).collect();
+        let offered = |device: &Arc<Device>| {
+            let tokenizer = Bytes::copy_from_slice(device.pool.model().tokenizer_json());
+            let encoder = Arc::clone(device) as Arc<dyn Encoder>;
+            OfferedModel::new(encoder, tokenizer, "a test's device".to_owned())
+        };
+        let endpoint = EncoderEndpoint::new(devices.iter().map(offered).collect(), 32);
+        let listens = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let serving =
             tokio::spawn(
                 async move { endpoint.serve(listener, async { drop(stopped.await) }).await },
             );
-        Self { device, wire, stop: Mutex::new(Some(stop)), serving }
+        let (device, next) = (Arc::clone(&devices[0]), devices.get(1).cloned());
+        Self { device, next, listens, wire, stop: Mutex::new(Some(stop)), serving }
+    }
+
+    /// Computes everything, from now on.
+    fn release(&self) {
+        self.device.release();
+        self.next.iter().for_each(|next| next.release());
+    }
+
+    /// Another process takes its place, at the same address.
+    async fn replaced(self, pools: &[&Arc<EncoderPool>]) -> Self {
+        self.kill();
+        let Self { wire, mut serving, listens, .. } = self;
+        assert!((&mut serving).await.unwrap_err().is_cancelled());
+        let deadline = soon();
+        let listener = loop {
+            match TcpListener::bind(listens).await {
+                Ok(listener) => break listener,
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        wire.forward();
+        let server = Self::serve(listener, wire, pools);
+        server.release();
+        server
     }
 
     /// A server that computes what it is given.
     async fn willing(pool: &Arc<EncoderPool>) -> Self {
-        let server = Self::start(pool).await;
-        server.device.release();
+        Self::willing_with(&[pool]).await
+    }
+
+    async fn willing_with(pools: &[&Arc<EncoderPool>]) -> Self {
+        let server = Self::start_with(pools).await;
+        server.release();
         server
     }
 
@@ -340,8 +397,8 @@ async fn an_encoder_with_another_model_is_refused_and_not_used() {
     assert_eq!(b.device.batches(), 0);
 
     options.members = members(&[&b]);
-    let alone = RemoteEncoder::connect(options, Instant::now() + Duration::from_millis(300)).await;
-    assert_eq!(alone.err().unwrap().kind(), ErrorKind::Unavailable);
+    let alone = RemoteEncoder::connect(options, soon()).await;
+    assert_mismatch(alone.map(drop), &pool, &[&other]);
 }
 
 #[tokio::test]
@@ -361,4 +418,193 @@ async fn without_any_encoder_callers_are_told_and_later_served() {
     while embed(&encoder, texts(3), Priority::Interactive).await.unwrap().is_err() {
         assert!(Instant::now() < deadline, "it was never served again");
     }
+}
+
+/// An error that names the model that was asked for, and those that are there.
+fn assert_mismatch(asked: Result<(), Error>, wanted: &EncoderPool, offered: &[&Arc<EncoderPool>]) {
+    let error = asked.unwrap_err();
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "ENCODER_MISMATCH"));
+    let (wanted_first, others) = error.message().split_once(" loaded is ").unwrap();
+    assert!(wanted_first.contains(&wanted.identity().to_string()), "{error}");
+    for pool in offered {
+        assert!(others.contains(&pool.identity().to_string()), "{error}");
+    }
+}
+
+async fn connect_all(servers: &[&Server]) -> RemoteEncoders {
+    RemoteEncoders::connect(options(servers), soon()).await.unwrap()
+}
+
+/// Waits until the members are in these states, for each of the models that were asked for.
+async fn states_by_model(encoders: &RemoteEncoders, expected: &[&[&str]]) {
+    let deadline = soon();
+    loop {
+        let nodes = encoders.nodes().await;
+        let states: Vec<Vec<_>> = nodes
+            .iter()
+            .map(|node| node.children.iter().map(|peer| peer.state.clone()).collect())
+            .collect();
+        if states == expected {
+            return;
+        }
+        assert!(Instant::now() < deadline, "expected {expected:?}, got {states:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The encoders of that model compute what it computes here.
+async fn assert_serves(encoders: &RemoteEncoders, pool: &EncoderPool) {
+    let encoder = encoders.of(pool.identity(), soon()).await.unwrap();
+    assert_eq!(encoder.identity(), pool.identity());
+    let texts = texts(30);
+    let (kind, bulk) = (TextKind::Passage, Priority::Bulk);
+    let embedded = encoder.embed(texts.clone(), kind, bulk, soon()).await.unwrap();
+    assert_as_local(pool, texts, &embedded).await;
+}
+
+/// Two models whose vectors differ in dimension.
+async fn two() -> (Arc<EncoderPool>, Arc<EncoderPool>) {
+    let narrow = TinyBert { seed: 2, width: 32, ..TinyBert::default() };
+    (pool(1).await, pool_of(narrow).await)
+}
+
+#[tokio::test]
+async fn a_member_that_offers_two_models_embeds_with_each() {
+    let (a, b) = two().await;
+    let server = Server::willing_with(&[&a, &b]).await;
+    let encoders = connect_all(&[&server]).await;
+    assert_eq!(encoders.current().identity(), a.identity());
+    assert_eq!(encoders.offered(), [a.identity().clone(), b.identity().clone()]);
+    // Whoever asks at the same time gets the same.
+    let (one, other) =
+        tokio::join!(encoders.of(b.identity(), soon()), encoders.of(b.identity(), soon()),);
+    assert!(Arc::ptr_eq(&one.unwrap(), &other.unwrap()));
+    assert_serves(&encoders, &a).await;
+    assert_serves(&encoders, &b).await;
+    let batches = |device: &Device| device.batches() > 0;
+    assert!(batches(&server.device) && batches(server.next.as_ref().unwrap()));
+    states_by_model(&encoders, &[&["serving"], &["serving"]]).await;
+}
+
+#[tokio::test]
+async fn a_member_with_one_of_two_models_is_used_for_that_one_alone() {
+    let (a, b) = two().await;
+    let (both, one) = (Server::willing_with(&[&a, &b]).await, Server::willing(&a).await);
+    let encoders = connect_all(&[&both, &one]).await;
+    assert_serves(&encoders, &b).await;
+    states_by_model(&encoders, &[&["serving", "serving"], &["serving", "refused"]]).await;
+    assert_serves(&encoders, &b).await;
+    assert_eq!(one.device.batches(), 0);
+    both.kill();
+    assert_serves(&encoders, &a).await;
+    assert!(one.device.batches() > 0);
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_offers_is_refused_until_somebody_does() {
+    let ((a, b), c) = (two().await, pool(3).await);
+    let (first, second) = (Server::willing_with(&[&a, &b]).await, Server::willing(&a).await);
+    let encoders = connect_all(&[&first, &second]).await;
+    let asked = encoders.of(c.identity(), soon()).await;
+    assert_mismatch(asked.map(drop), &c, &[&a, &b]);
+    // One that does not answer might offer it, and is given its time.
+    second.wire.cut();
+    first.wire.cut();
+    states_by_model(&encoders, &[&["dead", "dead"], &["dead", "dead"]]).await;
+    let asked = encoders.of(c.identity(), Instant::now() + Duration::from_millis(50)).await;
+    assert_eq!(asked.map(drop).unwrap_err().kind(), ErrorKind::Unavailable);
+    let third = Server::willing_with(&[&a, &c]).await;
+    encoders.update(members(&[&third])).await.unwrap();
+    assert_serves(&encoders, &c).await;
+    assert_serves(&encoders, &a).await;
+}
+
+#[tokio::test]
+async fn members_whose_models_change_places_serve_both_and_then_agree_on_the_current_one() {
+    let (a, b) = two().await;
+    let first = Server::willing_with(&[&a, &b]).await;
+    let second = Server::willing_with(&[&a, &b]).await;
+    let encoders = connect_all(&[&first, &second]).await;
+    let of_a = encoders.current();
+    assert_serves(&encoders, &b).await;
+    let all: &[&str] = &["serving", "serving"];
+    let mut servers = [first, second];
+    for (replaced, current) in [&a, &b].into_iter().enumerate() {
+        let [first, second] = servers;
+        servers = match replaced {
+            0 => [first.replaced(&[&b, &a]).await, second],
+            _ => [first, second.replaced(&[&b, &a]).await],
+        };
+        states_by_model(&encoders, &[all, all]).await;
+        for pool in [&a, &b] {
+            assert_serves(&encoders, pool).await;
+        }
+        encoders.follow_current().await;
+        assert_eq!(encoders.current().identity(), current.identity());
+    }
+    assert_eq!(encoders.offered(), [b.identity().clone(), a.identity().clone()]);
+    // Whoever holds the one before goes on with it.
+    let (kind, bulk) = (TextKind::Passage, Priority::Bulk);
+    let embedded = of_a.embed(texts(5), kind, bulk, soon()).await.unwrap();
+    assert_as_local(&a, texts(5), &embedded).await;
+}
+
+#[tokio::test]
+async fn whoever_has_a_model_that_nobody_offers_any_more_is_told_which_are_there() {
+    let (a, b) = two().await;
+    let server = Server::willing(&a).await;
+    let mut options = options(&[&server]);
+    options.peers.config.wait_ms = 100;
+    options.peers.config.reconnect_max_ms = 50;
+    let encoders = RemoteEncoders::connect(options, soon()).await.unwrap();
+    let of_a = encoders.current();
+    let server = server.replaced(&[&b]).await;
+    states_by_model(&encoders, &[&["refused"]]).await;
+    let asked = of_a.embed(texts(1), TextKind::Query, Priority::Interactive, soon()).await;
+    let error = asked.unwrap_err();
+    // It may be configured again.
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::Unavailable, "NO_PEER"));
+    assert!(error.message().contains(&b.identity().to_string()), "{error}");
+    encoders.follow_current().await;
+    assert_eq!(encoders.current().identity(), b.identity());
+    assert_serves(&encoders, &b).await;
+    let _server = server.replaced(&[&a, &b]).await;
+    states_by_model(&encoders, &[&["serving"], &["serving"]]).await;
+    of_a.embed(texts(1), TextKind::Query, Priority::Interactive, soon()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_refuses_what_it_does_not_offer_and_names_what_it_does() {
+    let ((a, b), c) = (two().await, pool(3).await);
+    let server = Server::willing_with(&[&a, &b]).await;
+    let address = format!("http://{}", server.wire.address());
+    let mut client = EncoderServiceClient::connect(address).await.unwrap();
+    let encoder = c.identity().fingerprint();
+    let refused = client.describe(wire::DescribeRequest { encoder: encoder.clone() }).await;
+    let refused = clew_proto::from_status(&refused.unwrap_err());
+    assert_eq!((refused.kind(), refused.reason()), (ErrorKind::WrongState, "ENCODER_MISMATCH"));
+    for pool in [&a, &b] {
+        assert!(refused.message().contains(&pool.identity().fingerprint()), "{refused}");
+    }
+    let batch = |encoder: String| wire::EmbedRequest {
+        id: 1,
+        texts: vec!["the old house".to_owned()],
+        kind: wire::TextKind::Query.into(),
+        priority: wire::Priority::Interactive.into(),
+        timeout: Some(PATIENCE.try_into().unwrap()),
+        encoder,
+        ..Default::default()
+    };
+    // No name at all is the current one.
+    let batches = [batch(encoder), batch(b.identity().fingerprint()), batch(String::new())];
+    let mut dimensions = Vec::new();
+    for batch in batches {
+        let responses = client.embed(tokio_stream::once(batch)).await.unwrap();
+        let response = responses.into_inner().message().await.unwrap().unwrap();
+        dimensions.push(match response.result.unwrap() {
+            wire::embed_response::Result::Embeddings(all) => Ok(all.embeddings[0].vector.len() / 4),
+            wire::embed_response::Result::Refusal(refusal) => Err(refusal.reason),
+        });
+    }
+    assert_eq!(dimensions, [Err("ENCODER_MISMATCH".to_owned()), Ok(32), Ok(64)]);
 }

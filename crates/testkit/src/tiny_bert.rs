@@ -1,8 +1,8 @@
 //! A complete sentence-transformers folder with a random BERT that is small enough for any test.
 //!
-//! The model has two layers of width 64 and a vocabulary of letters and some common words. It is
-//! random but not meaningless: vectors of texts that share words are more alike than those of texts
-//! that do not, and the same seed always gives the same files.
+//! The model has two layers, of width 64 unless another is chosen, and a vocabulary of letters and some
+//! common words. It is random but not meaningless: vectors of texts that share words are more alike than
+//! those of texts that do not, and the same seed always gives the same files.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,6 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
-const HIDDEN: usize = 64;
 const INTERMEDIATE: usize = 128;
 const LAYERS: usize = 2;
 const HEADS: usize = 2;
@@ -49,10 +48,12 @@ pub enum WeightFormat {
 }
 
 /// What kind of folder to write.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct TinyBert {
     /// Decides the weights.
     pub seed: u64,
+    /// The dimension of its vectors, an even number.
+    pub width: usize,
     /// What precedes every tensor name, such as `bert.`.
     pub root: &'static str,
     /// How weights are stored.
@@ -70,6 +71,12 @@ pub struct TinyTensor {
     pub values: Vec<f32>,
 }
 
+impl Default for TinyBert {
+    fn default() -> Self {
+        Self { seed: 0, width: 64, root: "", format: WeightFormat::default() }
+    }
+}
+
 impl TinyBert {
     /// Writes the folder's files into `folder`, which exists.
     ///
@@ -78,11 +85,12 @@ impl TinyBert {
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let pooling = folder.join("1_Pooling");
         fs::create_dir_all(&pooling)?;
-        write_json(&folder.join("config.json"), &config())?;
+        write_json(&folder.join("config.json"), &config(self.width))?;
         write_json(&folder.join("modules.json"), &modules())?;
         write_json(&folder.join("sentence_bert_config.json"), &json!({"max_seq_length": 64}))?;
         write_json(&folder.join("tokenizer.json"), &tiny_tokenizer())?;
-        let mean = json!({"word_embedding_dimension": HIDDEN, "pooling_mode_mean_tokens": true});
+        let mean =
+            json!({"word_embedding_dimension": self.width, "pooling_mode_mean_tokens": true});
         write_json(&pooling.join("config.json"), &mean)?;
         write_tensors(&folder.join("model.safetensors"), &self.tensors(), self.format)
     }
@@ -97,24 +105,24 @@ impl TinyBert {
             let name = format!("{}{name}", self.root);
             tensors.push(TinyTensor { name, shape: shape.to_vec(), values });
         };
-        let vocabulary = vocabulary().len();
+        let (vocabulary, width) = (vocabulary().len(), self.width);
         for (name, rows, deviation) in [
             ("word", vocabulary, 1.0),
             ("position", POSITIONS, 0.05),
             ("token_type", TOKEN_TYPES, 0.05),
         ] {
-            add(format!("embeddings.{name}_embeddings.weight"), &[rows, HIDDEN], 0.0, deviation);
+            add(format!("embeddings.{name}_embeddings.weight"), &[rows, width], 0.0, deviation);
         }
-        add("embeddings.LayerNorm.weight".to_owned(), &[HIDDEN], 1.0, 0.1);
-        add("embeddings.LayerNorm.bias".to_owned(), &[HIDDEN], 0.0, 0.1);
+        add("embeddings.LayerNorm.weight".to_owned(), &[width], 1.0, 0.1);
+        add("embeddings.LayerNorm.bias".to_owned(), &[width], 0.0, 0.1);
         for layer in 0..LAYERS {
             for (part, input, output) in [
-                ("attention.self.query", HIDDEN, HIDDEN),
-                ("attention.self.key", HIDDEN, HIDDEN),
-                ("attention.self.value", HIDDEN, HIDDEN),
-                ("attention.output.dense", HIDDEN, HIDDEN),
-                ("intermediate.dense", HIDDEN, INTERMEDIATE),
-                ("output.dense", INTERMEDIATE, HIDDEN),
+                ("attention.self.query", width, width),
+                ("attention.self.key", width, width),
+                ("attention.self.value", width, width),
+                ("attention.output.dense", width, width),
+                ("intermediate.dense", width, INTERMEDIATE),
+                ("output.dense", INTERMEDIATE, width),
             ] {
                 let name = format!("encoder.layer.{layer}.{part}");
                 let deviation = 1.0 / (input as f32).sqrt();
@@ -123,8 +131,8 @@ impl TinyBert {
             }
             for part in ["attention.output.LayerNorm", "output.LayerNorm"] {
                 let name = format!("encoder.layer.{layer}.{part}");
-                add(format!("{name}.weight"), &[HIDDEN], 1.0, 0.1);
-                add(format!("{name}.bias"), &[HIDDEN], 0.0, 0.1);
+                add(format!("{name}.weight"), &[width], 1.0, 0.1);
+                add(format!("{name}.bias"), &[width], 0.0, 0.1);
             }
         }
         tensors
@@ -222,13 +230,13 @@ fn vocabulary() -> Vec<String> {
     tokens
 }
 
-fn config() -> Value {
+fn config(width: usize) -> Value {
     json!({
         "model_type": "bert",
         "hidden_act": "gelu",
         "position_embedding_type": "absolute",
         "vocab_size": vocabulary().len(),
-        "hidden_size": HIDDEN,
+        "hidden_size": width,
         "intermediate_size": INTERMEDIATE,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,

@@ -286,6 +286,57 @@ pub enum CorpusAction {
         #[arg(long, value_name = "FILE")]
         leave_out: Option<PathBuf>,
     },
+    /// Move a corpus to another embedding model, step by step, while it goes on being used.
+    Reembed {
+        #[command(subcommand)]
+        action: ReembedAction,
+    },
+}
+
+/// The steps of a move to another embedding model. Each may be run again.
+#[derive(Debug, Subcommand)]
+pub enum ReembedAction {
+    /// Begin to make vectors of another model, besides those that are searched.
+    Start {
+        /// The corpus.
+        name: CorpusName,
+        /// Name of the model, which the encoders must offer [default: the one that they offer besides that of the
+        /// corpus].
+        #[arg(long, value_name = "MODEL")]
+        to: Option<String>,
+        /// Wait until all documents have vectors of it.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Tell how far it is.
+    Status {
+        /// The corpus.
+        name: CorpusName,
+        /// Wait until all documents have the vectors that are wanted.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Search the vectors of the new model, once all documents have them. Those of the model before are kept, also of
+    /// new documents.
+    CutOver {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Search the vectors of the model before again.
+    Back {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Remove the vectors of the model before. There is no way back then but another move.
+    Confirm {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Remove the vectors of the new model, before it was cut over.
+    Abandon {
+        /// The corpus.
+        name: CorpusName,
+    },
 }
 
 /// How compressed memories are formed.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Clock, Corpora, Encoder, Error, ErrorKind, Limits, SystemClock};
+use clew_core::{Clock, Corpora, Encoders, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
-use clew_memory_encoder::{EncoderPool, MemoryPool};
+use clew_memory_encoder::{EncoderPools, MemoryPool};
 use clew_retriever::Retriever;
 use clew_runtime::turns::two_for_each_core;
 use clew_telemetry::Health;
@@ -22,25 +22,25 @@ pub struct RunningNode {
     /// What the services share.
     pub backends: Arc<Backends>,
     retriever: Arc<Retriever>,
-    /// The encoder, for its counters.
-    pub encoder: Arc<EncoderPool>,
+    /// The encoders, for their counters.
+    pub encoders: EncoderPools,
     /// The memory model, if there is one.
     pub memory: Option<Arc<MemoryPool>>,
     shutdown: Duration,
 }
 
 impl RunningNode {
-    /// Loads the model, takes the data directory and starts the actors.
+    /// Loads the models, takes the data directory and starts the actors.
     ///
     /// # Errors
     /// [`ErrorKind::WrongState`] if the model is missing or another process has the directory; those
     /// of the model and the storage.
     pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
-        let encoder = start_encoder(config).await?;
+        let encoders = start_encoders(config).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
         let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let seam: Arc<dyn Encoder> = Arc::clone(&encoder) as Arc<dyn Encoder>;
+        let seam: Arc<dyn Encoders> = Arc::new(encoders.clone());
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let graph_builder =
             clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
@@ -48,7 +48,7 @@ impl RunningNode {
         let retriever = Retriever::start(
             &config.storage.location(&data_dir)?,
             clew_retriever::Seams {
-                encoder: Arc::clone(&seam),
+                encoders: Arc::clone(&seam),
                 graph_builder: Arc::clone(&graph_builder),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
@@ -60,7 +60,7 @@ impl RunningNode {
         let retriever = Arc::new(retriever);
         let backends = Backends {
             corpora: AllCorpora::new(Arc::clone(&retriever) as Arc<dyn Corpora>),
-            encoder: seam,
+            encoders: seam,
             reasoner: judgement.reasoner,
             guide: judgement.guide,
             graph_builder,
@@ -72,15 +72,15 @@ impl RunningNode {
             config: config.gateway.clone(),
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);
-        Ok(Self { backends: Arc::new(backends), retriever, encoder, memory, shutdown })
+        Ok(Self { backends: Arc::new(backends), retriever, encoders, memory, shutdown })
     }
 
     /// Has `health` tell how the parts of the node are.
     pub fn watch(&self, health: &Health) {
         health.watch(clew_retriever::troubles);
         health.watch(clew_generator::troubles);
-        let encoder = Arc::clone(&self.encoder);
-        health.watch(move || encoder.troubles());
+        let encoders = self.encoders.clone();
+        health.watch(move || encoders.troubles());
     }
 
     /// Finishes what was accepted and ends the actors.
@@ -92,23 +92,25 @@ impl RunningNode {
         if let Some(memory) = &self.memory {
             memory.stop().await;
         }
-        self.encoder.stop().await;
+        self.encoders.stop().await;
         stopped
     }
 }
 
-/// Loads the model and starts the encoder alone.
+/// Loads the models and starts the encoders alone.
 ///
 /// # Errors
 /// As [`RunningNode::start`].
-pub async fn start_encoder(config: &NodeConfig) -> Result<Arc<EncoderPool>, Error> {
+pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> {
     let folder = match &config.encoder.model {
         Some(folder) => folder.clone(),
         None => default_model()?,
     };
-    let encoder = EncoderPool::load(folder, &config.encoder).await?;
-    tracing::info!(model = %encoder.description(), "model loaded");
-    Ok(Arc::new(encoder))
+    let encoders = EncoderPools::load(folder, &config.encoder).await?;
+    for encoder in encoders.all() {
+        tracing::info!(model = %encoder.description(), "model loaded");
+    }
+    Ok(encoders)
 }
 
 /// The model that `make setup` installed: in the current folder's workspace, or in that of this

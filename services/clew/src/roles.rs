@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::{
-    Clock, Encoder, Error, Generator, GraphBuilder, Guide, MemoryEncoder, Reasoner, SystemClock,
+    Clock, Encoders, Error, Generator, GraphBuilder, Guide, MemoryEncoder, Reasoner, SystemClock,
 };
 use clew_gateway::Seams;
 use clew_generator::{Judgement, RemoteGenerator, RemoteGuide, RemoteReasoner};
@@ -14,7 +14,7 @@ use clew_memory_encoder::MemoryPool;
 use clew_node::{Node, Server, Stop};
 
 use crate::config::NodeConfig;
-use crate::node::start_encoder;
+use crate::node::start_encoders;
 
 /// Runs a node with `roles` until it is told to end.
 ///
@@ -55,28 +55,28 @@ async fn start(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let local = match roles.contains(&Role::Encoder) {
         true => {
-            let pool = start_encoder(config).await?;
+            let pools = start_encoders(config).await?;
             let memory = MemoryPool::load(&config.memory_model).await?;
-            let (of_pool, encoder) = (Arc::clone(&pool), &config.encoder);
-            let stop = clew_memory_encoder::start(&node, &mut server, of_pool, memory, encoder);
-            Some((pool, stop))
+            let (offered, encoder) = (pools.clone(), &config.encoder);
+            let stop = clew_memory_encoder::start(&node, &mut server, offered, memory, encoder);
+            Some((pools, stop))
         }
         false => None,
     };
     let others = [Role::Gateway, Role::Retriever, Role::Generator];
-    // An encoder of this process embeds without a way over the network; beside it, others help
+    // Encoders of this process embed without a way over the network; beside them, others help
     // once the node listens.
-    let encoder: Option<Arc<dyn Encoder>> = match &local {
-        Some((pool, _)) => Some(Arc::clone(pool) as Arc<dyn Encoder>),
+    let encoders: Option<Arc<dyn Encoders>> = match &local {
+        Some((pools, _)) => Some(Arc::new(pools.clone())),
         None if others.iter().any(|role| roles.contains(role)) => {
             Some(node.encoders(config.remote_encoder.clone()).await?)
         }
         None => None,
     };
     let mut judgement = None;
-    if let (Some(encoder), true) = (&encoder, roles.contains(&Role::Generator)) {
-        let (encoder, cache) = (Arc::clone(encoder), node.cache().clone());
-        let loaded = Judgement::load(&config.generator, encoder, Some(cache)).await?;
+    if let (Some(encoders), true) = (&encoders, roles.contains(&Role::Generator)) {
+        let (encoders, cache) = (Arc::clone(encoders), node.cache().clone());
+        let loaded = Judgement::load(&config.generator, encoders, Some(cache)).await?;
         judgement = Some(loaded.clone());
         clew_generator::start(&node, &mut server, loaded, config.generator.clone())?;
     }
@@ -92,7 +92,7 @@ async fn start(
         own_graph_builder = Some(Arc::clone(&builder));
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }
-    if let Some(encoder) = encoder {
+    if let Some(encoders) = encoders {
         let graph_builder: Arc<dyn GraphBuilder> = match own_graph_builder {
             Some(builder) => builder,
             None => Arc::new(RemoteGraphBuilder::of(&node).await?),
@@ -102,7 +102,7 @@ async fn start(
             let data_dir = config.data_dir.to_string_lossy();
             let location = config.storage.location(&data_dir)?;
             let seams = clew_retriever::Seams {
-                encoder: Arc::clone(&encoder),
+                encoders: Arc::clone(&encoders),
                 graph_builder: Arc::clone(&graph_builder),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
@@ -115,8 +115,8 @@ async fn start(
         if roles.contains(&Role::Gateway) {
             let reasoner: Arc<dyn Reasoner> = Arc::new(RemoteReasoner::of(&node).await?);
             let guide: Arc<dyn Guide> =
-                Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder)).await?);
-            let seams = Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock };
+                Arc::new(RemoteGuide::of(&node, Arc::clone(&encoders)).await?);
+            let seams = Seams { encoders, reasoner, guide, graph_builder, memory_encoder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

@@ -1,8 +1,8 @@
-//! What the services share: the shards, the encoder, the reasoner, the graph builder and the bounds.
+//! What the services share: the shards, the encoders, the reasoner, the graph builder and the bounds.
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoder, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_core::{Clock, Encoders, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
 use clew_runtime::turns::Turnstile;
 
 use crate::corpora::AllCorpora;
@@ -12,8 +12,8 @@ use crate::{GatewayConfig, Moderation};
 pub struct Backends {
     /// The corpora and their shards, wherever they are and whosever.
     pub corpora: AllCorpora,
-    /// Embeds questions and documents.
-    pub encoder: Arc<dyn Encoder>,
+    /// Embed questions and documents.
+    pub encoders: Arc<dyn Encoders>,
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
     /// Walks trees and graphs.

@@ -1,24 +1,55 @@
-//! An encoder that remembers the embeddings of questions, for all gateways of the cluster.
+//! Encoders that remember the embeddings of questions, for all gateways of the cluster.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_cluster::Cache;
-use clew_core::{Embedding, Encoder, EncoderIdentity, Error, Priority, Span, TextKind};
+use clew_core::{Embedding, Encoder, EncoderIdentity, Encoders, Error, Priority, Span, TextKind};
 use futures::future::join_all;
 
 /// Passages are embedded once anyway; questions come again.
 pub(crate) struct CachedQuestions {
-    encoder: Arc<dyn Encoder>,
+    encoders: Arc<dyn Encoders>,
     cache: Cache,
 }
 
 impl CachedQuestions {
-    pub fn new(encoder: Arc<dyn Encoder>, cache: Cache) -> Self {
-        Self { encoder, cache }
+    pub fn new(encoders: Arc<dyn Encoders>, cache: Cache) -> Self {
+        Self { encoders, cache }
     }
 
+    fn cached(&self, encoder: Arc<dyn Encoder>) -> Arc<dyn Encoder> {
+        Arc::new(CachedEncoder { encoder, cache: self.cache.clone() })
+    }
+}
+
+#[async_trait]
+impl Encoders for CachedQuestions {
+    fn current(&self) -> Arc<dyn Encoder> {
+        self.cached(self.encoders.current())
+    }
+
+    fn offered(&self) -> Vec<EncoderIdentity> {
+        self.encoders.offered()
+    }
+
+    async fn of(
+        &self,
+        identity: &EncoderIdentity,
+        deadline: Instant,
+    ) -> Result<Arc<dyn Encoder>, Error> {
+        Ok(self.cached(self.encoders.of(identity, deadline).await?))
+    }
+}
+
+/// One of them.
+struct CachedEncoder {
+    encoder: Arc<dyn Encoder>,
+    cache: Cache,
+}
+
+impl CachedEncoder {
     /// The key tells nothing of the question, and another model has others.
     fn key(&self, text: &str) -> String {
         let EncoderIdentity { model, revision, dimension, max_tokens } = self.encoder.identity();
@@ -32,7 +63,7 @@ impl CachedQuestions {
 }
 
 #[async_trait]
-impl Encoder for CachedQuestions {
+impl Encoder for CachedEncoder {
     fn identity(&self) -> &EncoderIdentity {
         self.encoder.identity()
     }

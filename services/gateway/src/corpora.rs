@@ -9,6 +9,9 @@ use clew_core::{
     RestoreStep, SnapshotName, SnapshotSummary,
 };
 
+/// How often a corpus is looked up anew that others change at the same time.
+const LOOKS: usize = 4;
+
 /// The corpora of all tenants.
 #[derive(Clone)]
 pub struct AllCorpora(Arc<dyn Corpora>);
@@ -60,6 +63,45 @@ impl CallersCorpora<'_> {
     pub async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
         let found = self.all.get(&self.caller.corpus(name)?, self.caller.access(), deadline).await;
         found.map_err(|error| by_his_name(error, name))
+    }
+
+    /// The corpus of that name with the settings that it has at this moment; what [`Self::get`] tells may be some
+    /// seconds old.
+    ///
+    /// # Errors
+    /// As [`Self::get`]; [`ErrorKind::LostRace`] if others change it again and again.
+    pub async fn newest(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
+        let mut looks = 1..=LOOKS;
+        loop {
+            let corpus = self.get(name, deadline).await?;
+            let settings = corpus.settings();
+            // Refused if they are not those of the corpus any more, which is noticed for the next look.
+            match self.change(name, settings, settings, deadline).await {
+                Err(error) if error.kind() == ErrorKind::LostRace && looks.next().is_some() => {}
+                same => return same.map(|()| corpus),
+            }
+        }
+    }
+
+    /// Changes settings of the corpus of that name, which are `from`, to `to`.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::change`].
+    pub async fn change(
+        &self,
+        name: &CorpusName,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let changed = self.all.change(from, to, deadline).await;
+        changed.map_err(|error| match error.kind() {
+            ErrorKind::LostRace => {
+                let problem = format!("corpus `{name}` was changed meanwhile; look it up again");
+                Error::new(ErrorKind::LostRace, error.reason(), problem)
+            }
+            _ => by_his_name(error, name),
+        })
     }
 
     /// Up to `limit` corpora whose names come after `after`, by name.

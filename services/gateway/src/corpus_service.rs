@@ -16,6 +16,7 @@ use crate::Backends;
 use snapshots::Events;
 
 mod export;
+mod reembed;
 mod snapshots;
 
 /// The handler.
@@ -58,7 +59,7 @@ impl Corpora {
         let deadline = self.backends.config.deadline(&request);
         let NewCorpus { name, shards, chunking, structure, retention_days, memory } =
             request.into_inner().try_into()?;
-        let encoder = self.backends.encoder.identity().clone();
+        let encoder = self.backends.encoders.current().identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
         let created_at = self.backends.clock.now();
         let settings = CorpusSettings {
@@ -69,6 +70,7 @@ impl Corpora {
             structure,
             retention_days,
             memory,
+            reembedding: None,
             created_at,
         };
         settings.check(&self.backends.limits)?;
@@ -249,5 +251,19 @@ impl CorpusService for Corpora {
         request: Request<wire::RestoreCorpusRequest>,
     ) -> Result<Response<Self::RestoreCorpusStream>, Status> {
         self.restore(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn reembed_corpus(
+        &self,
+        request: Request<wire::ReembedCorpusRequest>,
+    ) -> Result<Response<wire::ReembedCorpusResponse>, Status> {
+        self.reembed(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn get_reembedding(
+        &self,
+        request: Request<wire::GetReembeddingRequest>,
+    ) -> Result<Response<wire::GetReembeddingResponse>, Status> {
+        self.reembedding(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 }

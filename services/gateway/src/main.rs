@@ -25,13 +25,13 @@ struct Config {
 fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Gateway].into(), async move |node, mut server| {
-            let encoder = node.encoders(config.remote_encoder).await?;
+            let encoders = node.encoders(config.remote_encoder).await?;
             let reasoner = Arc::new(RemoteReasoner::of(&node).await?);
-            let guide = Arc::new(RemoteGuide::of(&node, Arc::clone(&encoder) as _).await?);
+            let guide = Arc::new(RemoteGuide::of(&node, Arc::clone(&encoders) as _).await?);
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
             let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
-            let seams = Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock };
+            let seams = Seams { encoders, reasoner, guide, graph_builder, memory_encoder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway).await?;
             Ok((server, Vec::new()))
         })

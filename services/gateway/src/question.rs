@@ -90,6 +90,7 @@ async fn run(arguments: Arguments) {
         span: _,
     } = arguments;
     let progress = Reported(events.clone());
+    let encoder = backends.encoders.current();
     let seams = Seams {
         retriever: &memory.search,
         documents: &memory,
@@ -99,7 +100,7 @@ async fn run(arguments: Arguments) {
         navigator: backends.guide.as_ref(),
         planner: backends.guide.as_ref(),
         memory: &CompressedMemory { memory: &memory, planner: backends.guide.as_ref() },
-        encoder: backends.encoder.as_ref(),
+        encoder: encoder.as_ref(),
         graph_builder: backends.graph_builder.as_ref(),
     };
     let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoder, Error, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_core::{Clock, Encoders, Error, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
@@ -27,8 +27,8 @@ const SEARCHES_AT_ONCE: usize = 64;
 
 /// What a gateway works with, in this process or elsewhere.
 pub struct Seams {
-    /// Embeds questions and documents.
-    pub encoder: Arc<dyn Encoder>,
+    /// Embed questions and documents.
+    pub encoders: Arc<dyn Encoders>,
     /// Judges and composes answers.
     pub reasoner: Arc<dyn Reasoner>,
     /// Walks trees and graphs.
@@ -51,9 +51,9 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoder, reasoner, guide, graph_builder, memory_encoder, clock } = seams;
+    let Seams { encoders, reasoner, guide, graph_builder, memory_encoder, clock } = seams;
     config.validate()?;
-    let encoder = Arc::new(CachedQuestions::new(encoder, node.cache().clone()));
+    let encoders = Arc::new(CachedQuestions::new(encoders, node.cache().clone()));
     let limits = Limits::default();
     let service = "clew.shard.v1.ShardService";
     let retrievers =
@@ -67,7 +67,7 @@ pub async fn start(
     node.parts().add(move || searching.node());
     let backends = Arc::new(Backends {
         corpora,
-        encoder,
+        encoders,
         reasoner,
         guide,
         graph_builder,

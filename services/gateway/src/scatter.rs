@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    CandidateQuery, Candidates, Corpus, Cost, Encoder, Error, ErrorKind, Evidence, Grouping, Hit,
+    CandidateQuery, Candidates, Corpus, Cost, Encoders, Error, ErrorKind, Evidence, Grouping, Hit,
     Limits, Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
 };
 use clew_runtime::timing::{Part, measured};
@@ -21,7 +21,7 @@ use crate::Backends;
 #[derive(Clone)]
 pub(crate) struct Scatter {
     pub corpus: Arc<Corpus>,
-    pub encoder: Arc<dyn Encoder>,
+    pub encoders: Arc<dyn Encoders>,
     /// Who searches when. A turn is held while a question is embedded and shards are asked, and nothing that
     /// is waited for meanwhile needs another.
     pub turns: Turnstile,
@@ -33,9 +33,9 @@ pub(crate) struct Scatter {
 impl Scatter {
     /// Searches `corpus` with what the services share.
     pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
-        let (encoder, turns) = (Arc::clone(&backends.encoder), backends.search_turns.clone());
+        let (encoders, turns) = (Arc::clone(&backends.encoders), backends.search_turns.clone());
         let patience = backends.config.shard_patience();
-        Self { corpus, encoder, turns, limits: backends.limits, patience }
+        Self { corpus, encoders, turns, limits: backends.limits, patience }
     }
 }
 
@@ -55,10 +55,13 @@ impl Scatter {
         // Before anything is embedded: what is refused is to cost nothing.
         let _turn = measured(Part::Queue, self.turns.enter(whose, deadline)).await?;
         let mut cost = Cost::default();
+        let model = &self.corpus.settings().encoder;
         let vector = if query.mode.uses_embeddings() {
             let texts = vec![query.text.clone()];
             let embedded = self
-                .encoder
+                .encoders
+                .of(model, deadline)
+                .await?
                 .embed(texts, TextKind::Query, Priority::Interactive, deadline)
                 .await?
                 .pop()
@@ -69,6 +72,7 @@ impl Scatter {
             None
         };
         let asked = CandidateQuery {
+            encoder: model.fingerprint(),
             text: query.text.clone(),
             vector,
             mode: query.mode,
@@ -190,7 +194,8 @@ fn evidence(
 #[cfg(test)]
 mod tests {
     use clew_core::{
-        ChunkId, Chunking, CorpusSettings, Embedding, EncoderIdentity, Span, Timestamp, Version,
+        ChunkId, Chunking, CorpusSettings, Embedding, Encoder, EncoderIdentity, OneEncoder, Span,
+        Timestamp, Version,
     };
     use tokio::sync::{Semaphore, mpsc};
 
@@ -324,12 +329,13 @@ mod tests {
                 structure: None,
                 retention_days: None,
                 memory: None,
+                reembedding: None,
                 created_at: Timestamp::from_micros(0),
             };
             let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
-            let encoder = Arc::clone(&encoder) as Arc<dyn Encoder>;
+            let encoders = Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>));
             let (turns, patience) = (turns.clone(), Duration::from_secs(60));
-            Scatter { corpus, encoder, turns, limits: Limits::default(), patience }
+            Scatter { corpus, encoders, turns, limits: Limits::default(), patience }
         };
         let search = |tenant: &'static str| {
             let scatter = of(tenant);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Cache;
 use clew_core::{
-    ChildChoice, Clues, Concerns, Cost, Encoder, EntityChoice, Error, Evidence, Findings, Guide,
+    ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence, Findings, Guide,
     LeafReading, Listener, MemoryPoint, MergedPoint, Named, Navigator, Planner, PointChanges,
     Reflection, Rewording, TimeRange, Timestamp, Triage,
 };
@@ -26,7 +26,7 @@ const BELIEVED: Duration = Duration::from_secs(60);
 /// extractively. Which it is, the generators are asked with the first question.
 pub struct RemoteGuide {
     generators: Pool,
-    encoder: Arc<dyn Encoder>,
+    encoders: Arc<dyn Encoders>,
     cache: Option<Cache>,
     known: Mutex<Option<Known>>,
 }
@@ -37,13 +37,13 @@ struct Known {
 }
 
 impl RemoteGuide {
-    /// The navigator of the node's cluster; `encoder` compares texts where there is no model.
+    /// The navigator of the node's cluster; the current one of `encoders` compares texts where there is no model.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
-    pub async fn of(node: &Node, encoder: Arc<dyn Encoder>) -> Result<Self, Error> {
+    pub async fn of(node: &Node, encoders: Arc<dyn Encoders>) -> Result<Self, Error> {
         let (generators, cache) = (generators(node).await?, Some(node.cache().clone()));
-        Ok(Self { generators, encoder, cache, known: Mutex::default() })
+        Ok(Self { generators, encoders, cache, known: Mutex::default() })
     }
 
     async fn guide(&self, deadline: Instant) -> Result<Arc<dyn Guide>, Error> {
@@ -61,7 +61,7 @@ impl RemoteGuide {
             }
             Err(error) if error.reason() == "NO_MODEL" => {
                 let until = Instant::now() + BELIEVED;
-                (Arc::new(Extractive::new(Arc::clone(&self.encoder))), Some(until))
+                (Arc::new(Extractive::new(Arc::clone(&self.encoders))), Some(until))
             }
             Err(error) => return Err(error),
         };

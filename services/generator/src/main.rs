@@ -21,9 +21,9 @@ struct Config {
 fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Generator].into(), async move |node, mut server| {
-            let encoder = node.encoders(config.remote_encoder).await?;
+            let encoders = node.encoders(config.remote_encoder).await?;
             let judgement =
-                Judgement::load(&config.generator, encoder, Some(node.cache().clone())).await?;
+                Judgement::load(&config.generator, encoders, Some(node.cache().clone())).await?;
             clew_generator::start(&node, &mut server, judgement, config.generator)?;
             Ok((server, Vec::new()))
         })

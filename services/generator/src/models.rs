@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Cache;
-use clew_core::{Encoder, Error, Generator, Guide, Reasoner};
+use clew_core::{Encoders, Error, Generator, Guide, Reasoner};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
 use clew_reason::prompted::Prompted;
@@ -50,19 +50,19 @@ pub struct Judgement {
 
 impl Judgement {
     /// The judgement of the configured language model, or without one that of the evidence's own
-    /// sentences, compared by `encoder`. Replies are kept here, and with the nodes that share `cache`.
+    /// sentences, compared by the current one of `encoders`. Replies are kept here, and with the nodes that share `cache`.
     ///
     /// # Errors
     /// As [`model`].
     pub async fn load(
         config: &GeneratorConfig,
-        encoder: Arc<dyn Encoder>,
+        encoders: Arc<dyn Encoders>,
         cache: Option<Cache>,
     ) -> Result<Self, Error> {
         let model = model(config).await?;
         let (reasoner, guide): (Arc<dyn Reasoner>, Arc<dyn Guide>) = match &model {
             None => {
-                let extractive = Arc::new(Extractive::new(encoder));
+                let extractive = Arc::new(Extractive::new(encoders));
                 (Arc::clone(&extractive) as Arc<dyn Reasoner>, extractive)
             }
             Some(model) => {

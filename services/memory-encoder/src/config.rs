@@ -15,6 +15,10 @@ pub struct EncoderConfig {
     /// `tokenizer.json`). Absent: `CLEW_MODEL_DIR`, else where `make setup` puts the default model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
+    /// Folder of a second model, which corpora are to be re-embedded with; it is there beside the first. Absent
+    /// (default): none. A second one takes its own memory, and as many worker threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_model: Option<PathBuf>,
     /// `cpu` (default) or `cuda:N`, the N-th GPU; the latter needs a build with feature `cuda`.
     pub device: String,
     /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 where the processor
@@ -43,6 +47,7 @@ impl Default for EncoderConfig {
     fn default() -> Self {
         Self {
             model: None,
+            next_model: None,
             device: "cpu".to_owned(),
             precision: "auto".to_owned(),
             path: "auto".to_owned(),

@@ -13,12 +13,13 @@
 //! Where a memory model is configured, a [`MemoryPool`] beside it forms compressed memories of texts, and drafts
 //! clues from them.
 //!
-//! [`EncoderPool`] is what runs in the process of its callers; [`service`] offers it to other nodes,
-//! which reach it through `clew-remote-encoder`.
+//! [`EncoderPools`], one [`EncoderPool`] for each model, is what runs in the process of its callers; [`service`] offers
+//! it to other nodes, which reach it through `clew-remote-encoder`.
 
 mod config;
 mod memory;
 mod pool;
+mod pools;
 mod queue;
 mod role;
 pub mod service;
@@ -27,4 +28,5 @@ mod worker;
 pub use config::EncoderConfig;
 pub use memory::{MemoryModelConfig, MemoryPool, memory_encoder};
 pub use pool::EncoderPool;
+pub use pools::EncoderPools;
 pub use role::start;

@@ -2,11 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::Error;
-use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryPool};
+use clew_memory_encoder::{EncoderConfig, EncoderPools, MemoryModelConfig, MemoryPool};
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
@@ -26,11 +25,11 @@ fn main() -> ExitCode {
         config.memory_model.validate()?;
         let folder = model_folder(&config.encoder)?;
         // Before it joins, so that nobody asks an encoder that cannot embed yet.
-        let pool = Arc::new(EncoderPool::load(folder, &config.encoder).await?);
+        let pools = EncoderPools::load(folder, &config.encoder).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
         clew_node::run(config.node, [Role::Encoder].into(), async move |node, mut server| {
             let encoder = &config.encoder;
-            let stop = clew_memory_encoder::start(&node, &mut server, pool, memory, encoder);
+            let stop = clew_memory_encoder::start(&node, &mut server, pools, memory, encoder);
             Ok((server, vec![stop]))
         })
         .await

@@ -48,7 +48,7 @@ impl Line for Workers {
     type Handle = ();
 
     fn name(&self) -> String {
-        "encoders".to_owned()
+        format!("encoders of `{}`", self.model.identity().model)
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
@@ -97,12 +97,7 @@ impl EncoderPool {
     /// [`ErrorKind::InvalidInput`] for a configuration or a folder that cannot be used;
     /// [`ErrorKind::Internal`] if the actor system refuses.
     pub async fn load(folder: PathBuf, config: &EncoderConfig) -> Result<Self, Error> {
-        config.validate()?;
-        let options = config.model_options()?;
-        let model = tokio::task::spawn_blocking(move || EmbeddingModel::load(&folder, &options))
-            .await
-            .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))??;
-        Self::start(model, config).await
+        Self::start(load_model(folder, config).await?, config).await
     }
 
     /// Starts the workers.
@@ -266,6 +261,20 @@ impl EncoderPool {
             .collect::<Option<Vec<_>>>()
             .ok_or_else(|| Error::internal("the encoder returned fewer vectors than texts"))
     }
+}
+
+/// Loads the model in `folder`.
+pub(crate) async fn load_model(
+    folder: PathBuf,
+    config: &EncoderConfig,
+) -> Result<Arc<EmbeddingModel>, Error> {
+    config.validate()?;
+    let options = config.model_options()?;
+    let loading = tokio::task::spawn_blocking(move || EmbeddingModel::load(&folder, &options));
+    let loaded = loading
+        .await
+        .map_err(|panic| Error::internal("loading the model panicked").with_source(panic))?;
+    Ok(loaded?)
 }
 
 /// Groups the indices of texts of similar length, each group up to `budget` tokens, longest first

@@ -6,23 +6,22 @@ use clew_core::Error;
 use clew_node::{Node, Server, Stop};
 
 use crate::service::EncoderEndpoint;
-use crate::{EncoderConfig, EncoderPool, MemoryPool};
+use crate::{EncoderConfig, EncoderPools, MemoryPool};
 
-/// Offers `pool`, and the memory model if there is one, to the other nodes: adds their service.
+/// Offers the models of `pools`, and the memory model if there is one, to the other nodes: adds their service.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    pool: Arc<EncoderPool>,
+    pools: EncoderPools,
     memory: Option<Arc<MemoryPool>>,
     config: &EncoderConfig,
 ) -> Stop {
-    let endpoint = EncoderEndpoint::of_pool(Arc::clone(&pool), config.stream_batches)
-        .with_memory(memory.clone());
+    let endpoint =
+        EncoderEndpoint::of_pools(&pools, config.stream_batches).with_memory(memory.clone());
     server.add(endpoint.service());
-    let shown = Arc::clone(&pool);
-    let seen = Arc::clone(&pool);
+    let (seen, shown) = (pools.clone(), pools.clone());
     node.health().watch(move || seen.troubles());
-    node.parts().add(move || shown.node());
+    node.parts().add_all(move || shown.nodes());
     if let Some(shown) = memory.clone() {
         node.parts().add(move || shown.node());
     }
@@ -32,7 +31,7 @@ pub fn start(
             if let Some(memory) = memory {
                 memory.stop().await;
             }
-            pool.stop().await;
+            pools.stop().await;
             Ok::<(), Error>(())
         })
     })

@@ -1,4 +1,4 @@
-//! `EncoderService`: offers an encoder to other nodes.
+//! `EncoderService`: offers encoders to other nodes.
 
 mod memories;
 
@@ -25,7 +25,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::{Instrument, Span};
 
-use crate::{EncoderPool, MemoryPool};
+use crate::{EncoderPool, EncoderPools, MemoryPool};
 
 /// Largest message taken.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -39,36 +39,73 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Streams that one connection may have open; a caller needs one, besides health and description.
 const STREAMS_PER_CONNECTION: u32 = 64;
 
-/// An encoder as it is offered to other nodes. Cheap to clone.
+/// A model as it is offered to other nodes.
 #[derive(Clone)]
-pub struct EncoderEndpoint {
+pub struct OfferedModel {
     encoder: Arc<dyn Encoder>,
-    memory: Option<Arc<MemoryPool>>,
+    /// By which others ask for it.
+    fingerprint: String,
     tokenizer_json: Bytes,
     device: String,
+}
+
+impl OfferedModel {
+    /// Offers `encoder`, whose `tokenizer.json` is the one given; `device` tells a person what
+    /// computes.
+    pub fn new(encoder: Arc<dyn Encoder>, tokenizer_json: Bytes, device: String) -> Self {
+        let fingerprint = encoder.identity().fingerprint();
+        Self { encoder, fingerprint, tokenizer_json, device }
+    }
+
+    /// Offers what `pool` embeds with.
+    pub fn of_pool(pool: &Arc<EncoderPool>) -> Self {
+        let tokenizer_json = Bytes::copy_from_slice(pool.model().tokenizer_json());
+        Self::new(Arc::clone(pool) as Arc<dyn Encoder>, tokenizer_json, pool.description())
+    }
+}
+
+/// Encoders as they are offered to other nodes. Cheap to clone.
+#[derive(Clone)]
+pub struct EncoderEndpoint {
+    /// First the current one.
+    models: Arc<[OfferedModel]>,
+    memory: Option<Arc<MemoryPool>>,
     stream_batches: usize,
     leaving: Arc<watch::Sender<bool>>,
 }
 
 impl EncoderEndpoint {
-    /// Offers the encoders of `pool`; one stream may have `stream_batches` batches under way.
-    pub fn of_pool(pool: Arc<EncoderPool>, stream_batches: usize) -> Self {
-        let tokenizer_json = Bytes::copy_from_slice(pool.model().tokenizer_json());
-        let device = pool.description();
-        Self::new(pool, tokenizer_json, device, stream_batches)
+    /// Offers the models of `pools`; one stream may have `stream_batches` batches under way.
+    pub fn of_pools(pools: &EncoderPools, stream_batches: usize) -> Self {
+        Self::new(pools.all().map(OfferedModel::of_pool).collect(), stream_batches)
     }
 
-    /// Offers `encoder`, whose `tokenizer.json` is the one given; `device` tells a person what
-    /// computes.
-    pub fn new(
-        encoder: Arc<dyn Encoder>,
-        tokenizer_json: Bytes,
-        device: String,
-        stream_batches: usize,
-    ) -> Self {
+    /// Offers `models`, first the one of new corpora.
+    pub fn new(models: Vec<OfferedModel>, stream_batches: usize) -> Self {
         let leaving = Arc::new(watch::Sender::new(false));
         let stream_batches = stream_batches.max(1);
-        Self { encoder, memory: None, tokenizer_json, device, stream_batches, leaving }
+        Self { models: models.into(), memory: None, stream_batches, leaving }
+    }
+
+    /// The model of that fingerprint, or if it is empty the current one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if it is not offered.
+    fn model(&self, fingerprint: &str) -> Result<&OfferedModel, Error> {
+        let is_meant =
+            |model: &&OfferedModel| fingerprint.is_empty() || model.fingerprint == fingerprint;
+        self.models.iter().find(is_meant).ok_or_else(|| {
+            let name = |model: &OfferedModel| {
+                format!("{} with {}", model.encoder.identity(), model.fingerprint)
+            };
+            let offered: Vec<String> = self.models.iter().map(name).collect();
+            let problem = format!(
+                "expected the fingerprint of a model that is offered here, {}, got `{fingerprint}`; ask another \
+                 encoder, or configure that model here",
+                offered.join(" or ")
+            );
+            Error::new(ErrorKind::WrongState, "ENCODER_MISMATCH", problem)
+        })
     }
 
     /// Offers the memory model `memory` as well, if there is one.
@@ -168,9 +205,10 @@ impl EncoderEndpoint {
             }
             None => Span::none(),
         };
-        let batch = convert::batch_from_wire(request, self.encoder.identity().dimension)?;
+        let encoder = &self.model(&request.encoder)?.encoder;
+        let batch = convert::batch_from_wire(request, encoder.identity().dimension)?;
         let deadline = arrived + batch.timeout;
-        let embedding = self.encoder.embed(batch.texts, batch.kind, batch.priority, deadline);
+        let embedding = encoder.embed(batch.texts, batch.kind, batch.priority, deadline);
         embedding.instrument(span).await
     }
 }
@@ -185,13 +223,17 @@ impl EncoderService for EncoderEndpoint {
 
     async fn describe(
         &self,
-        _request: Request<wire::DescribeRequest>,
+        request: Request<wire::DescribeRequest>,
     ) -> Result<Response<Self::DescribeStream>, Status> {
-        let mut rest = self.tokenizer_json.clone();
+        // That it is not offered is an answer, and nothing for the operator.
+        let model = self.model(&request.get_ref().encoder).map_err(|error| to_status(&error))?;
+        let identity = |model: &OfferedModel| encoder_to_wire(model.encoder.identity().clone());
+        let mut rest = model.tokenizer_json.clone();
         let mut parts = vec![wire::DescribeResponse {
-            identity: Some(encoder_to_wire(self.encoder.identity().clone())),
-            device: self.device.clone(),
+            identity: Some(identity(model)),
+            device: model.device.clone(),
             tokenizer_part: rest.split_to(rest.len().min(TOKENIZER_PART_BYTES)),
+            offered: self.models.iter().map(identity).collect(),
         }];
         while !rest.is_empty() {
             let tokenizer_part = rest.split_to(rest.len().min(TOKENIZER_PART_BYTES));

@@ -5,9 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Encoder, ErrorKind, Priority, TextKind};
-use clew_memory_encoder::{EncoderConfig, EncoderPool};
+use clew_core::{Encoder, Encoders, ErrorKind, Priority, TextKind};
+use clew_memory_encoder::{EncoderConfig, EncoderPool, EncoderPools};
 use clew_model::EmbeddingModel;
+use clew_testkit::TinyBert;
 
 async fn pool(config: EncoderConfig) -> (EncoderPool, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -61,4 +62,49 @@ async fn a_full_queue_refuses_people_at_once_and_slows_bulk_work_down() {
     assert!(refused, "the queue was never full");
     assert_eq!(bulk.await.unwrap().unwrap().len(), 200, "bulk work waited and got through");
     pool.stop().await;
+}
+
+#[tokio::test]
+async fn two_models_are_there_side_by_side() {
+    let folders = tempfile::tempdir().unwrap();
+    let written = |name: &str, seed, width| {
+        let folder = folders.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        TinyBert { seed, width, ..TinyBert::default() }.write(&folder).unwrap();
+        folder
+    };
+    let (first, second) = (written("first", 1, 64), written("second", 2, 32));
+    let config =
+        EncoderConfig { threads: 1, next_model: Some(second.clone()), ..EncoderConfig::default() };
+    let pools = EncoderPools::load(first.clone(), &config).await.unwrap();
+    let offered = pools.offered();
+    assert_eq!(offered.iter().map(|it| it.dimension).collect::<Vec<_>>(), [64, 32]);
+    assert_eq!(pools.current().identity(), &offered[0]);
+    for identity in &offered {
+        let encoder = pools.of(identity, soon()).await.unwrap();
+        assert_eq!(encoder.identity(), identity);
+        let text = vec!["the old house".to_owned()];
+        let bulk = Priority::Bulk;
+        let embedded = encoder.embed(text, TextKind::Passage, bulk, soon()).await.unwrap();
+        assert_eq!(embedded[0].vector.len(), identity.dimension as usize);
+    }
+    let nodes: Vec<String> = pools.nodes().iter().map(|node| node.name.clone()).collect();
+    assert_eq!(nodes, ["encoders of `first`", "encoders of `second`"]);
+
+    let alone = EncoderConfig { next_model: None, ..config.clone() };
+    let alone = EncoderPools::load(first.clone(), &alone).await.unwrap();
+    let missing = alone.of(&offered[1], soon()).await.map(drop).unwrap_err();
+    assert_eq!((missing.kind(), missing.reason()), (ErrorKind::WrongState, "ENCODER_MISMATCH"));
+    assert!(offered.iter().all(|it| missing.message().contains(&it.revision)), "{missing}");
+
+    let twice = EncoderPools::load(second, &config).await.map(drop).unwrap_err();
+    assert_eq!(twice.kind(), ErrorKind::InvalidInput);
+    assert_eq!(twice.violations()[0].field, "encoder.next_model");
+
+    pools.stop().await;
+    alone.stop().await;
+    for pool in pools.all() {
+        let asked = pool.embed(vec![String::new()], TextKind::Query, Priority::Bulk, soon()).await;
+        assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
 }

@@ -81,6 +81,19 @@ impl CatalogueRpc {
         Ok(wire::DeleteCorpusResponse {})
     }
 
+    async fn change(
+        &self,
+        request: Request<wire::ChangeCorpusRequest>,
+    ) -> Result<wire::ChangeCorpusResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let wire::ChangeCorpusRequest { from, to } = request.into_inner();
+        let from = settings_from_wire(from.unwrap_or_default())?;
+        let to = settings_from_wire(to.unwrap_or_default())?;
+        to.check(&Limits::default())?;
+        self.retriever.change(&from, &to, deadline).await?;
+        Ok(wire::ChangeCorpusResponse {})
+    }
+
     async fn finish_snapshot(
         &self,
         request: Request<wire::FinishSnapshotRequest>,
@@ -89,8 +102,10 @@ impl CatalogueRpc {
         let request = request.into_inner();
         let settings = settings_from_wire(request.corpus.unwrap_or_default())?;
         let (name, digests) = (request.snapshot.parse()?, request.digests);
-        let seams = &self.retriever.sharing.seams;
-        let snapshot = snapshots::finish(seams, &settings, &name, &digests, deadline).await?;
+        let Inner { registry, sharing, .. } = &*self.retriever;
+        let finishing =
+            snapshots::finish(registry, &sharing.seams, &settings, &name, &digests, deadline);
+        let snapshot = finishing.await?;
         let snapshot = Some(convert::summary_to_wire(snapshot));
         Ok(wire::FinishSnapshotResponse { snapshot })
     }
@@ -147,6 +162,13 @@ impl CatalogueService for CatalogueRpc {
         request: Request<wire::DeleteCorpusRequest>,
     ) -> Result<Response<wire::DeleteCorpusResponse>, Status> {
         self.delete(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn change_corpus(
+        &self,
+        request: Request<wire::ChangeCorpusRequest>,
+    ) -> Result<Response<wire::ChangeCorpusResponse>, Status> {
+        self.change(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn finish_snapshot(

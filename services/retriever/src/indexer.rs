@@ -5,19 +5,21 @@
 //! are under way at once, so that one is chunked while another is embedded and a third committed.
 //!
 //! Chunks come first, so that documents can be found; then the trees and graph of documents that can be
-//! found; and once no tree is missing, the nodes above documents, which would be made in vain while
-//! documents come.
+//! found, and chunks that lack something are made again; and once no tree is missing, the nodes above documents,
+//! which would be made in vain while documents come.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Chunk, Clock, CorpusSettings, Document, DocumentId, Encoder, Error, GraphBuilder, Priority,
-    Stage, StoredDocument, TextKind,
+    Chunk, Clock, CorpusSettings, Document, DocumentId, Encoder, Encoders, Error, GraphBuilder,
+    Priority, Reembedding, Stage, StoredDocument, TextKind,
 };
-use clew_index::{DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader};
+use clew_index::{
+    DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, ShardSettings,
+};
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::ask;
 use clew_telemetry::{child, linked, metrics};
@@ -39,6 +41,8 @@ pub(crate) struct Indexer;
 pub(crate) enum Message {
     /// Look for what is due.
     Look,
+    /// Derive by these settings from now on.
+    Settled(Arc<CorpusSettings>),
     /// A batch ended, one way or the other.
     BatchEnded { documents: Vec<DocumentId>, stored: bool },
     /// Making trees, or nodes above documents, ended.
@@ -50,10 +54,11 @@ pub(crate) enum Message {
 }
 
 /// What an indexer works with.
+#[derive(Clone)]
 pub(crate) struct Arguments {
     pub settings: Arc<CorpusSettings>,
     pub reader: ShardReader,
-    pub encoder: Arc<dyn Encoder>,
+    pub encoders: Arc<dyn Encoders>,
     pub graph_builder: Arc<dyn GraphBuilder>,
     pub writer: ActorRef<writer::Message>,
     pub clock: Arc<dyn Clock>,
@@ -64,10 +69,8 @@ pub(crate) struct Arguments {
 
 /// State of [`Indexer`].
 pub(crate) struct State {
+    arguments: Arguments,
     deriver: Arc<Deriver>,
-    clock: Arc<dyn Clock>,
-    derive_bytes: u64,
-    derive_batches: usize,
     busy: HashSet<DocumentId>,
     batches: usize,
     structuring: Turn,
@@ -75,13 +78,14 @@ pub(crate) struct State {
     tasks: JoinSet<()>,
     storing: Backoff,
     paused: bool,
-    seen: Arc<Seen>,
 }
 
 /// Most documents of one batch.
 const BATCH_DOCUMENTS: usize = 512;
 /// Most chunks embedded by one call, so that a very long document does not fill the encoder's queue.
 const EMBED_CHUNKS: usize = 256;
+/// How long a model may take to be found among the encoders.
+const ENCODER_PATIENCE: Duration = Duration::from_secs(30);
 /// A bound against a hung device, not an estimate: a batch takes seconds.
 const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
@@ -111,33 +115,15 @@ impl Actor for Indexer {
                 drop(myself.cast(Message::WakerPanicked));
             }
         });
-        let structurer = Structurer {
-            corpus: Arc::clone(&arguments.settings),
-            reader: arguments.reader.clone(),
-            encoder: Arc::clone(&arguments.encoder),
-            builder: arguments.graph_builder,
-            writer: arguments.writer.clone(),
-        };
-        let deriver = Deriver {
-            structurer,
-            settings: arguments.settings,
-            reader: arguments.reader,
-            encoder: arguments.encoder,
-            writer: arguments.writer,
-            clock: Arc::clone(&arguments.clock),
-        };
         Ok(State {
-            deriver: Arc::new(deriver),
-            clock: arguments.clock,
-            derive_bytes: arguments.derive_bytes,
-            derive_batches: arguments.derive_batches,
+            deriver: Arc::new(Deriver::new(&arguments)),
+            arguments,
             busy: HashSet::new(),
             batches: 0,
             structuring: Turn::new(Instant::now(), Backoff::new(RETRY_STORING.0, RETRY_STORING.1)),
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
             paused: false,
-            seen: arguments.seen,
         })
     }
 
@@ -149,6 +135,11 @@ impl Actor for Indexer {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Message::Look => state.paused = false,
+            // What is under way by others is refused when it is stored, and is due again.
+            Message::Settled(settings) => {
+                state.arguments.settings = settings;
+                state.deriver = Arc::new(Deriver::new(&state.arguments));
+            }
             Message::BatchEnded { documents, stored } => {
                 state.free(&documents);
                 state.batches -= 1;
@@ -204,11 +195,16 @@ impl State {
     }
 
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
-        while self.batches < self.derive_batches {
-            let due = self.deriver.reader.due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
-            let batch = within_bytes(due, self.derive_bytes);
+        while self.batches < self.arguments.derive_batches {
+            let (reader, now) = (self.arguments.reader.clone(), self.arguments.clock.now());
+            let mut due = reader.due(now, BATCH_DOCUMENTS, &self.busy);
+            if due.is_empty() {
+                self.start_structure(myself);
+                due = reader.outdated(now, BATCH_DOCUMENTS, &self.busy);
+            }
+            let batch = within_bytes(due, self.arguments.derive_bytes);
             if batch.is_empty() {
-                return self.start_structure(myself);
+                return;
             }
             self.batches += 1;
             let deriver = Arc::clone(&self.deriver);
@@ -228,9 +224,9 @@ impl State {
         if !self.structuring.may_begin(now) {
             return;
         }
-        let reader = &self.deriver.reader;
-        let due = reader.structure_due(self.clock.now(), BATCH_DOCUMENTS, &self.busy);
-        let batch = within_bytes(due, self.derive_bytes);
+        let Arguments { reader, clock, .. } = &self.arguments;
+        let due = reader.structure_due(clock.now(), BATCH_DOCUMENTS, &self.busy);
+        let batch = within_bytes(due, self.arguments.derive_bytes);
         let is_upper = batch.is_empty();
         if is_upper && self.batches > 0 {
             return;
@@ -271,7 +267,7 @@ impl State {
         let (documents, bytes) = (batch.len(), batch.iter().map(|due| due.bytes).sum::<u64>());
         let span = tracing::info_span!(parent: None, "batch", otel.name = name, documents, bytes);
         let ids = batch.iter().map(|due| &due.document_id);
-        let mut origins = self.seen.origins.of(ids).into_iter();
+        let mut origins = self.arguments.seen.origins.of(ids).into_iter();
         if let Some(first) = origins.next() {
             first.parent_of(&span);
         }
@@ -324,9 +320,17 @@ struct Deriver {
     structurer: Structurer,
     settings: Arc<CorpusSettings>,
     reader: ShardReader,
-    encoder: Arc<dyn Encoder>,
+    encoders: Arc<dyn Encoders>,
     writer: ActorRef<writer::Message>,
     clock: Arc<dyn Clock>,
+}
+
+/// The models that chunks are made with.
+struct Models {
+    /// Decides where they end.
+    cutter: Arc<dyn Encoder>,
+    /// Embed them: one for each column of vectors.
+    embedders: Vec<Arc<dyn Encoder>>,
 }
 
 /// A document that could not be derived.
@@ -336,14 +340,44 @@ struct Fault {
 }
 
 impl Deriver {
+    fn new(arguments: &Arguments) -> Self {
+        let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
+        let structurer = Structurer {
+            corpus: Arc::clone(&settings),
+            reader: reader.clone(),
+            builder: Arc::clone(&arguments.graph_builder),
+            writer: writer.clone(),
+        };
+        let clock = Arc::clone(&arguments.clock);
+        Self { structurer, settings, reader, encoders, writer, clock }
+    }
+
+    /// The model whose tokens decide where chunks and segments end.
+    async fn cutter(&self) -> Result<Arc<dyn Encoder>, Error> {
+        let deadline = Instant::now() + ENCODER_PATIENCE;
+        self.encoders.of(self.settings.cutter(), deadline).await
+    }
+
+    /// The models of the corpus. That one is not there is no document's fault.
+    async fn models(&self) -> Result<Models, Error> {
+        let cutter = self.cutter().await?;
+        let deadline = Instant::now() + ENCODER_PATIENCE;
+        let mut embedders = Vec::new();
+        for column in ShardSettings::of(&self.settings).vectors {
+            embedders.push(self.encoders.of(&column.encoder, deadline).await?);
+        }
+        Ok(Models { cutter, embedders })
+    }
+
     /// Derives and commits a batch.
     async fn try_run(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
+        let models = self.models().await?;
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
         let documents = self.reader.read_sources(&wanted).await?;
         let mut derived = Vec::with_capacity(documents.len());
         let mut failures = Vec::new();
-        for (stored, result) in self.derive(documents).await? {
+        for (stored, result) in self.derive(&models, documents).await? {
             match result {
                 Ok(document) => derived.push(document),
                 Err(fault) => failures.push(self.failure(&batch, &stored, &fault)),
@@ -361,17 +395,18 @@ impl Deriver {
 
     /// Makes the trees of all documents in one go; if that fails over a document, of each by itself.
     async fn try_structure(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
+        let cutter = self.cutter().await?;
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
         let documents = self.reader.read_sources(&wanted).await?;
-        match self.structurer.make(documents.clone()).await {
+        match self.structurer.make(&cutter, documents.clone()).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_retryable() => return Err(error),
             Err(_over_some_document) => {}
         }
         let mut failures = Vec::new();
         for stored in documents {
-            match self.structurer.make(vec![stored.clone()]).await {
+            match self.structurer.make(&cutter, vec![stored.clone()]).await {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {
@@ -400,9 +435,10 @@ impl Deriver {
     /// documents are not at fault.
     async fn derive(
         &self,
+        models: &Models,
         documents: Vec<StoredDocument>,
     ) -> Result<Vec<(StoredDocument, Result<DerivedDocument, Fault>)>, Error> {
-        match self.derive_together(&documents).await {
+        match self.derive_together(models, &documents).await {
             Ok(derived) => {
                 return Ok(documents.into_iter().zip(derived.into_iter().map(Ok)).collect());
             }
@@ -411,7 +447,7 @@ impl Deriver {
         }
         let mut results = Vec::with_capacity(documents.len());
         for document in documents {
-            match self.derive_together(std::slice::from_ref(&document)).await {
+            match self.derive_together(models, std::slice::from_ref(&document)).await {
                 Ok(derived) => {
                     results.extend(derived.into_iter().map(|one| (document.clone(), Ok(one))))
                 }
@@ -424,21 +460,21 @@ impl Deriver {
 
     async fn derive_together(
         &self,
+        models: &Models,
         documents: &[StoredDocument],
     ) -> Result<Vec<DerivedDocument>, Fault> {
-        let chunks = self.chunk(documents).await?;
+        let chunks = self.chunk(&models.cutter, documents).await?;
         let keys: Vec<&str> =
             chunks.iter().flatten().map(|chunk| chunk.key_text.as_str()).collect();
-        let mut vectors = Vec::with_capacity(keys.len());
-        for part in keys.chunks(EMBED_CHUNKS) {
-            let texts = part.iter().map(ToString::to_string).collect();
-            let deadline = Instant::now() + EMBED_PATIENCE;
-            let embedding = self.encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline);
-            let embedded = metrics::stage("embed", embedding).await;
-            vectors.extend(embedded.map_err(|error| Fault { stage: Stage::Embedding, error })?);
+        let ids: Vec<DocumentId> =
+            documents.iter().map(|stored| stored.document.id.clone()).collect();
+        let mut by_model = Vec::with_capacity(models.embedders.len());
+        for encoder in &models.embedders {
+            by_model.push(self.embed(encoder, &keys, &ids).await?.into_iter());
         }
-        let mut vectors = vectors.into_iter().map(|embedding| embedding.vector);
-        let recipe = self.settings.recipe();
+        let recipe = self.settings.recipes().wanted;
+        let mut vectors = || by_model.iter_mut().filter_map(Iterator::next).collect();
+        let mut embedded = |chunk| EmbeddedChunk { chunk, vectors: vectors() };
         Ok(documents
             .iter()
             .zip(chunks)
@@ -446,19 +482,48 @@ impl Deriver {
                 document: stored.document.clone(),
                 version: stored.version,
                 recipe,
-                chunks: chunks
-                    .into_iter()
-                    .zip(vectors.by_ref())
-                    .map(|(chunk, vector)| EmbeddedChunk { chunk, vector })
-                    .collect(),
+                chunks: chunks.into_iter().map(&mut embedded).collect(),
             })
             .collect())
     }
 
+    /// The vectors of texts by one model. Those that the documents' chunks have already are not made again.
+    async fn embed(
+        &self,
+        encoder: &Arc<dyn Encoder>,
+        texts: &[&str],
+        documents: &[DocumentId],
+    ) -> Result<Vec<Vec<f32>>, Fault> {
+        let fault = |error| Fault { stage: Stage::Embedding, error };
+        let mut known = HashMap::new();
+        if self.settings.reembedding.as_ref().is_some_and(Reembedding::is_on) {
+            let read = self.reader.vectors(encoder.identity(), documents).await;
+            known = read.map_err(|error| fault(error.into()))?;
+        }
+        let missing: Vec<&str> =
+            texts.iter().filter(|text| !known.contains_key(**text)).copied().collect();
+        let mut made = Vec::with_capacity(missing.len());
+        for part in missing.chunks(EMBED_CHUNKS) {
+            let part = part.iter().map(ToString::to_string).collect();
+            let deadline = Instant::now() + EMBED_PATIENCE;
+            let embedding = encoder.embed(part, TextKind::Passage, Priority::Bulk, deadline);
+            made.extend(metrics::stage("embed", embedding).await.map_err(fault)?);
+        }
+        let mut made = made.into_iter().map(|embedding| embedding.vector);
+        let vector = |text: &&str| known.get(*text).cloned().or_else(|| made.next());
+        let vectors: Option<Vec<Vec<f32>>> = texts.iter().map(vector).collect();
+        vectors
+            .ok_or_else(|| fault(Error::internal("the encoder returned fewer vectors than texts")))
+    }
+
     /// Cuts documents where blocking is allowed, `[documents][chunks]`.
-    async fn chunk(&self, documents: &[StoredDocument]) -> Result<Vec<Vec<Chunk>>, Fault> {
+    async fn chunk(
+        &self,
+        cutter: &Arc<dyn Encoder>,
+        documents: &[StoredDocument],
+    ) -> Result<Vec<Vec<Chunk>>, Fault> {
         let documents: Vec<_> = documents.iter().map(|stored| stored.document.clone()).collect();
-        let (encoder, settings) = (Arc::clone(&self.encoder), Arc::clone(&self.settings));
+        let (encoder, settings) = (Arc::clone(cutter), Arc::clone(&self.settings));
         let window = encoder.identity().max_tokens as usize;
         let cut = move || {
             let token_spans = |text: &str| encoder.token_spans(text);

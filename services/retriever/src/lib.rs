@@ -27,6 +27,7 @@ mod retention;
 mod retriever;
 mod role;
 mod service;
+mod settler;
 mod shard;
 mod shared;
 mod snapshots;

@@ -221,6 +221,7 @@ fn observe() {
             for seen in SHARDS.all() {
                 let Some(lag) = seen.reader().map(|reader| reader.lag()) else { continue };
                 tell(lag.waiting as f64, &seen.labels("kind", "chunks"));
+                tell(lag.outdated as f64, &seen.labels("kind", "outdated"));
                 tell(lag.without_structure as f64, &seen.labels("kind", "structure"));
             }
         });

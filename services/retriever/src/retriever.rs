@@ -10,6 +10,7 @@ use clew_core::{
     ShardIndex, SnapshotName, SnapshotSummary,
 };
 use clew_index::{Location, Registry};
+use clew_runtime::deadline::within;
 use clew_runtime::turns::Turnstile;
 use tokio::sync::Mutex;
 
@@ -120,6 +121,23 @@ impl Retriever {
         }
     }
 
+    /// Has a corpus go on with the settings that are registered.
+    async fn settle(&self, running: &Running) -> Result<(), Error> {
+        let settings = Arc::new(self.registry.get(&running.settings.name).await?);
+        // A corpus that was made anew is another one, of which these are no shards.
+        let is_the_same = settings.created_at == running.settings.created_at;
+        if !is_the_same || settings == running.settings {
+            return Ok(());
+        }
+        for shard in &running.shards {
+            shard.settle(Arc::clone(&settings));
+        }
+        let name = settings.name.clone();
+        let running = Arc::new(Running { settings, shards: running.shards.clone() });
+        self.running_mut().insert(name, running);
+        Ok(())
+    }
+
     async fn run(&self, settings: CorpusSettings) -> Result<Arc<Running>, Error> {
         let settings = Arc::new(settings);
         let mut shards = Vec::new();
@@ -176,6 +194,23 @@ impl Corpora for Retriever {
         Ok(following.take(limit).map(|(_, running)| running.seen_by(access)).collect())
     }
 
+    async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let changing = async {
+            let _one_at_a_time = self.changing.lock().await;
+            let running = self.find(&from.name)?;
+            let changed = self.registry.change(from, to).await;
+            // Also after a refusal: an earlier caller may have left before the shards were told.
+            self.settle(&running).await?;
+            Ok(changed?)
+        };
+        within(deadline, "changing the corpus", changing).await
+    }
+
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
         let _one_at_a_time = self.changing.lock().await;
         let running = self.find(name)?;
@@ -197,7 +232,8 @@ impl Corpora for Retriever {
         digests: Vec<String>,
         deadline: Instant,
     ) -> Result<SnapshotSummary, Error> {
-        snapshots::finish(&self.seams, corpus, snapshot, &digests, deadline).await
+        let Self { registry, seams, .. } = self;
+        snapshots::finish(registry, seams, corpus, snapshot, &digests, deadline).await
     }
 
     async fn snapshots(

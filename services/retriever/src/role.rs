@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoder, Error, GraphBuilder, MemoryEncoder};
+use clew_core::{Clock, Encoders, Error, GraphBuilder, MemoryEncoder};
 use clew_index::{Location, Snapshots};
 use clew_node::{Node, Server, Stop};
 
@@ -13,8 +13,8 @@ use crate::shared::{SharedRetriever, Sharing};
 /// What shards work with, in this process or elsewhere.
 #[derive(Clone)]
 pub struct Seams {
-    /// Embeds documents.
-    pub encoder: Arc<dyn Encoder>,
+    /// Embed documents.
+    pub encoders: Arc<dyn Encoders>,
     /// Makes trees and graphs.
     pub graph_builder: Arc<dyn GraphBuilder>,
     /// Forms compressed memories.

@@ -215,6 +215,16 @@ impl<S: Shards> ShardRpc<S> {
         Ok(convert::drafted_to_wire(drafted))
     }
 
+    async fn get_reembedded(
+        &self,
+        request: Request<wire::GetReembeddedRequest>,
+    ) -> Result<wire::GetReembeddedResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let shard = convert::shard_from_wire(request.into_inner().shard)?;
+        let reembedded = self.seen(shard)?.reembedded(deadline).await?;
+        Ok(convert::reembedded_to_wire(reembedded))
+    }
+
     async fn maintain(
         &self,
         request: Request<wire::MaintainRequest>,
@@ -357,6 +367,13 @@ impl<S: Shards> ShardService for ShardRpc<S> {
         request: Request<wire::DraftCluesRequest>,
     ) -> Result<Response<wire::DraftCluesResponse>, Status> {
         self.draft_clues(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn get_reembedded(
+        &self,
+        request: Request<wire::GetReembeddedRequest>,
+    ) -> Result<Response<wire::GetReembeddedResponse>, Status> {
+        self.get_reembedded(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn maintain(

@@ -8,8 +8,8 @@ use clew_cluster::Standing;
 use clew_core::{
     Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
     ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
-    DraftedClues, EncoderIdentity, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery,
-    ListQuery, MemoryEncoder, MemoryRecord, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span,
+    DraftedClues, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery, ListQuery,
+    MemoryEncoder, MemoryRecord, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span,
     StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
@@ -20,7 +20,7 @@ use clew_runtime::tree::TreeNode as Shown;
 use clew_runtime::turns::Turnstile;
 use clew_telemetry::{child, metrics};
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tracing::Instrument;
 
 use crate::RetrieverConfig;
@@ -34,13 +34,15 @@ use crate::memoriser::{self, Memoriser};
 use crate::metrics::Seen;
 use crate::retention;
 use crate::role::Seams;
+use crate::settler;
 use crate::writer::{self, Waits, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
 pub(crate) struct ShardLine {
     pub place: Place,
     pub shard: ShardIndex,
-    pub settings: Arc<CorpusSettings>,
+    /// As they are now: a line that is started again begins with them.
+    pub settings: watch::Sender<Arc<CorpusSettings>>,
     pub seams: Seams,
     pub config: RetrieverConfig,
     pub claim: Claim,
@@ -63,7 +65,7 @@ impl ShardLine {
     ) -> Self {
         let capacity = config.accept_queue_bytes as usize;
         let seen = Seen::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
-        let tally = Arc::default();
+        let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
         Self { place, shard, settings, seams, config, claim, tally, search_turns, seen }
     }
 }
@@ -98,15 +100,18 @@ impl Line for ShardLine {
     type Handle = Running;
 
     fn name(&self) -> String {
-        format!("{}/{}", self.settings.name, self.shard)
+        format!("{}/{}", self.settings.borrow().name, self.shard)
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<Running, Error> {
-        let Seams { encoder, graph_builder, memory_encoder, clock, .. } = self.seams.clone();
-        same_encoder(&self.settings.encoder, encoder.identity())?;
+        let Seams { encoders, graph_builder, memory_encoder, clock, .. } = self.seams.clone();
+        let mut changes = self.settings.subscribe();
+        let settings = Arc::clone(&changes.borrow_and_update());
         let deadline = Instant::now() + OPEN_PATIENCE;
+        // Documents of a corpus whose model is not there would be accepted and never found.
+        encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
-            let settings = ShardSettings::of(&self.settings);
+            let settings = ShardSettings::of(&settings);
             let takeover = self.claim.takeover()?;
             // Boxed: the storage engine's futures are large.
             let opened = Box::pin(Shard::open(&self.place, settings, takeover)).await;
@@ -129,9 +134,9 @@ impl Line for ShardLine {
             .await
             .map_err(spawned)?;
         let arguments = indexer::Arguments {
-            settings: Arc::clone(&self.settings),
+            settings: Arc::clone(&settings),
             reader: reader.clone(),
-            encoder,
+            encoders,
             graph_builder,
             writer: writer.clone(),
             clock: Arc::clone(&clock),
@@ -142,6 +147,9 @@ impl Line for ShardLine {
         let (indexer, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor.clone())
             .await
             .map_err(spawned)?;
+        let task =
+            Box::pin(settler::keep_settled(self.name(), changes, writer.clone(), indexer.clone()));
+        Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
         let interval = self.config.maintenance_interval();
         let task = Box::pin(maintainer::maintain(writer.clone(), reader.clone(), interval));
         let (maintainer, _) =
@@ -156,7 +164,7 @@ impl Line for ShardLine {
         let task = Box::pin(checker::keep_checking(arguments));
         Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
         let graph = ShardGraph::default();
-        if let Some(retained) = self.settings.retained() {
+        if let Some(retained) = settings.retained() {
             let arguments = retention::Arguments {
                 name: self.name(),
                 retained,
@@ -169,10 +177,10 @@ impl Line for ShardLine {
             let task = Box::pin(retention::keep_forgetting(arguments));
             Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
         }
-        if let Some(settings) = self.settings.memory {
+        if let Some(memory) = settings.memory {
             let memoriser = Memoriser {
                 name: self.name(),
-                settings,
+                settings: memory,
                 reader: reader.clone(),
                 encoder: Arc::clone(&memory_encoder),
                 writer: writer.clone(),
@@ -190,6 +198,7 @@ impl Line for ShardLine {
 #[derive(Clone)]
 pub struct ShardHandle {
     shard: ShardIndex,
+    settings: watch::Sender<Arc<CorpusSettings>>,
     supervised: Supervised<Running>,
     accepting: Gate,
     searching: Gate,
@@ -207,7 +216,8 @@ impl ShardHandle {
     pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
         let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
         let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
-        let corpus = line.settings.name.clone();
+        let settings = line.settings.clone();
+        let corpus = settings.borrow().name.clone();
         let search_turns = line.search_turns.clone();
         let seams = line.seams.clone();
         let supervised = Supervised::start(line).await?;
@@ -215,6 +225,7 @@ impl ShardHandle {
         let retry_after = Duration::from_millis(200);
         Ok(Self {
             shard,
+            settings,
             supervised,
             accepting: Gate::new(
                 "the shard's queue of documents",
@@ -232,6 +243,15 @@ impl ShardHandle {
             seams,
             copying: Arc::default(),
         })
+    }
+
+    /// Takes over changed settings of the corpus, soon.
+    pub(crate) fn settle(&self, settings: Arc<CorpusSettings>) {
+        self.settings.send_if_modified(|known| {
+            let changes = *known != settings;
+            *known = settings;
+            changes
+        });
     }
 
     /// The running line; waits for one that is just starting.
@@ -526,6 +546,12 @@ impl clew_core::Shard for SeenHandle {
         .await
     }
 
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
+        let reader = self.handle.reader(deadline).await?;
+        within(deadline, "asking the storage", self.handle.claim.confirm(&reader)).await?;
+        Ok(reader.reembedded())
+    }
+
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
         let writer = self.handle.running(deadline).await?.writer;
         ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
@@ -570,29 +596,6 @@ impl clew_core::Shard for SeenHandle {
         })
         .await
     }
-}
-
-/// Refuses to mix vectors of two models.
-pub(crate) fn same_encoder(
-    made_with: &EncoderIdentity,
-    loaded: &EncoderIdentity,
-) -> Result<(), Error> {
-    if made_with == loaded {
-        return Ok(());
-    }
-    let describe = |encoder: &EncoderIdentity| {
-        let EncoderIdentity { model, revision, dimension, max_tokens } = encoder;
-        format!("`{model}` (dimension {dimension}, window {max_tokens}, revision {revision})")
-    };
-    Err(Error::new(
-        ErrorKind::WrongState,
-        "ENCODER_MISMATCH",
-        format!(
-            "the corpus was made with encoder {}, but {} is loaded; configure the former",
-            describe(made_with),
-            describe(loaded)
-        ),
-    ))
 }
 
 fn stopped() -> Error {

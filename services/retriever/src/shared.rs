@@ -16,6 +16,7 @@ use clew_index::{Location, Registry};
 use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
+use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised};
 use clew_runtime::tree::TreeNode;
 use clew_runtime::turns::Turnstile;
@@ -77,6 +78,8 @@ pub(crate) struct Inner {
     search_turns: Turnstile,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
+    /// Held from reading settings until the shards have been told, so that no older ones are told after newer ones.
+    telling: tokio::sync::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -99,6 +102,21 @@ struct Held {
     is_leaving: bool,
 }
 
+impl State {
+    /// Tells shards whose corpus has other settings than they know.
+    fn settle_shards(&mut self) {
+        for (key, held) in &mut self.shards {
+            let Some(settings) = self.corpora.get(&key.corpus) else { continue };
+            // A corpus that was made anew is another one, of which this is no shard.
+            let is_the_same = settings.created_at == held.settings.created_at;
+            if is_the_same && *settings != held.settings {
+                held.settings = Arc::clone(settings);
+                held.handle.settle(Arc::clone(settings));
+            }
+        }
+    }
+}
+
 impl SharedRetriever {
     /// Opens the storage and begins to take the shards that belong here.
     ///
@@ -108,8 +126,14 @@ impl SharedRetriever {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.location).await?;
         let search_turns = sharing.config.search_turns();
-        let (restoring, state) = (tokio::sync::Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { registry, sharing, search_turns, restoring, state });
+        let inner = Arc::new(Inner {
+            registry,
+            sharing,
+            search_turns,
+            restoring: tokio::sync::Mutex::default(),
+            telling: tokio::sync::Mutex::default(),
+            state: Mutex::default(),
+        });
         let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
         Ok(Self { inner, owner })
     }
@@ -177,14 +201,36 @@ impl Inner {
         others && !self.lock().shards.is_empty()
     }
 
-    /// Reads which corpora there are.
+    /// Reads which corpora there are, and tells shards that run here how their settings have changed.
     async fn read_corpora(&self) -> Result<(), Error> {
+        let _in_order = self.telling.lock().await;
         let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list()).await;
         let listed = listed.map_err(|_elapsed| Error::deadline("listing the corpora"))??;
         let corpora =
             listed.into_iter().map(|settings| (settings.name.clone(), Arc::new(settings)));
-        self.lock().corpora = corpora.collect();
+        let mut state = self.lock();
+        state.corpora = corpora.collect();
+        state.settle_shards();
         Ok(())
+    }
+
+    /// Changes the settings of a corpus. Shards that run here are told at once, others by those who have them when
+    /// they look next.
+    pub(crate) async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        within(deadline, "changing the corpus", async {
+            let _in_order = self.telling.lock().await;
+            self.registry.change(from, to).await?;
+            let mut state = self.lock();
+            state.corpora.insert(to.name.clone(), Arc::new(to.clone()));
+            state.settle_shards();
+            Ok(())
+        })
+        .await
     }
 
     /// Deletes a corpus: tells every owner through the storage, and waits until all have closed its

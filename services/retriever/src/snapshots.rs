@@ -10,13 +10,13 @@ use clew_index::Registry;
 use clew_runtime::deadline::within;
 
 use crate::role::Seams;
-use crate::shard::same_encoder;
 
 /// How long one call goes on restoring.
 const RESTORE_BUDGET: Duration = Duration::from_secs(2);
 
 /// Makes a snapshot whole.
 pub(crate) async fn finish(
+    registry: &Registry,
     seams: &Seams,
     corpus: &CorpusSettings,
     snapshot: &SnapshotName,
@@ -29,6 +29,10 @@ pub(crate) async fn finish(
     }
     let (snapshots, now) = (seams.snapshots()?, seams.clock.now());
     within(deadline, "finishing the snapshot", async {
+        // The vectors that were copied may be those of other models, then.
+        if registry.get(&corpus.name).await? != *corpus {
+            return Err(clew_index::Error::CorpusChanged(corpus.name.clone()).into());
+        }
         Ok(snapshots.finish(corpus, snapshot, digests, now).await?)
     })
     .await
@@ -54,7 +58,10 @@ pub(crate) async fn restore(
     let (snapshots, now) = (seams.snapshots()?, seams.clock.now());
     within(deadline, "restoring the corpus", async {
         let snapshot = snapshots.read(&asked.corpus, &asked.snapshot).await?;
-        same_encoder(&snapshot.settings().encoder, seams.encoder.identity())?;
+        // Before anything is copied that could not be searched.
+        for encoder in snapshot.settings().encoders() {
+            seams.encoders.of(encoder, deadline).await?;
+        }
         Ok(Box::pin(registry.restore(&snapshot, asked, now, RESTORE_BUDGET)).await?)
     })
     .await

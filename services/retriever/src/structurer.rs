@@ -32,7 +32,6 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 pub(crate) struct Structurer {
     pub corpus: Arc<CorpusSettings>,
     pub reader: ShardReader,
-    pub encoder: Arc<dyn Encoder>,
     pub builder: Arc<dyn GraphBuilder>,
     pub writer: ActorRef<writer::Message>,
 }
@@ -62,13 +61,17 @@ struct Missing {
 }
 
 impl Structurer {
-    /// Makes and commits the trees of documents.
-    pub(crate) async fn make(&self, documents: Vec<StoredDocument>) -> Result<(), Error> {
+    /// Makes and commits the trees of documents, whose segments are measured in tokens of `cutter`.
+    pub(crate) async fn make(
+        &self,
+        cutter: &Arc<dyn Encoder>,
+        documents: Vec<StoredDocument>,
+    ) -> Result<(), Error> {
         let Some((settings, recipe)) = self.corpus.structure.zip(self.corpus.structure_recipe())
         else {
             return Ok(());
         };
-        let mut growing = self.begin(documents, settings, recipe).await?;
+        let mut growing = self.begin(cutter, documents, settings, recipe).await?;
         self.make_segments(&mut growing).await?;
         let most = growing.iter().map(|document| document.shape.root_level()).max().unwrap_or(0);
         for level in 1..=most {
@@ -80,6 +83,7 @@ impl Structurer {
     /// Cuts documents, and takes over what was made of them before.
     async fn begin(
         &self,
+        cutter: &Arc<dyn Encoder>,
         documents: Vec<StoredDocument>,
         settings: StructureSettings,
         recipe: Recipe,
@@ -93,7 +97,7 @@ impl Structurer {
         for ((id, version), rows) in self.reader.made_nodes(&ids).await? {
             made.entry(id).or_default().push((version, rows));
         }
-        let encoder = Arc::clone(&self.encoder);
+        let encoder = Arc::clone(cutter);
         let cut = move || {
             let cut = |stored: StoredDocument| {
                 let segments = segments(&stored, &settings, encoder.as_ref());

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, MemoryRecord};
-use clew_index::{Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, UpperRow};
+use clew_index::{
+    Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, ShardSettings, UpperRow,
+};
 use clew_runtime::admission::Permit;
 use clew_telemetry::{Origin, child, linked, metrics};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
@@ -59,6 +61,8 @@ pub(crate) enum Message {
         access: Access,
         reply: RpcReplyPort<Result<Vec<Forgotten>, Error>>,
     },
+    /// Take over changed settings of the corpus.
+    Settle { settings: Box<ShardSettings>, reply: RpcReplyPort<Result<(), Error>> },
     /// Do what maintenance the tables want.
     Maintain { reply: RpcReplyPort<Result<(), Error>> },
 }
@@ -74,6 +78,7 @@ impl Message {
             Self::CommitMemory { .. } | Self::SweepMemories { .. } => "commit_memory",
             Self::RecordFailures { .. } => "record_failures",
             Self::Forget { .. } => "forget",
+            Self::Settle { .. } => "settle",
             Self::Maintain { .. } => "maintain",
         })
     }
@@ -87,6 +92,7 @@ impl Message {
             Self::CommitMemory { .. } | Self::SweepMemories { .. } => "storing memories",
             Self::RecordFailures { .. } => "recording failures",
             Self::Forget { .. } => "forgetting",
+            Self::Settle { .. } => "taking over settings",
             Self::Maintain { .. } => "maintenance",
         }
     }
@@ -218,6 +224,10 @@ impl Actor for Writer {
                 state.commit_accepted().await;
                 let forgotten = state.forget(&ids, &access).await;
                 state.answer(reply, forgotten);
+            }
+            Message::Settle { settings, reply } => {
+                let settled = state.shard.settle(*settings).await;
+                state.answer(reply, settled);
             }
             Message::Maintain { reply } => {
                 let maintained = state.maintain().await;

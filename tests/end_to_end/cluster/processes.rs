@@ -1,6 +1,7 @@
 //! The processes of a cluster.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use clew_client::Client;
 use clew_testkit::RedisServer;
 
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
+use crate::model_folder::write_narrow_bert;
 
 /// Short times, so that a test sees in seconds what takes a minute in production.
 const TIMES: [(&str, &str); 7] = [
@@ -29,6 +31,8 @@ pub struct Cluster {
     addresses: BTreeMap<String, String>,
     /// What its nodes are configured with besides.
     settings: Vec<(&'static str, String)>,
+    /// Folders of the encoder's model, and of a second one.
+    pub models: (PathBuf, Option<PathBuf>),
 }
 
 impl Cluster {
@@ -39,7 +43,9 @@ impl Cluster {
     pub async fn start_with(retrievers: usize, settings: Vec<(&'static str, String)>) -> Self {
         let redis = RedisServer::start().unwrap();
         let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
-        let mut cluster = Self { home: Home::new(), redis, nodes, addresses, settings };
+        let home = Home::new();
+        let models = (home.model(), None);
+        let mut cluster = Self { home, redis, nodes, addresses, settings, models };
         cluster.start_again("encoder-0").await;
         for retriever in 0..retrievers {
             cluster.start_again(&format!("retriever-{retriever}")).await;
@@ -66,7 +72,9 @@ impl Cluster {
         let listen = self.addresses.get(name).map_or("127.0.0.1:0", String::as_str);
         let mut command = self.home.clew();
         command.args(["serve", "--roles", role, "--listen", listen]);
-        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(self.home.model());
+        let (model, next_model) = &self.models;
+        command.arg("--data-dir").arg(self.home.data_dir()).arg("--model").arg(model);
+        command.envs(next_model.iter().map(|model| ("CLEW_ENCODER__NEXT_MODEL", model)));
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info");
@@ -108,8 +116,15 @@ impl Cluster {
     }
 
     /// What all nodes keep.
-    pub fn data_dir(&self) -> std::path::PathBuf {
+    pub fn data_dir(&self) -> PathBuf {
         self.home.data_dir()
+    }
+
+    /// Writes the folder of a model whose vectors have another dimension.
+    pub fn other_model(&self) -> PathBuf {
+        let folder = self.home.path("other-model");
+        write_narrow_bert(&folder);
+        folder
     }
 
     /// Writes a file into the cluster's folder; its path.

@@ -100,6 +100,10 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
             corpora::GetCorpusRequest { name: corpus() }.encode_to_vec(),
         ),
         (
+            "/clew.corpus.v1.CorpusService/GetReembedding",
+            corpora::GetReembeddingRequest { name: corpus() }.encode_to_vec(),
+        ),
+        (
             "/clew.corpus.v1.CorpusService/CheckCorpus",
             corpora::CheckCorpusRequest { name: corpus(), ..Default::default() }.encode_to_vec(),
         ),
@@ -290,6 +294,15 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
             corpora::RestoreCorpusRequest {
                 name: corpus(),
                 snapshot: "mine".to_owned(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        ),
+        (
+            "/clew.corpus.v1.CorpusService/ReembedCorpus",
+            corpora::ReembedCorpusRequest {
+                name: corpus(),
+                step: corpora::ReembedStep::Start.into(),
                 ..Default::default()
             }
             .encode_to_vec(),

@@ -1,6 +1,9 @@
 //! What the registries' tests share.
 
-use clew_core::{Chunking, CorpusSettings, EncoderIdentity, Timestamp};
+use clew_core::{Chunking, CorpusSettings, EncoderIdentity, Phase, Reembedding, Timestamp};
+
+use super::Registry;
+use crate::error::Error;
 
 /// Settings of a corpus, told from others of its name by when it was made.
 pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
@@ -17,6 +20,52 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
         structure: None,
         retention_days: None,
         memory: None,
+        reembedding: None,
         created_at: Timestamp::from_micros(created_at),
     }
+}
+
+/// Settings after a move to another model has begun.
+pub(super) fn next(settings: &CorpusSettings, model: &str) -> CorpusSettings {
+    let other = EncoderIdentity { model: model.to_owned(), ..settings.encoder.clone() };
+    let number = settings.reembedding.as_ref().map_or(0, |it| it.number) + 1;
+    let first = settings.encoder.clone();
+    let reembedding = Some(Reembedding { first, other, phase: Phase::Filling, number });
+    CorpusSettings { reembedding, ..settings.clone() }
+}
+
+/// Settings are changed only from what they are, only once, and only in what may be changed. Leaves no corpus.
+pub(super) async fn refuses_what_is_not_there(corpora: &Registry) {
+    let (before, name) = (settings("changed", 1), "changed".parse().unwrap());
+    let after = next(&before, "b");
+    let gone = corpora.change(&before, &after).await;
+    assert!(matches!(gone, Err(Error::CorpusNotFound(_))), "{gone:?}");
+    corpora.create(&before).await.unwrap();
+    for other in [
+        CorpusSettings { shards: 3, ..after.clone() },
+        CorpusSettings { created_at: Timestamp::from_micros(2), ..after.clone() },
+        CorpusSettings { name: "other".parse().unwrap(), ..after.clone() },
+    ] {
+        let refused = corpora.change(&before, &other).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+    let later = |settings: &CorpusSettings| CorpusSettings {
+        created_at: Timestamp::from_micros(2),
+        ..settings.clone()
+    };
+    for (from, to) in [(&after, &next(&after, "c")), (&later(&before), &later(&after))] {
+        let raced = corpora.change(from, to).await;
+        assert!(matches!(raced, Err(Error::CorpusChanged(_))), "{raced:?}");
+    }
+    assert_eq!(corpora.get(&name).await.unwrap(), before);
+    for _ in 0..2 {
+        corpora.change(&before, &after).await.unwrap();
+        assert_eq!(corpora.get(&name).await.unwrap(), after);
+    }
+    let back = corpora.change(&before, &next(&before, "c")).await;
+    assert!(matches!(back, Err(Error::CorpusChanged(_))), "{back:?}");
+    corpora.retire(&name).await.unwrap();
+    let retired = corpora.change(&after, &next(&after, "c")).await;
+    assert!(matches!(retired, Err(Error::CorpusNotFound(_))), "{retired:?}");
+    corpora.delete(&name).await.unwrap();
 }

@@ -4,10 +4,15 @@
 //! it away first, so there is no half-made and no half-deleted corpus. What is left under another name
 //! is removed when the registry is opened; a folder being made only after an hour, because it may be
 //! another process that makes it.
+//!
+//! Settings are changed by renaming a finished file over theirs, by one process at a time, which has the lock of a file
+//! beside the corpora; the operating system takes it back from a process that ends. Whoever deletes a corpus has that
+//! lock as well, so that nobody writes settings into the folder of a later corpus of that name.
 
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use std::{fs, io};
+use std::time::{Duration, Instant};
+use std::{fs, io, thread};
 
 use clew_core::{CorpusName, CorpusSettings};
 
@@ -27,6 +32,11 @@ const DELETED: &str = ".deleted-";
 const BEING_RESTORED: &str = ".restoring@";
 /// As `BEING_MADE`, of releases of which only one process used a data directory.
 const LEFT_HALF_MADE: &str = ".new-";
+/// Ends the name of the file whose lock those have who change or delete a corpus.
+const LOCK: &str = "lock";
+/// How long that lock is waited for; it is held for milliseconds.
+const LOCK_PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_LOOK: Duration = Duration::from_millis(5);
 /// Age after which nobody makes a folder any more; making one takes milliseconds.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
@@ -48,17 +58,38 @@ impl FolderRegistry {
     pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
         let folder = self.corpus_folder(&settings.name);
         let being_made = self.folder.join(unique_name(BEING_MADE, &settings.name));
-        let text = to_json(settings)
+        let text = to_json(settings, settings)
             .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
         on_files("make the corpus", move || make_folder(&being_made, &folder, &text)).await
     }
 
     pub async fn get(&self, name: &CorpusName) -> Result<Option<CorpusSettings>> {
         let folder = self.corpus_folder(name);
-        let read = on_files("read the corpus' settings", move || {
-            if folder.join(RETIRED).exists() { Ok(None) } else { read_settings(&folder) }
-        });
+        let read = on_files("read the corpus' settings", move || read_live(&folder));
         read.await?.transpose().map_err(|source| damaged(name, source))
+    }
+
+    /// Returns the settings that are there then: `to`, if they were `from`.
+    pub async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+    ) -> Result<Option<CorpusSettings>> {
+        const DOING: &str = "change the corpus' settings";
+        let text = to_json(to, to).map_err(|error| Error::of_file(DOING, error.into()))?;
+        let (corpora, folder) = (self.folder.clone(), self.corpus_folder(&from.name));
+        let (from, to) = (from.clone(), to.clone());
+        let name = from.name.clone();
+        let changed = on_files(DOING, move || {
+            locked(&corpora, || match read_live(&folder)? {
+                Some(Ok(found)) if found == from => {
+                    durable::write_file(&folder.join(SETTINGS), &text)?;
+                    Ok(Some(Ok(to)))
+                }
+                found => Ok(found),
+            })
+        });
+        changed.await?.transpose().map_err(|source| damaged(&name, source))
     }
 
     pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
@@ -113,8 +144,9 @@ impl FolderRegistry {
     /// Returns whether it was there.
     pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
         let folder = self.corpus_folder(name);
-        let deleted = self.folder.join(unique_name(DELETED, name));
-        on_files("delete the corpus", move || delete_folder(&folder, &deleted)).await
+        let (corpora, deleted) =
+            (self.folder.clone(), self.folder.join(unique_name(DELETED, name)));
+        on_files("delete the corpus", move || delete_folder(&corpora, &folder, &deleted)).await
     }
 
     pub async fn begin_restore(
@@ -125,7 +157,7 @@ impl FolderRegistry {
         let (folder, being_restored) =
             (self.corpus_folder(&settings.name), self.being_restored(&settings.name, digest));
         let place = Place::from(being_restored.as_path());
-        let text = to_json(settings)
+        let text = to_json(settings, settings)
             .map_err(|error| Error::of_file("write the corpus' settings", error.into()))?;
         let begin = move || {
             if folder.exists() {
@@ -236,14 +268,35 @@ fn rename_into_place(made: &Path, folder: &Path) -> io::Result<bool> {
 }
 
 /// Returns whether this deleted it.
-fn delete_folder(folder: &Path, deleted: &Path) -> io::Result<bool> {
-    match fs::rename(folder, deleted) {
+fn delete_folder(corpora: &Path, folder: &Path, deleted: &Path) -> io::Result<bool> {
+    match locked(corpora, || fs::rename(folder, deleted)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         renamed => renamed?,
     }
-    folder.parent().map_or(Ok(()), durable::sync_folder)?;
+    durable::sync_folder(corpora)?;
     remove_folder(deleted)?;
     Ok(true)
+}
+
+/// Does `work` while no other process changes or deletes a corpus.
+fn locked<T>(corpora: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    // Opened for writing, which file systems of a network want of a lock.
+    let mut options = fs::OpenOptions::new();
+    let lock =
+        options.create(true).truncate(false).write(true).open(corpora.with_extension(LOCK))?;
+    let until = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return work(),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(LOCK_LOOK),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// As [`read_settings`], unless the corpus is to be deleted.
+fn read_live(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
+    if folder.join(RETIRED).exists() { Ok(None) } else { read_settings(folder) }
 }
 
 /// `None` if there is no such corpus; an inner error if its settings do not parse.
@@ -280,7 +333,7 @@ mod tests {
     use super::*;
     use crate::location::Location;
     use crate::registry::Registry;
-    use crate::registry::fixture::settings;
+    use crate::registry::fixture::{next, refuses_what_is_not_there, settings};
     use crate::s3::ObjectStoreSettings;
 
     async fn registry(folder: &Path) -> Registry {
@@ -377,6 +430,66 @@ mod tests {
         other.delete(&name).await.unwrap();
         assert!(corpora.retired().await.unwrap().is_empty());
         corpora.create(&settings("a", 0)).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_several_who_change_a_corpus_one_succeeds_and_readers_see_its_settings_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        corpora.create(&settings("a", 0)).await.unwrap();
+        let mut before = settings("a", 0);
+        // What one that was killed left: a file that was not renamed yet, and a lock that nobody has.
+        let root = folder.path().join(CORPORA);
+        fs::write(root.join("a").join("settings.new"), "{").unwrap();
+        fs::write(root.with_extension(LOCK), "").unwrap();
+        for _ in 0..10 {
+            let reader = registry(folder.path()).await;
+            let reading = tokio::spawn(async move {
+                for _ in 0..20 {
+                    reader.get(&"a".parse().unwrap()).await.unwrap();
+                }
+            });
+            let mut changing = Vec::new();
+            for model in ["b", "c", "d"] {
+                let (corpora, from) = (registry(folder.path()).await, before.clone());
+                let to = next(&from, model);
+                changing.push(tokio::spawn(async move {
+                    let changed = corpora.change(&from, &to).await;
+                    let lost = matches!(changed, Err(Error::CorpusChanged(_)));
+                    assert!(changed.is_ok() || lost, "{changed:?}");
+                    changed.is_ok().then_some(to)
+                }));
+            }
+            let changed = futures::future::try_join_all(changing).await.unwrap();
+            reading.await.unwrap();
+            let [after] = changed.into_iter().flatten().collect::<Vec<_>>().try_into().unwrap();
+            assert_eq!(corpora.get(&"a".parse().unwrap()).await.unwrap(), after);
+            before = after;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_corpus_that_is_gone_or_another_is_not_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let corpora = registry(folder.path()).await;
+        refuses_what_is_not_there(&corpora).await;
+        // What changes it waits for who deletes it.
+        let lock = fs::File::create(folder.path().join(CORPORA).with_extension(LOCK)).unwrap();
+        lock.lock().unwrap();
+        let before = settings("b", 0);
+        corpora.create(&before).await.unwrap();
+        let changing = {
+            let (corpora, after) = (corpora.clone(), next(&before, "b"));
+            tokio::spawn(async move { corpora.change(&before, &after).await })
+        };
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let root = folder.path().join(CORPORA);
+        fs::rename(root.join("b"), root.join(".deleted-b")).unwrap();
+        corpora.create(&settings("b", 1)).await.unwrap();
+        drop(lock);
+        let changed = changing.await.unwrap();
+        assert!(matches!(changed, Err(Error::CorpusChanged(_))), "{changed:?}");
+        assert_eq!(corpora.get(&"b".parse().unwrap()).await.unwrap(), settings("b", 1));
     }
 
     #[tokio::test]

@@ -179,6 +179,26 @@ impl ObjectRegistry {
         Ok(found.map(|(found, _)| found.settings))
     }
 
+    /// Returns the settings that are there then: `to`, if they were `from`.
+    pub async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+    ) -> Result<Option<CorpusSettings>> {
+        let read = self.read(&from.name).await?;
+        let Some((found, version)) = read.filter(|(found, _)| found.state == State::Live) else {
+            return Ok(None);
+        };
+        if found.settings != *from {
+            return Ok(Some(found.settings));
+        }
+        let register = Register { settings: to.clone(), written_by: unique(), ..found };
+        match self.write(register, Some(version), "change the corpus' settings").await? {
+            true => Ok(Some(to.clone())),
+            false => self.get(&from.name).await,
+        }
+    }
+
     pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
         let mut corpora = Vec::new();
         for Listed { name, register, .. } in self.registers().await? {
@@ -244,7 +264,8 @@ impl ObjectRegistry {
         of: Option<UpdateVersion>,
         doing: &'static str,
     ) -> Result<bool> {
-        let bytes = to_json(&register).map_err(|error| Error::of_file(doing, error.into()))?;
+        let bytes = to_json(&register, &register.settings)
+            .map_err(|error| Error::of_file(doing, error.into()))?;
         let name = object_of(&register.settings.name);
         self.corpora.swap(&name, of, &Bytes::from(bytes), doing).await
     }
@@ -324,7 +345,7 @@ mod tests {
 
     use super::*;
     use crate::registry::Registry;
-    use crate::registry::fixture::settings;
+    use crate::registry::fixture::{next, refuses_what_is_not_there, settings};
 
     async fn registry(store: &Arc<InMemory>) -> Registry {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;
@@ -425,6 +446,51 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn of_several_who_change_a_corpus_one_succeeds_and_it_stays_what_it_was_restored_from() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        let mut before = settings("a", 1);
+        corpora.begin_restore(&before, "x").await.unwrap();
+        assert!(matches!(
+            corpora.change(&before, &next(&before, "b")).await,
+            Err(Error::CorpusNotFound(_))
+        ));
+        assert!(corpora.finish_restore(&before, "x").await.unwrap());
+        for _ in 0..10 {
+            let registries = [registry(&store).await, registry(&store).await];
+            let change = async |corpora: &Registry, model| {
+                let to = next(&before, model);
+                corpora.change(&before, &to).await.ok().map(|()| to)
+            };
+            let changed = futures::join!(change(&registries[0], "b"), change(&registries[1], "c"));
+            let changed: Vec<_> = [changed.0, changed.1].into_iter().flatten().collect();
+            let [after] = changed.try_into().unwrap();
+            assert_eq!(corpora.get(&"a".parse().unwrap()).await.unwrap(), after);
+            before = after;
+        }
+        // The answer that told of the restoration's end was lost, and it is asked for again.
+        assert!(corpora.finish_restore(&settings("a", 1), "x").await.unwrap());
+        assert_eq!(corpora.list().await.unwrap(), [before]);
+        refuses_what_is_not_there(&registry(&Arc::new(InMemory::new())).await).await;
+    }
+
+    #[tokio::test]
+    async fn what_older_releases_would_misread_has_another_format_than_what_they_wrote() {
+        let store = Arc::new(InMemory::new());
+        let corpora = registry(&store).await;
+        let before = settings("a", 1);
+        corpora.create(&before).await.unwrap();
+        let written = async || {
+            let path = object_store::path::Path::from("data/corpora/a.json");
+            let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
+            serde_json::from_slice::<serde_json::Value>(&bytes).unwrap()["format"].clone()
+        };
+        assert_eq!(written().await, 1);
+        corpora.change(&before, &next(&before, "b")).await.unwrap();
+        assert_eq!(written().await, 2);
+    }
+
+    #[tokio::test]
     async fn what_a_newer_release_wrote_is_refused_and_what_the_first_wrote_is_read() {
         let store = Arc::new(InMemory::new());
         let corpora = registry(&store).await;
@@ -432,10 +498,10 @@ mod tests {
         let path = object_store::path::Path::from("data/corpora/a.json");
         let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
         let written = String::from_utf8(bytes.to_vec()).unwrap();
-        let newer = written.replace("\"format\": 1", "\"format\": 2").replace("live", "new state");
+        let newer = written.replace("\"format\": 1", "\"format\": 3").replace("live", "new state");
         store.put(&path, newer.into()).await.unwrap();
         let error = corpora.get(&"a".parse().unwrap()).await;
-        assert!(matches!(error, Err(Error::NewerFormat { found: 2, .. })), "{error:?}");
+        assert!(matches!(error, Err(Error::NewerFormat { found: 3, .. })), "{error:?}");
         let first = written.replace("\"format\": 1", "\"other\": 1");
         assert_ne!(first, written);
         store.put(&path, first.into()).await.unwrap();

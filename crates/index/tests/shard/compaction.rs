@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clew_core::{Document, Timestamp};
 use clew_index::{MaintenancePlan, ShardSettings, Step, TableKind, Tuning};
 
-use crate::fixture::{Fixture, derive, document, open, settings, stored};
+use crate::fixture::{Fixture, derive, document, open, stored, with_dimension};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -88,7 +88,7 @@ const CASES: [Case; 2] = [
 const DIMENSION: usize = 384;
 
 fn measured_settings() -> ShardSettings {
-    ShardSettings { dimension: DIMENSION as u32, ..settings(Tuning::default()) }
+    with_dimension(DIMENSION as u32, Tuning::default())
 }
 
 async fn fill(folder: &Path, case: &Case) {
@@ -111,7 +111,8 @@ async fn fill(folder: &Path, case: &Case) {
             let derived = documents.into_iter().zip(offered).map(|(document, accepted)| {
                 let mut derived = derive(document, accepted.version);
                 for chunk in &mut derived.chunks {
-                    chunk.vector = chunk.vector.repeat(DIMENSION / chunk.vector.len());
+                    let vector = &mut chunk.vectors[0];
+                    *vector = vector.repeat(DIMENSION / vector.len());
                 }
                 derived
             });

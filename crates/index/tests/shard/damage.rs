@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clew_core::{Access, ErrorKind};
-use clew_index::{Error, ShardSettings, TableKind, Tuning};
+use clew_index::{Error, TableKind, Tuning};
 
-use crate::fixture::{Fixture, Search, document, open, settings};
+use crate::fixture::{Fixture, Search, document, open, settings, with_dimension};
 
 async fn filled() -> Fixture {
     let mut fixture = Fixture::new().await;
@@ -97,7 +97,7 @@ async fn an_empty_newest_manifest_is_a_torn_commit_and_is_healed() {
 #[tokio::test]
 async fn another_dimension_is_a_mismatch_that_names_the_table() {
     let fixture = filled().await;
-    let other = ShardSettings { dimension: 32, ..settings(Tuning::default()) };
+    let other = with_dimension(32, Tuning::default());
     match open(&fixture.folder, other).await.unwrap_err() {
         Error::Mismatch { table, expected, found } => {
             assert_eq!(table, TableKind::Chunks);

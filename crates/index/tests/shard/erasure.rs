@@ -22,7 +22,7 @@ async fn marked() -> Fixture {
     documents.push(secret);
     fixture.ingest(documents, 1).await;
     maintain(&mut fixture).await;
-    assert!(fixture.shard.statistics().await.unwrap().has_vector_index);
+    assert_eq!(fixture.shard.statistics().await.unwrap().vector_indexes_missing, 0);
     // Another version, and a pending one.
     fixture.ingest(vec![document("secret", &format!("another {MARKER} here"))], 2).await;
     let pending = document("secret", &format!("a pending {MARKER}"));

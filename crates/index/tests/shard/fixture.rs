@@ -5,11 +5,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use clew_core::{
-    Access, Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, Filter, Grouping,
-    Labels, MediaType, Recipe, SearchMode, Span, StoredDocument, Timestamp,
+    Access, Attributes, CandidateQuery, Candidates, Chunk, Document, DocumentId, EncoderIdentity,
+    Filter, Grouping, Labels, MediaType, Recipe, Recipes, SearchMode, Span, StoredDocument,
+    Timestamp,
 };
 use clew_index::{
     DerivedDocument, EmbeddedChunk, Place, Shard, ShardReader, ShardSettings, Takeover, Tuning,
+    VectorColumn,
 };
 
 pub const DIMENSION: usize = 16;
@@ -66,10 +68,12 @@ impl Fixture {
         }
     }
 
-    /// The chunks of documents that are due.
+    /// The chunks of documents that are due, and of those that are to be made again.
     pub async fn derive_due(&self, now: i64) -> Vec<DerivedDocument> {
         let reader = self.reader();
-        let due = reader.due(Timestamp::from_micros(now), 1000, &HashSet::new());
+        let (now, none) = (Timestamp::from_micros(now), HashSet::new());
+        let mut due = reader.due(now, 1000, &none);
+        due.extend(reader.outdated(now, 1000, &none));
         let wanted: Vec<_> = due.into_iter().map(|due| (due.document_id, due.version)).collect();
         let stored = reader.read_sources(&wanted).await.unwrap();
         assert_eq!(stored.len(), wanted.len());
@@ -83,13 +87,25 @@ pub async fn open(folder: &Path, settings: ShardSettings) -> clew_index::Result<
 }
 
 pub fn settings(tuning: Tuning) -> ShardSettings {
+    with_dimension(DIMENSION as u32, tuning)
+}
+
+pub fn with_dimension(dimension: u32, tuning: Tuning) -> ShardSettings {
+    let encoder = model("first", dimension);
     ShardSettings {
         corpus: "notes".parse().unwrap(),
-        recipe: RECIPE,
+        recipes: Recipes { wanted: RECIPE, as_good: None },
         structure: Some((STRUCTURE, 4)),
-        dimension: DIMENSION as u32,
+        searched: encoder.fingerprint(),
+        first: encoder.fingerprint(),
+        vectors: vec![VectorColumn::first(encoder)],
         tuning,
     }
+}
+
+pub fn model(name: &str, dimension: u32) -> EncoderIdentity {
+    let (model, revision) = (name.to_owned(), "r".to_owned());
+    EncoderIdentity { model, revision, dimension, max_tokens: 256 }
 }
 
 pub fn id(name: &str) -> DocumentId {
@@ -118,7 +134,7 @@ pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocumen
         let tokens = key_text.split_whitespace().count() as u32 + 2;
         let vector = embed(&key_text);
         let chunk = Chunk { ordinal: chunks.len() as u32, span, key_text, tokens };
-        chunks.push(EmbeddedChunk { chunk, vector });
+        chunks.push(EmbeddedChunk { chunk, vectors: vec![vector] });
         start = span.end;
     }
     DerivedDocument { document, version, recipe: RECIPE, chunks }
@@ -163,6 +179,7 @@ impl<'a> Search<'a> {
 
     pub fn query(&self) -> CandidateQuery {
         CandidateQuery {
+            encoder: String::new(),
             text: self.text.to_owned(),
             vector: Some(embed(self.text)),
             mode: self.mode,

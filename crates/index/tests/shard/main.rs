@@ -14,6 +14,7 @@ mod maintenance;
 mod memories;
 mod nodes;
 mod ownership;
+mod reembedding;
 mod s3;
 mod search;
 mod snapshots;

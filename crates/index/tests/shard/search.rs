@@ -247,6 +247,7 @@ async fn a_search_without_words_or_with_a_bad_vector() {
     }
     for bad in [None, Some(vec![1.0; 3]), Some(vec![f32::NAN; DIMENSION])] {
         let query = CandidateQuery {
+            encoder: String::new(),
             text: "apricot".to_owned(),
             vector: bad,
             mode: SearchMode::Hybrid,
@@ -278,7 +279,7 @@ async fn the_vector_index_keeps_its_recall() {
     fixture.shard.accept(documents, Timestamp::from_micros(1)).await.unwrap();
     let mut derived: Vec<DerivedDocument> = fixture.derive_due(1).await;
     for (i, row) in derived.iter_mut().flat_map(|d| &mut d.chunks).enumerate() {
-        row.vector = clustered(i as u64, 0.6);
+        row.vectors = vec![clustered(i as u64, 0.6)];
     }
     fixture.shard.commit_derived(derived).await.unwrap();
     let plan = fixture.shard.maintenance_plan().await.unwrap();
@@ -292,6 +293,7 @@ async fn the_vector_index_keeps_its_recall() {
         let mut top = Vec::new();
         for exact in [true, false] {
             let query = CandidateQuery {
+                encoder: String::new(),
                 text: String::new(),
                 vector: Some(vector.clone()),
                 mode: SearchMode::Dense,

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clew_core::{
     Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DocumentId, EncoderIdentity,
-    MemoryPart, MemoryRecord, Restoration, RestoreStep, ShardCopy, ShardIndex, SnapshotName, Span,
-    StructureSettings, Timestamp, placement,
+    MemoryPart, MemoryRecord, ReembedStep, Restoration, RestoreStep, ShardCopy, ShardIndex,
+    SnapshotName, Span, StructureSettings, Timestamp, placement,
 };
 use clew_index::{Error, Place, Registry, Shard, ShardReader, Snapshots, Takeover, Tuning};
 use futures::TryStreamExt;
@@ -27,6 +27,7 @@ const TUNING: Tuning = Tuning {
     attempts: 8,
     index_rows: 4,
     vector_index_rows: 4,
+    vectors_linger: Duration::from_secs(60),
     unindexed_chunks: 4_000,
     unindexed_document_bytes: 1 << 20,
     small_fragments: 3,
@@ -59,6 +60,7 @@ fn corpus() -> CorpusSettings {
         structure: Some(StructureSettings::default()),
         retention_days: None,
         memory: None,
+        reembedding: None,
         created_at: at(1),
     }
 }
@@ -389,6 +391,29 @@ async fn what_is_left_out_does_not_come_back_and_what_was_forgotten_before_is_in
 }
 
 #[tokio::test]
+async fn a_corpus_that_moves_to_another_model_comes_back_moving_and_older_releases_refuse_it() {
+    for mut world in World::both().await {
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..4), "text", 1).await;
+        let next = EncoderIdentity { model: "next".to_owned(), ..corpus().encoder };
+        let moving = world.corpus.after(&ReembedStep::Start(next)).unwrap();
+        world.registry.change(&world.corpus, &moving).await.unwrap();
+        world.corpus = moving.clone();
+        world.take(&mut shards).await;
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+        change(&world, "notes/nightly/snapshot.json", |bytes| {
+            assert!(String::from_utf8_lossy(&bytes).contains("\"format\": 2"));
+            Some(bytes)
+        })
+        .await;
+        assert!(world.restore(&[], LONG).await.unwrap().is_done);
+        let found = world.registry.get(&notes()).await.unwrap();
+        assert_eq!(found, CorpusSettings { created_at: at(world.now), ..moving });
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
     for mut world in World::both().await {
         let unknown = world.restore(&[], LONG).await.unwrap_err();
@@ -430,15 +455,15 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
         }
         let newer = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).unwrap();
-            Some(text.replace("\"format\": 1", "\"format\": 2").into_bytes())
+            Some(text.replace("\"format\": 1", "\"format\": 3").into_bytes())
         };
         change(&world, &files[2], newer).await;
         let error = world.restore(&[], LONG).await.unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { found: 2, known: 1, .. }), "{error:?}");
+        assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error:?}");
         // So written it is another snapshot, of which nothing was copied before.
         let older = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).unwrap();
-            Some(text.replace("\"format\": 2", "\"format\":   1").into_bytes())
+            Some(text.replace("\"format\": 3", "\"format\":   1").into_bytes())
         };
         change(&world, &files[2], older).await;
         change(&world, &files[0], |_| None).await;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use clew_core::{Accepted, DocumentState, ErrorKind, ListQuery, Recipe, Stage, Timestamp};
+use clew_core::{Accepted, DocumentState, ErrorKind, ListQuery, Recipe, Recipes, Stage, Timestamp};
 use clew_index::{Error, Failure, ShardSettings, Tuning};
 
 use crate::fixture::{Fixture, derive, document, id, open, settings, stored};
@@ -126,18 +126,22 @@ async fn a_document_that_keeps_failing_is_set_aside_and_holds_nothing_up() {
 }
 
 #[tokio::test]
-async fn another_recipe_makes_documents_due_while_they_are_still_found() {
+async fn chunks_of_another_recipe_are_found_until_they_are_made_again() {
     let mut fixture = Fixture::new().await;
     fixture.ingest(vec![document("a", "one\ntwo")], 1).await;
-    let newer = ShardSettings { recipe: Recipe(3), ..settings(Tuning::default()) };
+    let newer = ShardSettings {
+        recipes: Recipes { wanted: Recipe(3), as_good: None },
+        ..settings(Tuning::default())
+    };
     fixture.shard = open(&fixture.folder, newer).await.unwrap();
     let reader = fixture.reader();
-    assert_eq!((reader.counts().documents, reader.counts().pending), (1, 1));
+    assert_eq!((reader.counts().documents, reader.counts().pending), (1, 0));
+    assert_eq!((reader.lag().outdated, reader.reembedded().outdated), (1, 1));
     let mut derived = fixture.derive_due(2).await;
     derived[0].recipe = Recipe(3);
     fixture.shard.commit_derived(derived).await.unwrap();
     let counts = reader.counts();
-    assert_eq!((counts.documents, counts.pending, counts.chunks), (1, 0, 2));
+    assert_eq!((counts.documents, reader.lag().outdated, counts.chunks), (1, 0, 2));
     assert_eq!(fixture.shard.statistics().await.unwrap().chunks.rows, 2);
 }
 
@@ -151,9 +155,9 @@ async fn bad_chunks_are_refused_before_anything_is_written() {
         ("chunks", |d| d.chunks.clear()),
         ("chunk.ordinal", |d| d.chunks[0].chunk.ordinal = 1),
         ("chunk.span", |d| d.chunks[0].chunk.span.end = 99),
-        ("chunk.vector", |d| d.chunks[0].vector.truncate(3)),
-        ("chunk.vector", |d| d.chunks[0].vector[0] = f32::NAN),
-        ("chunk.vector", |d| d.chunks[0].vector.fill(0.0)),
+        ("chunk.vector", |d| d.chunks[0].vectors[0].truncate(3)),
+        ("chunk.vector", |d| d.chunks[0].vectors[0][0] = f32::NAN),
+        ("chunk.vector", |d| d.chunks[0].vectors[0].fill(0.0)),
     ];
     for (expected, damage) in cases {
         let mut bad = good.clone();

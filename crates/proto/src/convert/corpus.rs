@@ -2,7 +2,7 @@
 
 use clew_core::{
     Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
-    MemorySettings, StructureSettings, Violations,
+    MemorySettings, Phase, Reembedding, StructureSettings, Violations,
 };
 
 use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
@@ -176,6 +176,49 @@ pub fn encoder_to_wire(encoder: EncoderIdentity) -> wire::EncoderIdentity {
     wire::EncoderIdentity { model, revision, dimension, max_tokens }
 }
 
+fn encoder_from_wire(encoder: wire::EncoderIdentity) -> EncoderIdentity {
+    let wire::EncoderIdentity { model, revision, dimension, max_tokens } = encoder;
+    EncoderIdentity { model, revision, dimension, max_tokens }
+}
+
+fn reembedding_to_wire(reembedding: Reembedding) -> wire::Reembedding {
+    let Reembedding { first, other, phase, number } = reembedding;
+    let phase = match phase {
+        Phase::Filling => wire::ReembeddingPhase::Filling,
+        Phase::CutOver => wire::ReembeddingPhase::CutOver,
+        Phase::Confirmed => wire::ReembeddingPhase::Confirmed,
+        Phase::Abandoned => wire::ReembeddingPhase::Abandoned,
+    };
+    wire::Reembedding {
+        first: Some(encoder_to_wire(first)),
+        other: Some(encoder_to_wire(other)),
+        phase: phase.into(),
+        number,
+    }
+}
+
+fn reembedding_from_wire(reembedding: wire::Reembedding) -> Result<Reembedding, Error> {
+    use wire::ReembeddingPhase as On;
+    let phase = match reembedding.phase() {
+        On::Filling => Some(Phase::Filling),
+        On::CutOver => Some(Phase::CutOver),
+        On::Confirmed => Some(Phase::Confirmed),
+        On::Abandoned => Some(Phase::Abandoned),
+        On::Unspecified => None,
+    };
+    let expected = |field, what| Error::invalid(field, format!("expected {what}"));
+    let encoder = |field, encoder: Option<wire::EncoderIdentity>| {
+        encoder.map(encoder_from_wire).ok_or_else(|| expected(field, "a model"))
+    };
+    Ok(Reembedding {
+        first: encoder("corpus.reembedding.first", reembedding.first)?,
+        other: encoder("corpus.reembedding.other", reembedding.other)?,
+        phase: phase
+            .ok_or_else(|| expected("corpus.reembedding.phase", "one that is known here"))?,
+        number: reembedding.number,
+    })
+}
+
 /// A corpus with what it holds, if that is known, for the wire.
 pub fn corpus_to_wire(
     settings: CorpusSettings,
@@ -191,6 +234,7 @@ pub fn corpus_to_wire(
         structure: settings.structure.map(structure_to_wire),
         retention_days: settings.retention_days.unwrap_or_default(),
         memory: settings.memory.map(memory_to_wire),
+        reembedding: settings.reembedding.map(reembedding_to_wire),
     }
 }
 
@@ -204,13 +248,12 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
     let chunking = violations.take(chunking_from_wire(corpus.chunking.unwrap_or_default()));
     let created_at = violations
         .take(timestamp_from_wire("corpus.created_at", &corpus.created_at.unwrap_or_default()));
+    let reembedding = corpus.reembedding.and_then(|it| violations.take(reembedding_from_wire(it)));
     violations.into_result()?;
     let (Some(name), Some(chunking), Some(created_at)) = (name, chunking, created_at) else {
         return Err(Error::internal("a field was neither taken nor refused"));
     };
-    let wire::EncoderIdentity { model, revision, dimension, max_tokens } =
-        corpus.encoder.unwrap_or_default();
-    let encoder = EncoderIdentity { model, revision, dimension, max_tokens };
+    let encoder = encoder_from_wire(corpus.encoder.unwrap_or_default());
     let structure = corpus.structure.map(structure_from_wire);
     let (shards, retention_days) = (corpus.shards, retention_from_wire(corpus.retention_days));
     let memory = corpus.memory.map(memory_from_wire);
@@ -222,6 +265,7 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
         structure,
         retention_days,
         memory,
+        reembedding,
         created_at,
     })
 }
@@ -247,6 +291,47 @@ mod tests {
             let corpus = NewCorpus { name, shards: 3, chunking, structure, retention_days, memory };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());
             assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
+        }
+    }
+
+    #[test]
+    fn settings_survive_the_wire_whatever_move_they_tell_of_and_a_bad_move_is_refused() {
+        let model = |name: &str| EncoderIdentity {
+            model: name.to_owned(),
+            revision: "r".to_owned(),
+            dimension: 8,
+            max_tokens: 256,
+        };
+        let mut settings = CorpusSettings {
+            name: "notes".parse().unwrap(),
+            shards: 3,
+            chunking: Chunking::Sections { max_tokens: 200 },
+            encoder: model("a"),
+            structure: Some(StructureSettings::default()),
+            retention_days: Some(3),
+            memory: Some(MemorySettings::default()),
+            reembedding: None,
+            created_at: clew_core::Timestamp::from_micros(7),
+        };
+        let phases = [Phase::Filling, Phase::CutOver, Phase::Confirmed, Phase::Abandoned];
+        for phase in std::iter::once(None).chain(phases.map(Some)) {
+            settings.reembedding = phase.map(|phase| {
+                let (first, other) = (model("b"), model("c"));
+                Reembedding { first, other, phase, number: 2 }
+            });
+            let wire = corpus_to_wire(settings.clone(), None);
+            assert_eq!(settings_from_wire(wire).unwrap(), settings);
+        }
+        for (field, spoil) in [
+            ("phase", (|it| it.phase = 9) as fn(&mut wire::Reembedding)),
+            ("phase", |it| it.phase = 0),
+            ("first", |it| it.first = None),
+            ("other", |it| it.other = None),
+        ] {
+            let mut wire = corpus_to_wire(settings.clone(), None);
+            wire.reembedding.as_mut().map(spoil).unwrap();
+            let error = settings_from_wire(wire).unwrap_err();
+            assert_eq!(error.violations()[0].field, format!("corpus.reembedding.{field}"));
         }
     }
 

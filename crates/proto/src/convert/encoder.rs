@@ -39,6 +39,8 @@ pub struct Batch {
     pub timeout: Duration,
     /// The trace of whoever waits for it, as W3C Trace Context writes it; empty: none.
     pub trace_parent: String,
+    /// Fingerprint of the model that is to embed them; empty: the current one of the server.
+    pub encoder: String,
 }
 
 /// Most texts of one batch for an encoder of this dimension, so that their vectors fit into one
@@ -268,7 +270,7 @@ pub fn identity_from_wire(identity: Option<WireIdentity>) -> Result<EncoderIdent
 
 /// A batch to the wire.
 pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
-    let Batch { id, texts, kind, priority, timeout, trace_parent } = batch;
+    let Batch { id, texts, kind, priority, timeout, trace_parent, encoder } = batch;
     let kind = match kind {
         TextKind::Passage => wire::TextKind::Passage,
         TextKind::Query => wire::TextKind::Query,
@@ -284,7 +286,7 @@ pub fn batch_to_wire(batch: Batch) -> wire::EmbedRequest {
         nanos: timeout.subsec_nanos() as i32,
     };
     let (kind, priority, timeout) = (kind.into(), priority.into(), Some(timeout));
-    wire::EmbedRequest { id, texts, kind, priority, timeout, trace_parent }
+    wire::EmbedRequest { id, texts, kind, priority, timeout, trace_parent, encoder }
 }
 
 /// A batch from the wire, for an encoder of this dimension.
@@ -326,8 +328,8 @@ pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Ba
     violations.into_result()?;
     match (kind, priority, timeout) {
         (Some(kind), Some(priority), Some(timeout)) => {
-            let (id, trace_parent) = (request.id, request.trace_parent);
-            Ok(Batch { id, texts, kind, priority, timeout, trace_parent })
+            let (id, trace_parent, encoder) = (request.id, request.trace_parent, request.encoder);
+            Ok(Batch { id, texts, kind, priority, timeout, trace_parent, encoder })
         }
         _ => Err(Error::internal("a field that is missing was not refused")),
     }
@@ -412,6 +414,7 @@ mod tests {
             priority: Priority::Bulk,
             timeout: Duration::from_millis(1500),
             trace_parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned(),
+            encoder: "00112233aabbccdd".to_owned(),
         }
     }
 

@@ -6,8 +6,8 @@
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
     DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, FailureStatus, Forgotten,
-    GraphQuery, Hit, Label, Labels, Limits, ListQuery, SegmentId, ShardIndex, Stage,
-    StoredDocument, Timestamp, TreeQuery, Version, Violations,
+    GraphQuery, Hit, Label, Labels, Limits, ListQuery, Recipe, Reembedded, SegmentId, ShardIndex,
+    Stage, StoredDocument, Timestamp, TreeQuery, Version, Violations,
 };
 
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
@@ -18,6 +18,9 @@ use crate::convert::{
 use crate::ingest::v1 as ingest_wire;
 use crate::shard::v1 as wire;
 use crate::status::{code_of, kind_of};
+
+/// Most bytes of the fingerprint of a model.
+const FINGERPRINT_BYTES: usize = 64;
 
 /// Documents that are read whole by one call.
 pub const DOCUMENTS_AT_ONCE: usize = 64;
@@ -89,6 +92,7 @@ pub fn candidates_to_wire(
         grouping: query::grouping_to_wire(asked.grouping).into(),
         limit: u32::try_from(asked.limit).unwrap_or(u32::MAX),
         exact: asked.exact,
+        encoder: asked.encoder.clone(),
     }
 }
 
@@ -104,9 +108,13 @@ pub fn candidates_from_wire(
     let mode = query::search_mode_from_wire(request.mode, &mut violations);
     let grouping = query::grouping_from_wire(request.grouping, &mut violations);
     let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
+    if request.encoder.len() > FINGERPRINT_BYTES {
+        violations.push("encoder", format!("expected at most {FINGERPRINT_BYTES} bytes"));
+    }
     violations.into_result()?;
     let shard = shard.ok_or_else(|| missing("shard"))?;
     let asked = CandidateQuery {
+        encoder: request.encoder,
         text: request.text,
         vector: Some(request.vector).filter(|vector| !vector.is_empty()),
         mode,
@@ -607,6 +615,18 @@ pub fn counts_from_wire(counts: wire::CountResponse) -> Counts {
     }
 }
 
+/// How far a shard is with its vectors, for the wire.
+pub fn reembedded_to_wire(reembedded: Reembedded) -> wire::GetReembeddedResponse {
+    let Reembedded { recipe: Recipe(recipe), documents, outdated, set_aside } = reembedded;
+    wire::GetReembeddedResponse { recipe, documents, outdated, set_aside }
+}
+
+/// How far a shard is with its vectors, from the wire.
+pub fn reembedded_from_wire(reembedded: wire::GetReembeddedResponse) -> Reembedded {
+    let wire::GetReembeddedResponse { recipe, documents, outdated, set_aside } = reembedded;
+    Reembedded { recipe: Recipe(recipe), documents, outdated, set_aside }
+}
+
 fn state_to_wire(state: Option<DocumentState>) -> wire::DocumentState {
     match state {
         None => wire::DocumentState::Unspecified,
@@ -714,6 +734,7 @@ mod tests {
     #[test]
     fn searches_survive_the_wire() {
         let asked = CandidateQuery {
+            encoder: "0123456789abcdef".to_owned(),
             text: "who?".to_owned(),
             vector: Some(vec![0.5, -0.5]),
             mode: SearchMode::Dense,
@@ -723,7 +744,10 @@ mod tests {
             exact: true,
         };
         let back = candidates_from_wire(candidates_to_wire(&shard(), &asked)).unwrap();
-        assert_eq!(back, (shard(), asked));
+        assert_eq!(back, (shard(), asked.clone()));
+        let endless = CandidateQuery { encoder: "f".repeat(65), ..asked };
+        let error = candidates_from_wire(candidates_to_wire(&shard(), &endless)).unwrap_err();
+        assert_eq!(error.violations()[0].field, "encoder");
     }
 
     #[test]

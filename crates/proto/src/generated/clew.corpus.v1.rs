@@ -87,7 +87,7 @@ pub struct Corpus {
     /// How its documents are cut.
     #[prost(message, optional, tag = "3")]
     pub chunking: ::core::option::Option<Chunking>,
-    /// Which model embeds them.
+    /// Which model embeds questions about them.
     #[prost(message, optional, tag = "4")]
     pub encoder: ::core::option::Option<EncoderIdentity>,
     /// When it was made.
@@ -105,6 +105,25 @@ pub struct Corpus {
     /// How compressed memories of it are formed; absent: it has none.
     #[prost(message, optional, tag = "9")]
     pub memory: ::core::option::Option<CompressedMemory>,
+    /// Its last move to another model; absent: there was none.
+    #[prost(message, optional, tag = "10")]
+    pub reembedding: ::core::option::Option<Reembedding>,
+}
+/// The last move of a corpus to another embedding model, under way or ended.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Reembedding {
+    /// The model that the corpus was made with first.
+    #[prost(message, optional, tag = "1")]
+    pub first: ::core::option::Option<EncoderIdentity>,
+    /// Of the two models the one that questions are not embedded with.
+    #[prost(message, optional, tag = "2")]
+    pub other: ::core::option::Option<EncoderIdentity>,
+    /// How far it is.
+    #[prost(enumeration = "ReembeddingPhase", tag = "3")]
+    pub phase: i32,
+    /// Counts the moves of the corpus, from 1.
+    #[prost(uint32, tag = "4")]
+    pub number: u32,
 }
 /// How compressed memories of a corpus are formed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -428,6 +447,73 @@ pub struct RestoredCorpus {
     #[prost(uint64, tag = "2")]
     pub left_out: u64,
 }
+/// How far a corpus is with the vectors that it wants.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReembeddingProgress {
+    /// Whether all shards have heard of the last step. Before that, the rest is told by the one before.
+    #[prost(bool, tag = "1")]
+    pub heard: bool,
+    /// Whether they have, and all documents have what is wanted: then the corpus may be cut over.
+    #[prost(bool, tag = "2")]
+    pub complete: bool,
+    /// How many documents that is about; absent for callers who do not hold all labels.
+    #[prost(message, optional, tag = "3")]
+    pub counts: ::core::option::Option<ReembeddingCounts>,
+}
+/// Documents of a corpus by their vectors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReembeddingCounts {
+    /// Documents that can be found.
+    #[prost(uint64, tag = "1")]
+    pub documents: u64,
+    /// Those of them that lack vectors of a model, or other things that their chunks should have.
+    #[prost(uint64, tag = "2")]
+    pub outdated: u64,
+    /// Those of the latter that failed too often and are set aside with an error.
+    #[prost(uint64, tag = "3")]
+    pub set_aside: u64,
+}
+/// Request of ReembedCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReembedCorpusRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Which step.
+    #[prost(enumeration = "ReembedStep", tag = "2")]
+    pub step: i32,
+    /// Of the first step, name of the model to move to, which the encoders must offer; empty: the one that they offer
+    /// besides that of the corpus.
+    #[prost(string, tag = "3")]
+    pub model: ::prost::alloc::string::String,
+}
+/// Response of ReembedCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReembedCorpusResponse {
+    /// The corpus after the step, without counts.
+    #[prost(message, optional, tag = "1")]
+    pub corpus: ::core::option::Option<Corpus>,
+    /// How far it is; absent if a shard did not answer to that.
+    #[prost(message, optional, tag = "2")]
+    pub progress: ::core::option::Option<ReembeddingProgress>,
+}
+/// Request of GetReembedding.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetReembeddingRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+}
+/// Response of GetReembedding.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetReembeddingResponse {
+    /// The corpus, without counts.
+    #[prost(message, optional, tag = "1")]
+    pub corpus: ::core::option::Option<Corpus>,
+    /// How far it is.
+    #[prost(message, optional, tag = "2")]
+    pub progress: ::core::option::Option<ReembeddingProgress>,
+}
 /// A promise that does not hold for a document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Breach {
@@ -440,6 +526,92 @@ pub struct Breach {
     /// What was expected and what was found, without text of the document.
     #[prost(string, tag = "3")]
     pub detail: ::prost::alloc::string::String,
+}
+/// How far a move to another model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ReembeddingPhase {
+    /// Not set.
+    Unspecified = 0,
+    /// The other model is the new one. Its vectors are being made, besides those that are searched.
+    Filling = 1,
+    /// The other model is the one before. Its vectors are kept, also of new documents, for the way back.
+    CutOver = 2,
+    /// Ended: the new model is searched, and the vectors of the other, the one before, are removed.
+    Confirmed = 3,
+    /// Ended before it was cut over: the vectors of the other, the new one, are removed.
+    Abandoned = 4,
+}
+impl ReembeddingPhase {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REEMBEDDING_PHASE_UNSPECIFIED",
+            Self::Filling => "REEMBEDDING_PHASE_FILLING",
+            Self::CutOver => "REEMBEDDING_PHASE_CUT_OVER",
+            Self::Confirmed => "REEMBEDDING_PHASE_CONFIRMED",
+            Self::Abandoned => "REEMBEDDING_PHASE_ABANDONED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REEMBEDDING_PHASE_UNSPECIFIED" => Some(Self::Unspecified),
+            "REEMBEDDING_PHASE_FILLING" => Some(Self::Filling),
+            "REEMBEDDING_PHASE_CUT_OVER" => Some(Self::CutOver),
+            "REEMBEDDING_PHASE_CONFIRMED" => Some(Self::Confirmed),
+            "REEMBEDDING_PHASE_ABANDONED" => Some(Self::Abandoned),
+            _ => None,
+        }
+    }
+}
+/// A step of a corpus' move to another model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ReembedStep {
+    /// Not set.
+    Unspecified = 0,
+    /// Begin to make vectors of the new model, besides those that are searched.
+    Start = 1,
+    /// Search those of the new model; only once all documents have them.
+    CutOver = 2,
+    /// Search those of the model before again.
+    Back = 3,
+    /// Keep only those of the new model, once it was cut over: there is no way back then but another move.
+    Confirm = 4,
+    /// Keep only those of the model before; not once it was cut over.
+    Abandon = 5,
+}
+impl ReembedStep {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "REEMBED_STEP_UNSPECIFIED",
+            Self::Start => "REEMBED_STEP_START",
+            Self::CutOver => "REEMBED_STEP_CUT_OVER",
+            Self::Back => "REEMBED_STEP_BACK",
+            Self::Confirm => "REEMBED_STEP_CONFIRM",
+            Self::Abandon => "REEMBED_STEP_ABANDON",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "REEMBED_STEP_UNSPECIFIED" => Some(Self::Unspecified),
+            "REEMBED_STEP_START" => Some(Self::Start),
+            "REEMBED_STEP_CUT_OVER" => Some(Self::CutOver),
+            "REEMBED_STEP_BACK" => Some(Self::Back),
+            "REEMBED_STEP_CONFIRM" => Some(Self::Confirm),
+            "REEMBED_STEP_ABANDON" => Some(Self::Abandon),
+            _ => None,
+        }
+    }
 }
 /// A promise about what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -836,6 +1008,65 @@ pub mod corpus_service_client {
                 );
             self.inner.server_streaming(req, path, codec).await
         }
+        /// Takes a step of a corpus' move to another embedding model. While it moves, it is searched and written to as
+        /// always. A step that was taken already is not taken twice, so that each call may be repeated.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, ABORTED if others change the corpus at the same time, and with
+        /// FAILED_PRECONDITION and the reason REEMBEDDING_STATE if it is not the turn of that step,
+        /// REEMBEDDING_UNFINISHED if documents have no vectors of the new model yet, MODEL_NOT_OFFERED if there is no
+        /// encoder of another model.
+        pub async fn reembed_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReembedCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReembedCorpusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/ReembedCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "ReembedCorpus"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Tells how far a corpus is with the vectors of its models. Fails with INVALID_ARGUMENT, NOT_FOUND.
+        pub async fn get_reembedding(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetReembeddingRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetReembeddingResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/GetReembedding",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "GetReembedding"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -958,6 +1189,27 @@ pub mod corpus_service_server {
             request: tonic::Request<super::RestoreCorpusRequest>,
         ) -> std::result::Result<
             tonic::Response<Self::RestoreCorpusStream>,
+            tonic::Status,
+        >;
+        /// Takes a step of a corpus' move to another embedding model. While it moves, it is searched and written to as
+        /// always. A step that was taken already is not taken twice, so that each call may be repeated.
+        /// Fails with INVALID_ARGUMENT, NOT_FOUND, ABORTED if others change the corpus at the same time, and with
+        /// FAILED_PRECONDITION and the reason REEMBEDDING_STATE if it is not the turn of that step,
+        /// REEMBEDDING_UNFINISHED if documents have no vectors of the new model yet, MODEL_NOT_OFFERED if there is no
+        /// encoder of another model.
+        async fn reembed_corpus(
+            &self,
+            request: tonic::Request<super::ReembedCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReembedCorpusResponse>,
+            tonic::Status,
+        >;
+        /// Tells how far a corpus is with the vectors of its models. Fails with INVALID_ARGUMENT, NOT_FOUND.
+        async fn get_reembedding(
+            &self,
+            request: tonic::Request<super::GetReembeddingRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetReembeddingResponse>,
             tonic::Status,
         >;
     }
@@ -1446,6 +1698,96 @@ pub mod corpus_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/ReembedCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReembedCorpusSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::UnaryService<super::ReembedCorpusRequest>
+                    for ReembedCorpusSvc<T> {
+                        type Response = super::ReembedCorpusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReembedCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::reembed_corpus(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReembedCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/GetReembedding" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetReembeddingSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::UnaryService<super::GetReembeddingRequest>
+                    for GetReembeddingSvc<T> {
+                        type Response = super::GetReembeddingResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetReembeddingRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::get_reembedding(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetReembeddingSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -50,6 +50,19 @@ pub struct DeleteCorpusRequest {
 /// Response of DeleteCorpus.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DeleteCorpusResponse {}
+/// Request of ChangeCorpus.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeCorpusRequest {
+    /// Its settings as they were read, complete; counts are ignored.
+    #[prost(message, optional, tag = "1")]
+    pub from: ::core::option::Option<super::super::corpus::v1::Corpus>,
+    /// As they are to be: of the same corpus, with other models.
+    #[prost(message, optional, tag = "2")]
+    pub to: ::core::option::Option<super::super::corpus::v1::Corpus>,
+}
+/// Response of ChangeCorpus.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChangeCorpusResponse {}
 /// Request of FinishSnapshot.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FinishSnapshotRequest {
@@ -314,8 +327,37 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Changes settings of a corpus, all at once. Nothing is changed if they are as wanted already. Fails with NOT_FOUND,
+        /// and with ABORTED and the reason CORPUS_CHANGED if they are neither.
+        pub async fn change_corpus(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ChangeCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeCorpusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/ChangeCorpus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "ChangeCorpus"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
-        /// copied is not there any more.
+        /// copied is not there any more, and with ABORTED and the reason CORPUS_CHANGED if the settings are not those of the
+        /// corpus any more.
         pub async fn finish_snapshot(
             &mut self,
             request: impl tonic::IntoRequest<super::FinishSnapshotRequest>,
@@ -444,8 +486,18 @@ pub mod catalogue_service_server {
             tonic::Response<super::DeleteCorpusResponse>,
             tonic::Status,
         >;
+        /// Changes settings of a corpus, all at once. Nothing is changed if they are as wanted already. Fails with NOT_FOUND,
+        /// and with ABORTED and the reason CORPUS_CHANGED if they are neither.
+        async fn change_corpus(
+            &self,
+            request: tonic::Request<super::ChangeCorpusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ChangeCorpusResponse>,
+            tonic::Status,
+        >;
         /// Makes a snapshot whole whose shards are all copied. Fails with ALREADY_EXISTS, DATA_LOSS if what was
-        /// copied is not there any more.
+        /// copied is not there any more, and with ABORTED and the reason CORPUS_CHANGED if the settings are not those of the
+        /// corpus any more.
         async fn finish_snapshot(
             &self,
             request: tonic::Request<super::FinishSnapshotRequest>,
@@ -715,6 +767,52 @@ pub mod catalogue_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DeleteCorpusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/ChangeCorpus" => {
+                    #[allow(non_camel_case_types)]
+                    struct ChangeCorpusSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::ChangeCorpusRequest>
+                    for ChangeCorpusSvc<T> {
+                        type Response = super::ChangeCorpusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ChangeCorpusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::change_corpus(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ChangeCorpusSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -1012,6 +1110,9 @@ pub struct FindCandidatesRequest {
     /// Whether every vector is compared.
     #[prost(bool, tag = "8")]
     pub exact: bool,
+    /// Fingerprint of the model that made the embedding; empty: of the one that the corpus is searched with.
+    #[prost(string, tag = "9")]
+    pub encoder: ::prost::alloc::string::String,
 }
 /// One message of the FindCandidates response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1355,6 +1456,29 @@ pub struct ReadSegmentsResponse {
     /// A segment that is there.
     #[prost(message, optional, tag = "1")]
     pub segment: ::core::option::Option<super::super::memory::v1::Segment>,
+}
+/// Request of GetReembedded.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetReembeddedRequest {
+    /// The shard.
+    #[prost(message, optional, tag = "1")]
+    pub shard: ::core::option::Option<ShardRef>,
+}
+/// Response of GetReembedded.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GetReembeddedResponse {
+    /// By what it makes chunks: that of the corpus' settings once it has heard of them.
+    #[prost(uint64, tag = "1")]
+    pub recipe: u64,
+    /// Documents that can be found.
+    #[prost(uint64, tag = "2")]
+    pub documents: u64,
+    /// Those of them that lack vectors, or other things that their chunks should have.
+    #[prost(uint64, tag = "3")]
+    pub outdated: u64,
+    /// Those of the latter that failed too often and are set aside.
+    #[prost(uint64, tag = "4")]
+    pub set_aside: u64,
 }
 /// Request of Maintain.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1951,6 +2075,31 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "DraftClues"));
             self.inner.unary(req, path, codec).await
         }
+        /// How far the shard is with the vectors that its corpus wants.
+        pub async fn get_reembedded(
+            &mut self,
+            request: impl tonic::IntoRequest<super::GetReembeddedRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetReembeddedResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.ShardService/GetReembedded",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.shard.v1.ShardService", "GetReembedded"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Does what maintenance the tables want, now.
         pub async fn maintain(
             &mut self,
@@ -2150,6 +2299,14 @@ pub mod shard_service_server {
             request: tonic::Request<super::DraftCluesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DraftCluesResponse>,
+            tonic::Status,
+        >;
+        /// How far the shard is with the vectors that its corpus wants.
+        async fn get_reembedded(
+            &self,
+            request: tonic::Request<super::GetReembeddedRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::GetReembeddedResponse>,
             tonic::Status,
         >;
         /// Does what maintenance the tables want, now.
@@ -2794,6 +2951,51 @@ pub mod shard_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DraftCluesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.ShardService/GetReembedded" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetReembeddedSvc<T: ShardService>(pub Arc<T>);
+                    impl<
+                        T: ShardService,
+                    > tonic::server::UnaryService<super::GetReembeddedRequest>
+                    for GetReembeddedSvc<T> {
+                        type Response = super::GetReembeddedResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::GetReembeddedRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ShardService>::get_reembedded(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetReembeddedSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use clew_core::{Embedding, Encoder, EncoderIdentity, Priority, Span, TextKind, Timestamp};
+use clew_core::{
+    Embedding, Encoder, EncoderIdentity, OneEncoder, Priority, Span, TextKind, Timestamp,
+};
 use clew_text::{Term, terms};
 use serde_json::Value;
 
@@ -161,7 +163,7 @@ async fn questions_taken_up_and_answered_rightly() {
         dimension: DIMENSION as u32,
         max_tokens: u32::MAX,
     };
-    let reader = Extractive::new(Arc::new(BagOfTerms(identity)));
+    let reader = Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfTerms(identity)))));
     // Questions, taken up by rules, answered and right before, answered and right.
     let mut counts: BTreeMap<(String, String), [usize; 6]> = BTreeMap::new();
     for line in text.lines() {

@@ -246,7 +246,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use clew_core::{ErrorKind, TextKind};
+    use clew_core::{ErrorKind, OneEncoder, TextKind};
     use proptest::prelude::*;
 
     use super::super::fixtures::{BagOfWords, passage};
@@ -259,7 +259,7 @@ mod tests {
     }
 
     fn navigator() -> Extractive {
-        Extractive::new(Arc::new(BagOfWords::new()))
+        Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new()))))
     }
 
     fn owned(texts: &[&str]) -> Vec<String> {
@@ -448,7 +448,7 @@ mod tests {
     #[tokio::test]
     async fn each_choice_takes_two_calls_and_late_ones_fail() {
         let encoder = Arc::new(BagOfWords::new());
-        let navigator = Extractive::new(encoder.clone());
+        let navigator = Extractive::new(Arc::new(OneEncoder(encoder.clone())));
         let choice = children(&["Red thread.", "A maze."], &[]);
         navigator.choose_child(&choice, soon()).await.unwrap();
         assert_eq!(*encoder.calls.lock().unwrap(), [(TextKind::Query, 1), (TextKind::Passage, 2)]);

@@ -245,12 +245,14 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use clew_core::OneEncoder;
+
     use super::super::fixtures::{BagOfWords, passage};
     use super::*;
 
     fn planner() -> (Extractive, Instant) {
         let soon = Instant::now() + Duration::from_secs(60);
-        (Extractive::new(Arc::new(BagOfWords::new())), soon)
+        (Extractive::new(Arc::new(OneEncoder(Arc::new(BagOfWords::new())))), soon)
     }
 
     fn point(entities: &[&str], text: &str) -> MemoryPoint {

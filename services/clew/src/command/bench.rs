@@ -68,7 +68,8 @@ async fn embed(
 ) -> anyhow::Result<Value> {
     let mut config = NodeConfig::load(shared, None)?;
     config.encoder.threads = threads;
-    let encoder = node::start_encoder(&config).await?;
+    let encoders = node::start_encoders(&config).await?;
+    let encoder = encoders.current_pool();
     let source = Source::file("texts", texts);
     let documents: Result<Vec<_>, _> =
         clew_formats::read(source, Format::JsonLines, &Options::default()).collect();
@@ -90,7 +91,7 @@ async fn embed(
         }
     }
     let path = encoder.description();
-    encoder.stop().await;
+    encoders.stop().await;
     Ok(json!({
         "path": path,
         "threads": config.encoder.worker_threads(),
@@ -124,10 +125,11 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     let took = started.elapsed();
     let counts = connection.client.corpus(&corpus).await?.counts.unwrap_or_default();
     let node = connection.node().context("the node runs in this process")?;
-    let embedded = node.encoder.embedded_tokens();
-    let busy = node.encoder.busy();
+    let encoder = node.encoders.current_pool();
+    let embedded = encoder.embedded_tokens();
+    let busy = encoder.busy();
     let threads = config.encoder.worker_threads();
-    let path = node.encoder.description();
+    let path = encoder.description();
     connection.close().await?;
     let wall = took.as_secs_f64();
     Ok(json!({

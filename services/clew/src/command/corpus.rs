@@ -1,6 +1,7 @@
 //! `clew corpus`.
 
 mod export;
+mod reembed;
 mod snapshots;
 
 use clew_proto::convert::corpus::NewCorpus;
@@ -52,6 +53,7 @@ async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> 
             let left_out = left_out.unwrap_or_default();
             snapshots::restore(connection, &name, &snapshot, &left_out, output).await
         }
+        CorpusAction::Reembed { action } => reembed::run(connection, action, output).await,
     }
 }
 
@@ -77,13 +79,14 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         }),
         "retention_days": (corpus.retention_days > 0).then_some(corpus.retention_days),
         "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
+        "reembedding": corpus.reembedding.as_ref().map(reembed::document),
         "created_at": corpus.created_at.as_ref().map(timestamp),
     })
 }
 
 /// A corpus on one line.
 pub fn line(corpus: &wire::Corpus) -> String {
-    match &corpus.counts {
+    let mut line = match &corpus.counts {
         None => format!("{}: does not run; ask for its status", corpus.name),
         Some(counts) => format!(
             "{}: {} documents ({} indexed, {} with tree and graph, {} pending, {} failed), {} chunks, \
@@ -97,5 +100,9 @@ pub fn line(corpus: &wire::Corpus) -> String {
             counts.chunks,
             counts.tokens
         ),
+    };
+    if let Some(under_way) = reembed::under_way(corpus) {
+        line.push_str(&format!("; {under_way}"));
     }
+    line
 }

@@ -5,14 +5,14 @@ use std::time::Duration;
 use anyhow::bail;
 use clew_client::Client;
 use clew_cluster::RedisHealth;
-use clew_core::{EncoderIdentity, Error};
+use clew_core::{EncoderIdentity, Encoders, Error};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::{Doctor, Shared};
 use crate::config::NodeConfig;
-use crate::node::start_encoder;
+use crate::node::start_encoders;
 use crate::output::{Output, human};
 
 /// How long a server may take to answer.
@@ -103,25 +103,28 @@ async fn machine(shared: &Shared, findings: &mut Findings) {
         }
     };
     findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
-    let encoder = model(&config, findings).await;
+    let encoders = models(&config, findings).await;
     let data_dir = config.data_dir.to_string_lossy();
     if place("data directory", &config, &data_dir, findings).await {
-        corpora(&config, &data_dir, encoder.as_ref(), findings).await;
+        corpora(&config, &data_dir, encoders.as_deref(), findings).await;
     }
     snapshots(&config, &data_dir, findings).await;
     redis(&config, findings).await;
 }
 
-async fn model(config: &NodeConfig, findings: &mut Findings) -> Option<EncoderIdentity> {
-    match start_encoder(config).await {
-        Ok(pool) => {
-            let identity = clew_core::Encoder::identity(pool.as_ref()).clone();
-            findings.add("embedding model", State::Ok, pool.description(), "");
-            pool.stop().await;
-            Some(identity)
+async fn models(config: &NodeConfig, findings: &mut Findings) -> Option<Vec<EncoderIdentity>> {
+    match start_encoders(config).await {
+        Ok(encoders) => {
+            for encoder in encoders.all() {
+                findings.add("embedding model", State::Ok, encoder.description(), "");
+            }
+            let offered = encoders.offered();
+            encoders.stop().await;
+            Some(offered)
         }
         Err(error) => {
-            let advice = "run `make setup`, or name the folder of a model with --model";
+            let advice = "run `make setup`, or name the folder of a model with --model; that of a second one is \
+                          `encoder.next_model`";
             findings.fail("embedding model", &error, advice);
             None
         }
@@ -178,7 +181,7 @@ fn clock(check: &'static str, ahead_seconds: f64, findings: &mut Findings) {
 async fn corpora(
     config: &NodeConfig,
     data_dir: &str,
-    encoder: Option<&EncoderIdentity>,
+    encoders: Option<&[EncoderIdentity]>,
     findings: &mut Findings,
 ) {
     let listed = match config.storage.corpora(data_dir).await {
@@ -188,18 +191,21 @@ async fn corpora(
             return findings.fail("corpora", &error, advice);
         }
     };
+    let is_missing =
+        |wanted: &&EncoderIdentity| encoders.is_some_and(|loaded| !loaded.contains(wanted));
     let others: Vec<String> = listed
         .iter()
-        .filter(|corpus| encoder.is_some_and(|encoder| *encoder != corpus.encoder))
-        .map(|corpus| format!("`{}` (made with `{}`)", corpus.name, corpus.encoder.model))
+        .filter_map(|corpus| Some((&corpus.name, corpus.encoders().find(is_missing)?)))
+        .map(|(name, missing)| format!("`{name}` (vectors of `{}`)", missing.model))
         .collect();
     match others.is_empty() {
         true => findings.add("corpora", State::Ok, format!("{} can be read", listed.len()), ""),
         false => findings.add(
             "corpora",
             State::Fail,
-            format!("vectors of another model than the configured one: {}", others.join(", ")),
-            "configure the model they were made with, or ingest them anew (clew corpus export)",
+            format!("vectors of another model than those configured: {}", others.join(", ")),
+            "configure the model of their vectors, beside another as `encoder.next_model`, or ingest them anew (clew corpus \
+             export)",
         ),
     }
 }

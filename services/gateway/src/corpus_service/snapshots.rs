@@ -45,7 +45,7 @@ impl Corpora {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let wire::SnapshotCorpusRequest { name, snapshot } = request.into_inner();
         let (name, snapshot): (_, SnapshotName) = (name.parse()?, snapshot.parse()?);
-        let corpus = self.backends.corpora.of(&caller).get(&name, deadline).await?;
+        let corpus = self.backends.corpora.of(&caller).newest(&name, deadline).await?;
         let backends = Arc::clone(&self.backends);
         let message = |event| wire::SnapshotCorpusResponse { event: Some(event) };
         let (events, receiver) = mpsc::channel(EVENTS);

@@ -1,7 +1,5 @@
 //! What an ingestion would take, before it is run.
 
-use std::sync::Arc;
-
 use clew_auth::Caller;
 use clew_core::{Attributes, Document, Encoder, Error, Labels, MediaType};
 use clew_proto::ingest::v1 as wire;
@@ -31,7 +29,7 @@ pub(super) async fn estimate(
     let corpus = backends.corpora.of(&caller).get(&request.corpus.parse()?, deadline).await?;
     let samples = samples(request.samples)?;
     let chunking = corpus.settings().chunking;
-    let encoder = Arc::clone(&backends.encoder);
+    let encoder = backends.encoders.current();
     let dimension = u64::from(encoder.identity().dimension);
     let rates = if samples.is_empty() {
         let counts = corpus.counts(deadline).await?;

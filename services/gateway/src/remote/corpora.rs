@@ -25,8 +25,8 @@ use tokio::sync::watch;
 use super::routes::Routes;
 use super::shard::RemoteShard;
 
-/// How long a corpus' settings are used before they are looked up again. They never change while
-/// the corpus exists; what is noticed late is that it was deleted, and its shards say so themselves.
+/// How long a corpus' settings are used before they are looked up again. What is noticed late is that it was deleted,
+/// which its shards say themselves, and that another model is searched: both models' vectors are there for longer.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 
 /// The corpora of a cluster.
@@ -192,6 +192,26 @@ impl Corpora for RemoteCorpora {
     ) -> Result<Vec<Arc<Corpus>>, Error> {
         let found = self.look_up(after, limit, deadline).await?;
         Ok(found.into_iter().map(|settings| self.reach(settings, access)).collect())
+    }
+
+    async fn change(
+        &self,
+        from: &CorpusSettings,
+        to: &CorpusSettings,
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let settings = self.checked(to.clone())?;
+        let [from, to] = [from, to].map(|settings| Some(corpus_to_wire(settings.clone(), None)));
+        let message = wire::ChangeCorpusRequest { from, to };
+        let changed = self
+            .ask(deadline, "changing the corpus", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { client.change_corpus(request).await.map(drop) }
+            })
+            .await;
+        // After an error nobody knows here what they are.
+        self.remember(&settings.name, changed.is_ok().then_some(&settings));
+        changed
     }
 
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use clew_core::{
     Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts,
     Document, DocumentId, DocumentStatus, DraftedClues, Error, Evidence, ExportPage, Forgotten,
-    GraphQuery, Limits, ListQuery, MemoryRecord, SegmentId, Shard, ShardCopy, ShardIndex,
-    SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
+    GraphQuery, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardCopy,
+    ShardIndex, SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
 };
 use clew_proto::convert::shard::{self as convert, SeenShard};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -242,6 +242,17 @@ impl Shard for RemoteShard {
             })
             .await?;
         Ok(convert::drafted_from_wire(drafted))
+    }
+
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
+        let message = wire::GetReembeddedRequest { shard: self.shard_ref() };
+        let reembedded = self
+            .ask(deadline, "asking for the shard's vectors", |mut client, deadline| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.get_reembedded(request).await?.into_inner()) }
+            })
+            .await?;
+        Ok(convert::reembedded_from_wire(reembedded))
     }
 
     async fn maintain(&self, deadline: Instant) -> Result<(), Error> {

@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
-    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, Filter, Grouping, Labels,
-    MediaType, NoMemoryModel, Priority, SearchMode, Shard as _, Span, TextKind, Timestamp,
+    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Filter,
+    Grouping, Labels, MediaType, NoMemoryModel, OneEncoder, Priority, SearchMode, Shard as _, Span,
+    TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
@@ -172,6 +173,7 @@ impl Bench {
             structure: None,
             retention_days: None,
             memory: None,
+            reembedding: None,
             created_at: Timestamp::from_micros(0),
         };
         // Maintenance and checks have tests of their own; here they would count among the storage's
@@ -182,7 +184,7 @@ impl Bench {
             ..RetrieverConfig::default()
         };
         let seams = Seams {
-            encoder: Arc::clone(&encoder) as Arc<dyn Encoder>,
+            encoders: Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>)),
             graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
             memory_encoder: Arc::new(NoMemoryModel),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -258,6 +260,7 @@ impl Bench {
     /// How often each document's chunks are found.
     async fn found(&self) -> BTreeMap<(String, u32), usize> {
         let query = CandidateQuery {
+            encoder: String::new(),
             text: "text".to_owned(),
             vector: Some(vec![1.0; DIMENSION as usize]),
             mode: SearchMode::Dense,

@@ -291,7 +291,8 @@ impl Asking<'_> {
             let (start, end) = (start.ok()?, end.ok()?);
             self.documents.get(place.document_id.as_str())?.document.text.get(start..end)
         };
-        let count = |text: &str| node.backends.encoder.token_spans(text).len() as u64;
+        let encoder = node.backends.encoders.current();
+        let count = |text: &str| encoder.token_spans(text).len() as u64;
         Ok(places.iter().filter_map(text).map(count).sum())
     }
 }

@@ -1,0 +1,291 @@
+//! How a corpus moves from one embedding model to another: while it goes on, the vectors of both are kept, so that
+//! every question finds all of them whichever model it was embedded with, and there is a way back until somebody says
+//! that there need be none.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{CorpusSettings, EncoderIdentity, Error, ErrorKind, Recipe};
+
+/// The last move of a corpus to another model, under way or ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reembedding {
+    /// The model that the corpus was made with first.
+    pub first: EncoderIdentity,
+    /// Of the two models the one that questions are not embedded with.
+    pub other: EncoderIdentity,
+    /// How far it is.
+    pub phase: Phase,
+    /// Counts the moves of the corpus from 1: what was made in one that was given up is not taken for that of
+    /// another.
+    pub number: u32,
+}
+
+/// How far a move to another model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The other model is the new one. Its vectors are being made, besides those that are searched.
+    Filling,
+    /// The other model is the one before. Its vectors are kept, also of new documents, for the way back.
+    CutOver,
+    /// Ended: the new model is searched, and the vectors of the other, the one before, are removed.
+    Confirmed,
+    /// Ended before it was cut over: the vectors of the other, the new one, are removed.
+    Abandoned,
+}
+
+/// A step of a move. Each may be asked for again: what is done already is not done twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReembedStep {
+    /// Begin to make vectors of this model.
+    Start(EncoderIdentity),
+    /// Search the vectors of the new model.
+    CutOver,
+    /// Search those of the model before again.
+    Back,
+    /// Keep only those of the new model.
+    Confirm,
+    /// Keep only those of the model before; not once it was cut over.
+    Abandon,
+}
+
+impl Reembedding {
+    /// Whether the vectors of both models are kept.
+    pub fn is_on(&self) -> bool {
+        matches!(self.phase, Phase::Filling | Phase::CutOver)
+    }
+}
+
+impl CorpusSettings {
+    /// The models whose vectors are kept; first the one that questions are embedded with.
+    pub fn encoders(&self) -> impl Iterator<Item = &EncoderIdentity> {
+        let other = self.reembedding.as_ref().filter(|it| it.is_on()).map(|it| &it.other);
+        std::iter::once(&self.encoder).chain(other)
+    }
+
+    /// The model whose tokens documents are cut by: while two are used, the one before, so that the same chunks come
+    /// out whichever is searched.
+    pub fn cutter(&self) -> &EncoderIdentity {
+        match &self.reembedding {
+            Some(Reembedding { other, phase: Phase::CutOver, .. }) => other,
+            _ => &self.encoder,
+        }
+    }
+
+    /// The model that the corpus was made with first.
+    pub fn first_encoder(&self) -> &EncoderIdentity {
+        self.reembedding.as_ref().map_or(&self.encoder, |it| &it.first)
+    }
+
+    /// These settings after a step, or as they are if it was taken already.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongState`] if it is not the turn of that step;
+    /// [`ErrorKind::InvalidInput`] if the model cannot follow that of the corpus.
+    pub fn after(&self, step: &ReembedStep) -> Result<Self, Error> {
+        let now = self.reembedding.as_ref();
+        match (step, now.map(|it| it.phase)) {
+            (ReembedStep::Start(next), None | Some(Phase::Confirmed | Phase::Abandoned)) => {
+                self.started(next)
+            }
+            (ReembedStep::Start(next), Some(Phase::Filling))
+                if now.is_some_and(|it| it.other == *next) =>
+            {
+                Ok(self.clone())
+            }
+            (ReembedStep::CutOver, Some(Phase::Filling)) => Ok(self.swapped(Phase::CutOver)),
+            (ReembedStep::Back, Some(Phase::CutOver)) => Ok(self.swapped(Phase::Filling)),
+            (ReembedStep::CutOver, Some(Phase::CutOver))
+            | (ReembedStep::Back, Some(Phase::Filling)) => Ok(self.clone()),
+            (ReembedStep::Confirm, Some(Phase::CutOver)) => Ok(self.in_phase(Phase::Confirmed)),
+            (ReembedStep::Confirm, Some(Phase::Confirmed)) => Ok(self.clone()),
+            (ReembedStep::Abandon, Some(Phase::Filling)) => Ok(self.in_phase(Phase::Abandoned)),
+            (ReembedStep::Abandon, Some(Phase::Abandoned)) => Ok(self.clone()),
+            (_, phase) => Err(self.not_the_turn(step, phase)),
+        }
+    }
+
+    fn started(&self, next: &EncoderIdentity) -> Result<Self, Error> {
+        if *next == self.encoder {
+            let problem =
+                format!("expected another model than that of the corpus, got `{}`", next.model);
+            return Err(Error::invalid("model", problem));
+        }
+        let longest = self.chunking.max_tokens();
+        if next.max_tokens < longest {
+            let problem = format!(
+                "expected a model that reads chunks of {longest} tokens, got `{}`, which reads {}; make a new corpus \
+                 with smaller chunks",
+                next.model, next.max_tokens
+            );
+            return Err(Error::invalid("model", problem));
+        }
+        let reembedding = Reembedding {
+            first: self.first_encoder().clone(),
+            other: next.clone(),
+            phase: Phase::Filling,
+            number: self.reembedding.as_ref().map_or(0, |it| it.number).saturating_add(1),
+        };
+        Ok(Self { reembedding: Some(reembedding), ..self.clone() })
+    }
+
+    fn in_phase(&self, phase: Phase) -> Self {
+        let reembedding = self.reembedding.clone().map(|it| Reembedding { phase, ..it });
+        Self { reembedding, ..self.clone() }
+    }
+
+    /// With the other of the two models searched.
+    fn swapped(&self, phase: Phase) -> Self {
+        let mut after = self.in_phase(phase);
+        if let Some(reembedding) = &mut after.reembedding {
+            std::mem::swap(&mut reembedding.other, &mut after.encoder);
+        }
+        after
+    }
+
+    fn not_the_turn(&self, step: &ReembedStep, phase: Option<Phase>) -> Error {
+        let name = &self.name;
+        let is = match (phase, &self.reembedding) {
+            (Some(Phase::Filling), Some(it)) => {
+                format!("vectors of `{}` are being made: cut over, or abandon that", it.other.model)
+            }
+            (Some(Phase::CutOver), _) => {
+                format!(
+                    "it was cut over to `{}`: confirm that, or go back first",
+                    self.encoder.model
+                )
+            }
+            _ => "no re-embedding is under way: start one".to_owned(),
+        };
+        let wanted = match step {
+            ReembedStep::Start(next) => format!("start to re-embed with `{}`", next.model),
+            ReembedStep::CutOver => "cut over".to_owned(),
+            ReembedStep::Back => "go back".to_owned(),
+            ReembedStep::Confirm => "confirm".to_owned(),
+            ReembedStep::Abandon => "abandon".to_owned(),
+        };
+        let problem = format!("corpus `{name}` cannot {wanted} now; {is}");
+        Error::new(ErrorKind::WrongState, "REEMBEDDING_STATE", problem)
+    }
+}
+
+/// How far a shard is with the vectors that its corpus wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reembedded {
+    /// By what it makes chunks. It is that of the corpus' settings once the shard has heard of them.
+    pub recipe: Recipe,
+    /// Documents that can be found.
+    pub documents: u64,
+    /// Those of them that lack vectors, or other things that their chunks should have.
+    pub outdated: u64,
+    /// Those of the latter that failed too often and are set aside.
+    pub set_aside: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn model(name: &str) -> EncoderIdentity {
+        EncoderIdentity {
+            model: name.to_owned(),
+            revision: "r".to_owned(),
+            dimension: 8,
+            max_tokens: 256,
+        }
+    }
+
+    fn settings() -> CorpusSettings {
+        CorpusSettings {
+            name: "notes".parse().unwrap(),
+            shards: 1,
+            chunking: crate::Chunking::Sections { max_tokens: 200 },
+            encoder: model("a"),
+            structure: Some(crate::StructureSettings::default()),
+            retention_days: None,
+            memory: None,
+            reembedding: None,
+            created_at: Timestamp::from_micros(0),
+        }
+    }
+
+    fn take(settings: &CorpusSettings, steps: &[ReembedStep]) -> CorpusSettings {
+        steps.iter().fold(settings.clone(), |settings, step| settings.after(step).unwrap())
+    }
+
+    fn start(name: &str) -> ReembedStep {
+        ReembedStep::Start(model(name))
+    }
+
+    #[test]
+    fn each_step_has_its_turn_and_is_taken_once() {
+        use ReembedStep::{Abandon, Back, Confirm, CutOver};
+        let none = settings();
+        let filling = take(&none, &[start("b")]);
+        let over = take(&filling, &[CutOver]);
+        let ended = take(&over, &[Confirm]);
+        // (before, step, after)
+        let cases = [
+            (&none, start("b"), Some(&filling)),
+            (&none, start("a"), None),
+            (&none, CutOver, None),
+            (&none, Back, None),
+            (&none, Confirm, None),
+            (&none, Abandon, None),
+            (&filling, start("b"), Some(&filling)),
+            (&filling, start("c"), None),
+            (&filling, CutOver, Some(&over)),
+            (&filling, Back, Some(&filling)),
+            (&filling, Confirm, None),
+            (&over, start("b"), None),
+            (&over, CutOver, Some(&over)),
+            (&over, Back, Some(&filling)),
+            (&over, Confirm, Some(&ended)),
+            (&over, Abandon, None),
+            (&ended, Confirm, Some(&ended)),
+            (&ended, CutOver, None),
+            (&ended, Abandon, None),
+        ];
+        for (before, step, after) in cases {
+            assert_eq!(before.after(&step).ok().as_ref(), after, "{step:?}");
+        }
+        let models = |it: &CorpusSettings| {
+            it.encoders().map(|encoder| encoder.model.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(models(&none), ["a"]);
+        assert_eq!(models(&filling), ["a", "b"]);
+        assert_eq!(models(&over), ["b", "a"]);
+        assert_eq!(models(&ended), ["b"]);
+        assert_eq!(models(&take(&filling, &[Abandon])), ["a"]);
+        let mut short = model("c");
+        short.max_tokens = 128;
+        assert!(none.after(&ReembedStep::Start(short)).is_err());
+    }
+
+    #[test]
+    fn chunks_are_made_again_once_in_a_move_and_not_after_it() {
+        use ReembedStep::{Abandon, Back, Confirm, CutOver};
+        let none = settings();
+        let filling = take(&none, &[start("b")]);
+        let before = none.recipes();
+        let both = filling.recipes();
+        assert!(!both.are_met_by(before.wanted));
+        for steps in [&[CutOver][..], &[CutOver, Back]] {
+            assert_eq!(take(&filling, steps).recipes(), both);
+            assert_eq!(take(&filling, steps).cutter(), &model("a"));
+        }
+        let ended = take(&filling, &[CutOver, Confirm]);
+        assert!(ended.recipes().are_met_by(both.wanted));
+        assert!(!ended.recipes().are_met_by(before.wanted));
+        assert_eq!((ended.cutter(), ended.first_encoder()), (&model("b"), &model("a")));
+        let abandoned = take(&filling, &[Abandon]);
+        assert!(abandoned.recipes().are_met_by(both.wanted));
+        assert_eq!(abandoned.recipes().wanted, before.wanted);
+        // Its vectors may be gone meanwhile.
+        let again = take(&abandoned, &[start("b")]);
+        assert!(!again.recipes().are_met_by(both.wanted));
+        // Trees and graph have no vectors.
+        assert_eq!(none.structure_recipe(), ended.structure_recipe());
+    }
+}
