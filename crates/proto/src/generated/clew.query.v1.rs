@@ -473,7 +473,7 @@ pub struct Timing {
     /// From the request's arrival to its end.
     #[prost(message, optional, tag = "1")]
     pub total: ::core::option::Option<::prost_types::Duration>,
-    /// Waiting for an encoder of this process.
+    /// Waiting for a turn to be searched, and for an encoder of this process.
     #[prost(message, optional, tag = "2")]
     pub queue: ::core::option::Option<::prost_types::Duration>,
     /// Embedding; of encoders on other machines, their queues and the way to them included.
