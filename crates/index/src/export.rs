@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `documents` | a document as it was sent |
 //! | `versions` | what is kept of it besides: its version, when it was accepted |
-//! | `chunks` | a passage with its vector; facts of conversations are passages, too |
+//! | `chunks` | a passage with its vectors, those of each model in a column of their own; facts of conversations are passages, too |
 //! | `nodes` | a node of a tree of summaries, those above documents included |
 //! | `entities` | an entity that a segment names |
 //! | `relations` | a relation that a segment states |
