@@ -8,8 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use lance::dataset::{DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE};
-use lance::session::Session;
 use lance_io::object_store::{
     DEFAULT_CLOUD_IO_PARALLELISM, DEFAULT_DOWNLOAD_RETRY_COUNT, ObjectStoreParams,
     ObjectStoreProvider, ObjectStoreRegistry,
@@ -22,6 +20,7 @@ use object_store::{
 
 use crate::copies::Copies;
 use crate::error::{Error, Result};
+use crate::place::session;
 
 /// The scheme of addresses by which the storage engine finds the store; never shown.
 const SCHEME: &str = "s3";
@@ -81,11 +80,9 @@ impl Objects {
     pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
         let stores = ObjectStoreRegistry::default();
         stores.insert(SCHEME, Arc::new(Given(self.store.clone())));
-        let session =
-            Session::new(DEFAULT_INDEX_CACHE_SIZE, DEFAULT_METADATA_CACHE_SIZE, Arc::new(stores));
         let address = format!("{SCHEME}://{}/{}", self.bucket, self.prefix);
         lancedb::connect(&address)
-            .session(Arc::new(session))
+            .session(session(stores))
             .execute()
             .await
             .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })

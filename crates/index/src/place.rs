@@ -9,12 +9,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use lance::session::Session;
+use lance_io::object_store::ObjectStoreRegistry;
 use object_store::ObjectStore;
 
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::location::{self, Location};
 use crate::objects::Objects;
+
+/// Bytes of a shard's indexes, and of descriptions of its files, that the storage engine keeps in memory so that
+/// searches need not read them again: enough for the indexes of some 100,000 passages. Left to itself it keeps seven
+/// gigabytes for each shard, most of them of versions that are gone.
+const INDEX_CACHE: usize = 96 << 20;
+const METADATA_CACHE: usize = 32 << 20;
 
 /// A place that all who may own a shard see.
 #[derive(Clone, Debug)]
@@ -113,6 +121,7 @@ impl Place {
             .to_str()
             .ok_or_else(|| Error::invalid("data_dir", "expected a path that is valid UTF-8"))?;
         lancedb::connect(folder)
+            .session(session(ObjectStoreRegistry::default()))
             .execute()
             .await
             .map_err(|error| Error::Unavailable { doing: DOING.to_owned(), source: error.into() })
@@ -214,6 +223,11 @@ impl Place {
         })
         .await
     }
+}
+
+/// What the storage engine does in: its caches of a shard, and the stores that it knows.
+pub(crate) fn session(stores: ObjectStoreRegistry) -> Arc<Session> {
+    Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, Arc::new(stores)))
 }
 
 /// Does file work off the asynchronous threads.
