@@ -11,7 +11,7 @@ const KILLS: usize = 30;
 
 /// The run's random numbers. Their seed is printed; `END_TO_END_SEED` plays a run again, as far as
 /// the operating system's scheduling allows.
-fn random() -> Rng {
+pub fn random() -> Rng {
     let seed = match std::env::var("END_TO_END_SEED") {
         Ok(seed) => seed.parse().expect("END_TO_END_SEED is a number"),
         Err(_) => fastrand::u64(..),

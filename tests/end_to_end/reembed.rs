@@ -25,6 +25,7 @@ use crate::client::{
 };
 use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
+use crate::kill::random;
 use crate::model_folder::write_narrow_bert;
 use crate::words::word;
 
@@ -414,8 +415,7 @@ async fn a_move_goes_on_after_kills_at_every_stage() {
     let notes = furnish(&client).await;
     let before = stored(&client, &notes).await;
     let yardstick = Yardstick::new(&home, &before).await;
-    let random = Rng::with_seed(seed());
-    let mut killed = Killed { home: &home, server, notes: notes.clone(), random };
+    let mut killed = Killed { home: &home, server, notes: notes.clone(), random: random() };
 
     let mut client = killed.take(Step::Start, 0, Phase::Filling).await;
     let mut hit = 0;
@@ -443,13 +443,6 @@ async fn a_move_goes_on_after_kills_at_every_stage() {
     assert_eq!(stored(&client, &notes).await.len(), before.len());
     assert_sound(&home.run_at(&killed.server, &["check", "--json"]));
     assert!(killed.server.terminate().success());
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("END_TO_END_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("END_TO_END_SEED={seed}");
-    seed
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,6 @@ use clew_client::Client;
 use clew_core::{CorpusName, Error, ErrorKind};
 use clew_proto::corpus::v1 as wire;
 use clew_testkit::S3Server;
-use fastrand::Rng;
 use futures::StreamExt;
 use serde_json::Value;
 
@@ -19,6 +18,7 @@ use crate::client::{
 };
 use crate::cluster::processes::Cluster;
 use crate::harness::{Home, Ran, Server};
+use crate::kill::random;
 use crate::words::{text_with, word};
 
 const SHARDS: u32 = 4;
@@ -92,7 +92,7 @@ fn assert_sound(ran: &Ran) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn taking_and_restoring_go_on_after_kills_and_bring_back_what_was_acknowledged() {
-    let mut random = Rng::with_seed(seed());
+    let mut random = random();
     let home = Home::new();
     let mut server = serve(&home);
     let notes = create_in_shards(&server.client().await, "notes", SHARDS).await;
@@ -164,13 +164,6 @@ async fn taking_and_restoring_go_on_after_kills_and_bring_back_what_was_acknowle
     remember(&client, &notes, vec![document("new", text_with(&["xnew"]))]).await;
     assert_eq!(by_words(&client, &notes, "xnew").await[0].document_id, "new");
     assert!(server.terminate().success());
-}
-
-fn seed() -> u64 {
-    let seed = std::env::var("END_TO_END_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-    println!("END_TO_END_SEED={seed}");
-    seed
 }
 
 #[tokio::test(flavor = "multi_thread")]
