@@ -52,12 +52,10 @@ struct CachedEncoder {
 impl CachedEncoder {
     /// The key tells nothing of the question, and another model has others.
     fn key(&self, text: &str) -> String {
-        let EncoderIdentity { model, revision, dimension, max_tokens } = self.encoder.identity();
         let mut hasher = blake3::Hasher::new_derive_key("clew question embedding v1");
-        for part in [model.as_str(), revision, &format!("{dimension} {max_tokens}"), text] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part.as_bytes());
-        }
+        // It is as long for every model.
+        hasher.update(self.encoder.identity().fingerprint().as_bytes());
+        hasher.update(text.as_bytes());
         hasher.finalize().to_hex().to_string()
     }
 }
