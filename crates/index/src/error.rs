@@ -33,8 +33,8 @@ pub enum Error {
     #[error("corpus `{0}` does not exist")]
     CorpusNotFound(CorpusName),
     /// The settings of the corpus are others than they were taken for; nothing was changed.
-    #[error("corpus `{0}` was changed meanwhile; look it up again")]
-    CorpusChanged(CorpusName),
+    #[error("the corpus was changed meanwhile; look it up again")]
+    CorpusChanged,
     /// There is a whole snapshot of that name.
     #[error("snapshot `{0}` exists already; take one by another name")]
     SnapshotExists(SnapshotName),
@@ -155,9 +155,7 @@ impl Error {
             Self::Mismatch { .. } | Self::SnapshotUnfinished(_) | Self::NewerFormat { .. } => {
                 ErrorKind::WrongState
             }
-            Self::LostRace { .. } | Self::OtherVectors | Self::CorpusChanged(_) => {
-                ErrorKind::LostRace
-            }
+            Self::LostRace { .. } | Self::OtherVectors | Self::CorpusChanged => ErrorKind::LostRace,
             Self::DiskFull { .. } => ErrorKind::Exhausted,
             Self::ReadersActive | Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Corrupt { .. } => ErrorKind::DataLoss,
@@ -174,7 +172,6 @@ impl From<Error> for clew_core::Error {
             Error::Invalid { field, problem } => Self::invalid(field, problem),
             Error::CorpusExists(_) => Self::new(ErrorKind::AlreadyExists, "CORPUS_EXISTS", message),
             Error::CorpusNotFound(name) => Self::not_found("corpus", name),
-            Error::CorpusChanged(_) => Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message),
             Error::SnapshotExists(_) => {
                 Self::new(ErrorKind::AlreadyExists, "SNAPSHOT_EXISTS", message)
             }
@@ -185,7 +182,9 @@ impl From<Error> for clew_core::Error {
                 Self::new(ErrorKind::WrongState, "SNAPSHOT_UNFINISHED", message)
             }
             Error::NewerFormat { .. } => Self::new(ErrorKind::WrongState, "NEWER_FORMAT", message),
-            Error::OtherVectors => Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message),
+            Error::CorpusChanged | Error::OtherVectors => {
+                Self::new(ErrorKind::LostRace, "CORPUS_CHANGED", message)
+            }
             Error::Mismatch { .. } => Self::new(ErrorKind::WrongState, "TABLE_MISMATCH", message),
             Error::LostRace { source, .. } => {
                 Self::new(ErrorKind::LostRace, "SHARD_WRITTEN_BY_ANOTHER", message)

@@ -98,7 +98,7 @@ impl Registry {
         };
         match found {
             Some(found) if found == *to => Ok(()),
-            Some(_) => Err(Error::CorpusChanged(from.name.clone())),
+            Some(_) => Err(Error::CorpusChanged),
             None => Err(Error::CorpusNotFound(from.name.clone())),
         }
     }

@@ -95,13 +95,7 @@ impl CallersCorpora<'_> {
         deadline: Instant,
     ) -> Result<(), Error> {
         let changed = self.all.change(from, to, deadline).await;
-        changed.map_err(|error| match error.kind() {
-            ErrorKind::LostRace => {
-                let problem = format!("corpus `{name}` was changed meanwhile; look it up again");
-                Error::new(ErrorKind::LostRace, error.reason(), problem)
-            }
-            _ => by_his_name(error, name),
-        })
+        changed.map_err(|error| by_his_name(error, name))
     }
 
     /// Up to `limit` corpora whose names come after `after`, by name.

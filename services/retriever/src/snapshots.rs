@@ -31,7 +31,7 @@ pub(crate) async fn finish(
     within(deadline, "finishing the snapshot", async {
         // The vectors that were copied may be those of other models, then.
         if registry.get(&corpus.name).await? != *corpus {
-            return Err(clew_index::Error::CorpusChanged(corpus.name.clone()).into());
+            return Err(clew_index::Error::CorpusChanged.into());
         }
         Ok(snapshots.finish(corpus, snapshot, digests, now).await?)
     })

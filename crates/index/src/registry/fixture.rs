@@ -55,7 +55,7 @@ pub(super) async fn refuses_what_is_not_there(corpora: &Registry) {
     };
     for (from, to) in [(&after, &next(&after, "c")), (&later(&before), &later(&after))] {
         let raced = corpora.change(from, to).await;
-        assert!(matches!(raced, Err(Error::CorpusChanged(_))), "{raced:?}");
+        assert!(matches!(raced, Err(Error::CorpusChanged)), "{raced:?}");
     }
     assert_eq!(corpora.get(&name).await.unwrap(), before);
     for _ in 0..2 {
@@ -63,7 +63,7 @@ pub(super) async fn refuses_what_is_not_there(corpora: &Registry) {
         assert_eq!(corpora.get(&name).await.unwrap(), after);
     }
     let back = corpora.change(&before, &next(&before, "c")).await;
-    assert!(matches!(back, Err(Error::CorpusChanged(_))), "{back:?}");
+    assert!(matches!(back, Err(Error::CorpusChanged)), "{back:?}");
     corpora.retire(&name).await.unwrap();
     let retired = corpora.change(&after, &next(&after, "c")).await;
     assert!(matches!(retired, Err(Error::CorpusNotFound(_))), "{retired:?}");
