@@ -177,13 +177,9 @@ impl Catalogue {
 
     /// How far the shard is with what chunks should have.
     pub(crate) fn reembedded(&self) -> Reembedded {
-        let mut documents = 0;
-        for (_, counts) in self.counts.iter() {
-            documents += counts.documents;
-        }
         Reembedded {
             recipe: self.wanted.chunks.wanted,
-            documents,
+            documents: self.counts(&Access::all()).documents,
             outdated: self.outdated.size() as u64 + self.outdated_set_aside,
             set_aside: self.outdated_set_aside,
         }
@@ -265,8 +261,7 @@ impl Catalogue {
             .filter_map(|(_, id)| self.records.get(id))
             .filter(ready)
             .filter_map(|record| {
-                let due = record.due().or(record.outdated()).or(record.structure_due());
-                due.map(|due| DueDocument {
+                record.chunks_due().or(record.structure_due()).map(|due| DueDocument {
                     document_id: record.id.clone(),
                     version: due.version,
                     bytes: due.bytes,

@@ -171,6 +171,11 @@ impl DocumentRecord {
         self.facts.sources.last().filter(|_| self.is_outdated)
     }
 
+    /// The version whose chunks are to be made, for the first time or again.
+    pub(crate) fn chunks_due(&self) -> Option<&SourceFacts> {
+        self.due().or(self.outdated())
+    }
+
     /// Whether nothing of its tree will be made again.
     fn has_shown_all(&self) -> bool {
         !(self.is_structure_due || self.is_due || self.is_outdated)
@@ -198,8 +203,7 @@ impl DocumentRecord {
     /// The failure that holds up what is due.
     pub(crate) fn failure(&self, wanted: Wanted) -> Option<&FailureStatus> {
         let failure = self.facts.failure.as_ref()?;
-        let of_chunks = self.due().or(self.outdated());
-        let of_chunks = of_chunks.map(|due| (due.version, Some(wanted.chunks.wanted)));
+        let of_chunks = self.chunks_due().map(|due| (due.version, Some(wanted.chunks.wanted)));
         let of_structure = self.structure_due().map(|due| (due.version, wanted.structure));
         let held_up = of_chunks.or(of_structure)?;
         (held_up == (failure.version, Some(failure.recipe))).then_some(&failure.status)

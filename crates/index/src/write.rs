@@ -209,7 +209,7 @@ impl Shard {
     /// Whether the chunks of this version by this recipe are missing.
     fn is_wanted(&self, derived: &DerivedDocument) -> bool {
         let record = self.catalogue.get(&derived.document.id);
-        let due = record.and_then(|record| record.due().or(record.outdated()));
+        let due = record.and_then(|record| record.chunks_due());
         due.is_some_and(|due| due.version == derived.version)
             && derived.recipe == self.settings.recipes.wanted
             // Rows of it that do not count are swept first.
@@ -316,7 +316,7 @@ impl Shard {
         let (due, recipe) = match failure.stage {
             Stage::Structuring => (record.structure_due()?, self.settings.wanted().structure?),
             Stage::Chunking | Stage::Embedding | Stage::Storing => {
-                (record.due().or(record.outdated())?, self.settings.recipes.wanted)
+                (record.chunks_due()?, self.settings.recipes.wanted)
             }
         };
         if due.version != failure.version {
