@@ -37,6 +37,8 @@ struct State {
     waiting: HashMap<String, VecDeque<oneshot::Sender<Turn>>>,
     /// The keys of `waiting`, the next one first.
     keys: VecDeque<String>,
+    /// When somebody came last.
+    asked: Option<Instant>,
 }
 
 /// The right to run, given on when dropped.
@@ -88,6 +90,7 @@ impl Turnstile {
         let began = Instant::now();
         let mine = {
             let mut state = locked(&self.state);
+            state.asked = Some(began);
             if state.running < self.at_once {
                 state.running += 1;
                 return Ok(Turn::of(self));
@@ -122,6 +125,11 @@ impl Turnstile {
             queue.refused();
         }
         Error::exhausted(self.name, self.patience)
+    }
+
+    /// Whether somebody came, let in or not, in the last `time`.
+    pub fn was_asked_within(&self, time: Duration) -> bool {
+        locked(&self.state).asked.is_some_and(|asked| asked.elapsed() < time)
     }
 
     /// How many wait.

@@ -7,6 +7,8 @@ use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::turns::{Turnstile, two_for_each_core};
 use serde::{Deserialize, Serialize};
 
+use crate::turns::Turns;
+
 /// Section `storage`: how what lies in the data directory is reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -163,13 +165,14 @@ impl RetrieverConfig {
         violations.into_result()
     }
 
-    /// Who searches when, over all shards of this process.
-    pub(crate) fn search_turns(&self) -> Turnstile {
+    /// Who has the machine when, over all shards of this process.
+    pub(crate) fn turns(&self) -> Turns {
         let at_once = match self.searches_at_once {
             0 => two_for_each_core(),
             at_once => at_once as usize,
         };
-        Turnstile::new("searches", at_once, Duration::from_millis(self.search_wait_ms))
+        let patience = Duration::from_millis(self.search_wait_ms);
+        Turns::new(Turnstile::new("searches", at_once, patience))
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

@@ -5,8 +5,9 @@
 //! are under way at once, so that one is chunked while another is embedded and a third committed.
 //!
 //! Chunks come first, so that documents can be found; then the trees and graph of documents that can be
-//! found, and chunks that lack something are made again; and once no tree is missing, the nodes above documents,
-//! which would be made in vain while documents come.
+//! found; and once no tree is missing, the nodes above documents, which would be made in vain while documents come.
+//! Chunks that lack something, as while their corpus moves to another model, are made again behind all that, one batch
+//! at a time and so that searches do not notice ([`Turns::behind`]).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -31,6 +32,7 @@ use tracing::{Instrument, Span};
 use crate::metrics::Seen;
 use crate::structurer::Structurer;
 use crate::turn::{Turn, Upper};
+use crate::turns::Turns;
 use crate::writer;
 
 /// The actor.
@@ -45,6 +47,8 @@ pub(crate) enum Message {
     Settled(Arc<CorpusSettings>),
     /// A batch ended, one way or the other.
     BatchEnded { documents: Vec<DocumentId>, stored: bool },
+    /// Making chunks again ended.
+    RemakingEnded { documents: Vec<DocumentId>, stored: bool },
     /// Making trees, or nodes above documents, ended.
     StructureEnded { documents: Vec<DocumentId>, stored: bool },
     /// A batch panicked: what is busy is no longer known.
@@ -64,6 +68,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
     pub derive_batches: usize,
+    pub turns: Turns,
     pub seen: Arc<Seen>,
 }
 
@@ -71,8 +76,11 @@ pub(crate) struct Arguments {
 pub(crate) struct State {
     arguments: Arguments,
     deriver: Arc<Deriver>,
+    /// Makes chunks again.
+    remaker: Arc<Deriver>,
     busy: HashSet<DocumentId>,
     batches: usize,
+    is_remaking: bool,
     structuring: Turn,
     /// The batches under way and the waker; all are aborted when the actor ends.
     tasks: JoinSet<()>,
@@ -84,6 +92,8 @@ pub(crate) struct State {
 const BATCH_DOCUMENTS: usize = 512;
 /// Most chunks embedded by one call, so that a very long document does not fill the encoder's queue.
 const EMBED_CHUNKS: usize = 256;
+/// The same behind searches: as many as a worker of the encoder takes at once, a tenth of a second on a processor.
+const EMBED_CHUNKS_BEHIND: usize = 4;
 /// How long a model may take to be found among the encoders.
 const ENCODER_PATIENCE: Duration = Duration::from_secs(30);
 /// A bound against a hung device, not an estimate: a batch takes seconds.
@@ -115,11 +125,14 @@ impl Actor for Indexer {
                 drop(myself.cast(Message::WakerPanicked));
             }
         });
+        let (deriver, remaker) = derivers(&arguments);
         Ok(State {
-            deriver: Arc::new(Deriver::new(&arguments)),
+            deriver,
+            remaker,
             arguments,
             busy: HashSet::new(),
             batches: 0,
+            is_remaking: false,
             structuring: Turn::new(Instant::now(), Backoff::new(RETRY_STORING.0, RETRY_STORING.1)),
             tasks,
             storing: Backoff::new(RETRY_STORING.0, RETRY_STORING.1),
@@ -138,17 +151,15 @@ impl Actor for Indexer {
             // What is under way by others is refused when it is stored, and is due again.
             Message::Settled(settings) => {
                 state.arguments.settings = settings;
-                state.deriver = Arc::new(Deriver::new(&state.arguments));
+                (state.deriver, state.remaker) = derivers(&state.arguments);
             }
             Message::BatchEnded { documents, stored } => {
-                state.free(&documents);
                 state.batches -= 1;
-                if stored {
-                    state.storing.reset();
-                } else {
-                    state.paused = true;
-                    myself.send_after(state.storing.next_delay(), || Message::Look);
-                }
+                state.end(&myself, &documents, stored);
+            }
+            Message::RemakingEnded { documents, stored } => {
+                state.is_remaking = false;
+                state.end(&myself, &documents, stored);
             }
             Message::StructureEnded { documents, stored } => {
                 state.free(&documents);
@@ -194,28 +205,61 @@ impl State {
         while self.tasks.try_join_next().is_some() {}
     }
 
+    /// Ends a batch of chunks; after one that was not stored there is a pause.
+    fn end(&mut self, myself: &ActorRef<Message>, documents: &[DocumentId], stored: bool) {
+        self.free(documents);
+        if stored {
+            self.storing.reset();
+        } else {
+            self.paused = true;
+            myself.send_after(self.storing.next_delay(), || Message::Look);
+        }
+    }
+
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
         while self.batches < self.arguments.derive_batches {
-            let (reader, now) = (self.arguments.reader.clone(), self.arguments.clock.now());
-            let mut due = reader.due(now, BATCH_DOCUMENTS, &self.busy);
-            if due.is_empty() {
-                self.start_structure(myself);
-                due = reader.outdated(now, BATCH_DOCUMENTS, &self.busy);
-            }
-            let batch = within_bytes(due, self.arguments.derive_bytes);
+            let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
+            let due = reader.due(clock.now(), BATCH_DOCUMENTS, &self.busy);
+            let batch = within_bytes(due, *derive_bytes);
             if batch.is_empty() {
+                self.start_structure(myself);
+                self.start_remaking(myself);
                 return;
             }
             self.batches += 1;
-            let deriver = Arc::clone(&self.deriver);
             let ended = |documents, stored| Message::BatchEnded { documents, stored };
-            let span = self.span("shard.derive", &batch);
-            let run = move |batch| {
-                metrics::stage("derive", async move { deriver.try_run(batch).await })
-                    .instrument(span)
-            };
-            self.start(myself, batch, ended, run);
+            self.start_deriving(myself, Arc::clone(&self.deriver), batch, ended);
         }
+    }
+
+    /// Makes chunks again that lack something.
+    fn start_remaking(&mut self, myself: &ActorRef<Message>) {
+        if self.is_remaking {
+            return;
+        }
+        let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
+        let outdated = reader.outdated(clock.now(), BATCH_DOCUMENTS, &self.busy);
+        let batch = within_bytes(outdated, *derive_bytes);
+        if batch.is_empty() {
+            return;
+        }
+        self.is_remaking = true;
+        let ended = |documents, stored| Message::RemakingEnded { documents, stored };
+        self.start_deriving(myself, Arc::clone(&self.remaker), batch, ended);
+    }
+
+    fn start_deriving(
+        &mut self,
+        myself: &ActorRef<Message>,
+        deriver: Arc<Deriver>,
+        batch: Vec<DueDocument>,
+        ended: fn(Vec<DocumentId>, bool) -> Message,
+    ) {
+        let span = self.span("shard.derive", &batch);
+        let run = move |batch| {
+            metrics::stage("derive", async move { deriver.try_run(batch).await }).instrument(span)
+        };
+        self.start(myself, batch, ended, run);
     }
 
     /// Makes trees; where none is missing and no chunks are being made, nodes above documents.
@@ -315,8 +359,35 @@ fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
         .collect()
 }
 
+/// How hurriedly a deriver works.
+enum Pace {
+    /// Somebody waits.
+    Now,
+    /// Behind searches.
+    Behind(Turns),
+}
+
+impl Pace {
+    /// Does a piece of the work.
+    async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
+        match self {
+            Self::Now => work.await,
+            Self::Behind(turns) => turns.behind(work).await,
+        }
+    }
+
+    /// Most chunks that are embedded as one piece.
+    fn embed_chunks(&self) -> usize {
+        match self {
+            Self::Behind(turns) if turns.are_searched() => EMBED_CHUNKS_BEHIND,
+            Self::Now | Self::Behind(_) => EMBED_CHUNKS,
+        }
+    }
+}
+
 /// Derives batches of documents.
 struct Deriver {
+    pace: Pace,
     structurer: Structurer,
     settings: Arc<CorpusSettings>,
     reader: ShardReader,
@@ -339,8 +410,14 @@ struct Fault {
     error: Error,
 }
 
+/// What makes chunks that somebody waits for, and what makes chunks again.
+fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
+    let behind = Pace::Behind(arguments.turns.clone());
+    (Arc::new(Deriver::new(arguments, Pace::Now)), Arc::new(Deriver::new(arguments, behind)))
+}
+
 impl Deriver {
-    fn new(arguments: &Arguments) -> Self {
+    fn new(arguments: &Arguments, pace: Pace) -> Self {
         let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
         let structurer = Structurer {
             corpus: Arc::clone(&settings),
@@ -349,7 +426,7 @@ impl Deriver {
             writer: writer.clone(),
         };
         let clock = Arc::clone(&arguments.clock);
-        Self { structurer, settings, reader, encoders, writer, clock }
+        Self { pace, structurer, settings, reader, encoders, writer, clock }
     }
 
     /// The model whose tokens decide where chunks and segments end.
@@ -374,7 +451,7 @@ impl Deriver {
         let models = self.models().await?;
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
-        let documents = self.reader.read_sources(&wanted).await?;
+        let documents = self.pace.piece(self.reader.read_sources(&wanted)).await?;
         let mut derived = Vec::with_capacity(documents.len());
         let mut failures = Vec::new();
         for (stored, result) in self.derive(&models, documents).await? {
@@ -384,11 +461,14 @@ impl Deriver {
             }
         }
         if !derived.is_empty() {
-            let deadline = Instant::now() + COMMIT_PATIENCE;
-            ask(&self.writer, deadline, "committing chunks", |reply| {
-                writer::Message::CommitDerived { documents: derived, reply }
-            })
-            .await?;
+            let commit = async {
+                let deadline = Instant::now() + COMMIT_PATIENCE;
+                ask(&self.writer, deadline, "committing chunks", |reply| {
+                    writer::Message::CommitDerived { documents: derived, reply }
+                })
+                .await
+            };
+            self.pace.piece(commit).await?;
         }
         self.record(failures).await
     }
@@ -463,7 +543,7 @@ impl Deriver {
         models: &Models,
         documents: &[StoredDocument],
     ) -> Result<Vec<DerivedDocument>, Fault> {
-        let chunks = self.chunk(&models.cutter, documents).await?;
+        let chunks = self.pace.piece(self.chunk(&models.cutter, documents)).await?;
         let keys: Vec<&str> =
             chunks.iter().flatten().map(|chunk| chunk.key_text.as_str()).collect();
         let ids: Vec<DocumentId> =
@@ -497,17 +577,23 @@ impl Deriver {
         let fault = |error| Fault { stage: Stage::Embedding, error };
         let mut known = HashMap::new();
         if self.settings.reembedding.as_ref().is_some_and(Reembedding::is_on) {
-            let read = self.reader.vectors(encoder.identity(), documents).await;
-            known = read.map_err(|error| fault(error.into()))?;
+            let read = self.reader.vectors(encoder.identity(), documents);
+            known = self.pace.piece(read).await.map_err(|error| fault(error.into()))?;
         }
         let missing: Vec<&str> =
             texts.iter().filter(|text| !known.contains_key(**text)).copied().collect();
         let mut made = Vec::with_capacity(missing.len());
-        for part in missing.chunks(EMBED_CHUNKS) {
-            let part = part.iter().map(ToString::to_string).collect();
-            let deadline = Instant::now() + EMBED_PATIENCE;
-            let embedding = encoder.embed(part, TextKind::Passage, Priority::Bulk, deadline);
-            made.extend(metrics::stage("embed", embedding).await.map_err(fault)?);
+        let mut missing = missing.as_slice();
+        while !missing.is_empty() {
+            let part;
+            (part, missing) = missing.split_at(missing.len().min(self.pace.embed_chunks()));
+            let embedding = async {
+                let part = part.iter().map(ToString::to_string).collect();
+                let deadline = Instant::now() + EMBED_PATIENCE;
+                encoder.embed(part, TextKind::Passage, Priority::Bulk, deadline).await
+            };
+            let embedding = metrics::stage("embed", embedding);
+            made.extend(self.pace.piece(embedding).await.map_err(fault)?);
         }
         let mut made = made.into_iter().map(|embedding| embedding.vector);
         let vector = |text: &&str| known.get(*text).cloned().or_else(|| made.next());

@@ -33,6 +33,7 @@ mod shared;
 mod snapshots;
 mod structurer;
 mod turn;
+mod turns;
 mod writer;
 
 pub use clew_index::Probed;

@@ -11,7 +11,6 @@ use clew_core::{
 };
 use clew_index::{Location, Registry};
 use clew_runtime::deadline::within;
-use clew_runtime::turns::Turnstile;
 use tokio::sync::Mutex;
 
 use crate::RetrieverConfig;
@@ -20,6 +19,7 @@ use crate::lock::DirectoryLock;
 use crate::role::Seams;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::snapshots;
+use crate::turns::Turns;
 
 /// A corpus whose shards run here.
 struct Running {
@@ -48,7 +48,7 @@ pub struct Retriever {
     registry: Registry,
     seams: Seams,
     config: RetrieverConfig,
-    search_turns: Turnstile,
+    turns: Turns,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Running>>>,
@@ -76,7 +76,7 @@ impl Retriever {
         let retriever = Self {
             registry,
             seams,
-            search_turns: config.search_turns(),
+            turns: config.turns(),
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
@@ -149,7 +149,7 @@ impl Retriever {
                 self.seams.clone(),
                 self.config.clone(),
                 self.claim(),
-                self.search_turns.clone(),
+                self.turns.clone(),
             );
             shards.push(ShardHandle::start(line).await?);
         }

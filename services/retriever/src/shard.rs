@@ -17,7 +17,6 @@ use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
 use clew_runtime::supervise::{Line, LineState, Supervised};
 use clew_runtime::tree::TreeNode as Shown;
-use clew_runtime::turns::Turnstile;
 use clew_telemetry::{child, metrics};
 use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, watch};
@@ -35,6 +34,7 @@ use crate::metrics::Seen;
 use crate::retention;
 use crate::role::Seams;
 use crate::settler;
+use crate::turns::Turns;
 use crate::writer::{self, Waits, Writer};
 
 /// What a shard is made from; enough to make it anew at any time.
@@ -48,7 +48,7 @@ pub(crate) struct ShardLine {
     pub claim: Claim,
     pub tally: Arc<Tally>,
     /// Shared by all shards of the process.
-    pub search_turns: Turnstile,
+    pub turns: Turns,
     pub seen: Arc<Seen>,
 }
 
@@ -61,12 +61,12 @@ impl ShardLine {
         seams: Seams,
         config: RetrieverConfig,
         claim: Claim,
-        search_turns: Turnstile,
+        turns: Turns,
     ) -> Self {
         let capacity = config.accept_queue_bytes as usize;
         let seen = Seen::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
         let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
-        Self { place, shard, settings, seams, config, claim, tally, search_turns, seen }
+        Self { place, shard, settings, seams, config, claim, tally, turns, seen }
     }
 }
 
@@ -142,6 +142,7 @@ impl Line for ShardLine {
             clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,
             derive_batches: self.config.derive_batches,
+            turns: self.turns.clone(),
             seen: Arc::clone(&self.seen),
         };
         let (indexer, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor.clone())
@@ -202,7 +203,7 @@ pub struct ShardHandle {
     supervised: Supervised<Running>,
     accepting: Gate,
     searching: Gate,
-    search_turns: Turnstile,
+    turns: Turns,
     claim: Claim,
     tally: Arc<Tally>,
     seen: Arc<Seen>,
@@ -218,7 +219,7 @@ impl ShardHandle {
         let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
         let settings = line.settings.clone();
         let corpus = settings.borrow().name.clone();
-        let search_turns = line.search_turns.clone();
+        let turns = line.turns.clone();
         let seams = line.seams.clone();
         let supervised = Supervised::start(line).await?;
         seen.follow(supervised.state());
@@ -235,7 +236,7 @@ impl ShardHandle {
             .seen_as("accept", "bytes"),
             searching: Gate::new("the shard's queue of searches", config.searches, retry_after)
                 .seen_as("search", "requests"),
-            search_turns,
+            turns,
             claim,
             tally,
             seen,
@@ -327,7 +328,7 @@ impl ShardHandle {
     /// How it shows in the tree.
     pub(crate) fn node(&self) -> Shown {
         let (accepting, searching) = (self.accepting.node(), self.searching.node());
-        let parts = vec![accepting, searching, self.search_turns.node(), self.tally.node()];
+        let parts = vec![accepting, searching, self.turns.searches.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
 
@@ -425,7 +426,7 @@ impl clew_core::Shard for SeenHandle {
         let search = async {
             let _permit = self.handle.searching.try_enter(1)?;
             let whose = self.handle.corpus.takes_turns_as();
-            let _turn = self.handle.search_turns.enter(whose, deadline).await?;
+            let _turn = self.handle.turns.searches.enter(whose, deadline).await?;
             let view = self.view(deadline).await?;
             within(deadline, "searching the shard", async {
                 let found = view.candidates(query).await?;

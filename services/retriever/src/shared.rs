@@ -19,7 +19,6 @@ use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised};
 use clew_runtime::tree::TreeNode;
-use clew_runtime::turns::Turnstile;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,6 +29,7 @@ use crate::claim::{Claim, not_owner};
 use crate::role::Seams;
 use crate::service::{ShardRpc, Shards};
 use crate::shard::{ShardHandle, ShardLine};
+use crate::turns::Turns;
 
 /// Longest time between two looks at what is to be done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -75,7 +75,7 @@ pub struct SharedRetriever {
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
     pub(crate) sharing: Sharing,
-    search_turns: Turnstile,
+    turns: Turns,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// Held from reading settings until the shards have been told, so that no older ones are told after newer ones.
@@ -125,11 +125,11 @@ impl SharedRetriever {
     pub async fn start(sharing: Sharing) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.location).await?;
-        let search_turns = sharing.config.search_turns();
+        let turns = sharing.config.turns();
         let inner = Arc::new(Inner {
             registry,
             sharing,
-            search_turns,
+            turns,
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             state: Mutex::default(),
@@ -387,7 +387,7 @@ impl Inner {
             self.sharing.seams.clone(),
             self.sharing.config.clone(),
             claim.clone(),
-            self.search_turns.clone(),
+            self.turns.clone(),
         );
         let handle = ShardHandle::start(line).await?;
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))

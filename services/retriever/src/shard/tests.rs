@@ -1,14 +1,14 @@
 //! Whatever fails or panics on the way from an accepted document to one that is found: it is found once
-//! in the end, or set aside with its error, and the others go on.
+//! in the end, or set aside with its error, and the others go on. What is made again holds up nothing new.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
-    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Filter,
-    Grouping, Labels, MediaType, NoMemoryModel, OneEncoder, Priority, SearchMode, Shard as _, Span,
-    TextKind, Timestamp,
+    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Encoders,
+    Filter, Grouping, Labels, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode,
+    Shard as _, Span, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
@@ -40,6 +40,8 @@ enum Failing {
     Away,
     /// With an error of the document.
     Refuses,
+    /// By never returning.
+    Hangs,
 }
 
 /// An encoder that fails once when told so, and at each text with [`POISON`] where it is told so.
@@ -48,17 +50,20 @@ struct FailingEncoder {
     identity: EncoderIdentity,
     once: Mutex<Option<(Point, Failing)>>,
     at_poison: Option<(Point, Failing)>,
+    /// How many calls hang, or did until they were given up.
+    hanging: AtomicUsize,
 }
 
 impl FailingEncoder {
-    fn new(at_poison: Option<(Point, Failing)>) -> Arc<Self> {
+    fn new(model: &str, at_poison: Option<(Point, Failing)>) -> Arc<Self> {
         let identity = EncoderIdentity {
-            model: "failing".to_owned(),
+            model: model.to_owned(),
             revision: "1".to_owned(),
             dimension: DIMENSION,
             max_tokens: 64,
         };
-        Arc::new(Self { identity, once: Mutex::default(), at_poison })
+        let hanging = AtomicUsize::new(0);
+        Arc::new(Self { identity, once: Mutex::default(), at_poison, hanging })
     }
 
     fn fail_once(&self, point: Point, failing: Failing) {
@@ -106,6 +111,10 @@ impl Encoder for FailingEncoder {
                     return Err(Error::new(kind, "AWAY", "the device is away"));
                 }
                 Some(Failing::Refuses) => return Err(Error::internal("the device chokes on it")),
+                Some(Failing::Hangs) => {
+                    self.hanging.fetch_add(1, Ordering::SeqCst);
+                    return std::future::pending().await;
+                }
             }
         }
         let embed = |text: &String| {
@@ -118,6 +127,30 @@ impl Encoder for FailingEncoder {
             Embedding { vector, tokens: text.split_whitespace().count() as u32, truncated: false }
         };
         Ok(texts.iter().map(embed).collect())
+    }
+}
+
+/// The model of a corpus, and the one that it may move to.
+struct Two(Arc<FailingEncoder>, Arc<FailingEncoder>);
+
+#[async_trait]
+impl Encoders for Two {
+    fn current(&self) -> Arc<dyn Encoder> {
+        Arc::clone(&self.0) as Arc<dyn Encoder>
+    }
+
+    fn offered(&self) -> Vec<EncoderIdentity> {
+        [&self.0, &self.1].map(|encoder| encoder.identity.clone()).into()
+    }
+
+    async fn of(
+        &self,
+        identity: &EncoderIdentity,
+        _deadline: Instant,
+    ) -> Result<Arc<dyn Encoder>, Error> {
+        let found = [&self.0, &self.1].into_iter().find(|it| it.identity == *identity);
+        let found = found.ok_or_else(|| identity.missing_among(&self.offered()))?;
+        Ok(Arc::clone(found) as Arc<dyn Encoder>)
     }
 }
 
@@ -156,15 +189,27 @@ impl Clock for FastClock {
 struct Bench {
     store: FaultyStore,
     encoder: Arc<FailingEncoder>,
+    /// Hangs over poison.
+    another: Arc<FailingEncoder>,
     clock: Arc<FastClock>,
+    settings: Arc<CorpusSettings>,
     shard: ShardHandle,
 }
 
 impl Bench {
     /// A shard on a copy of `tables`.
     async fn start(tables: &InMemory, at_poison: Option<(Point, Failing)>) -> Self {
+        Self::configured(tables, at_poison, RetrieverConfig::default()).await
+    }
+
+    async fn configured(
+        tables: &InMemory,
+        at_poison: Option<(Point, Failing)>,
+        config: RetrieverConfig,
+    ) -> Self {
         let store = FaultyStore::new(Arc::new(tables.fork()));
-        let (encoder, clock) = (FailingEncoder::new(at_poison), FastClock::new());
+        let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
+        let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
         let settings = CorpusSettings {
             name: "notes".parse().unwrap(),
             shards: 1,
@@ -181,10 +226,10 @@ impl Bench {
         let config = RetrieverConfig {
             maintenance_interval_secs: 3600,
             check_interval_secs: 3600,
-            ..RetrieverConfig::default()
+            ..config
         };
         let seams = Seams {
-            encoders: Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>)),
+            encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
             graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
             memory_encoder: Arc::new(NoMemoryModel),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
@@ -192,13 +237,14 @@ impl Bench {
         };
         let place = Place::in_store(Arc::new(store.clone()), "shard-0");
         let settings = Arc::new(settings);
-        let turns = config.search_turns();
+        let turns = config.turns();
         let claim = Claim::Directory;
-        let line = ShardLine::new(place, ShardIndex(0), settings, seams, config, claim, turns);
+        let settled = Arc::clone(&settings);
+        let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, turns);
         let shard = ShardHandle::start(line).await.unwrap();
         // Behind that of the maintainer, after which nothing is done without a document.
         shard.seen_by(Access::all()).maintain(deadline()).await.unwrap();
-        Self { store, encoder, clock, shard }
+        Self { store, encoder, another, clock, settings, shard }
     }
 
     /// Tables of a shard without documents.
@@ -419,4 +465,26 @@ async fn a_document_that_always_fails_is_set_aside_with_its_error_and_others_go_
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunks_that_are_made_again_hold_up_no_new_document() {
+    let config = RetrieverConfig { derive_batches: 1, ..RetrieverConfig::default() };
+    let bench = Bench::configured(&InMemory::new(), None, config).await;
+    bench.accept("old", POISON).await;
+    bench.until("before the move", |counts| counts.documents == 1).await;
+    let start = ReembedStep::Start(bench.another.identity.clone());
+    bench.shard.settle(Arc::new(bench.settings.after(&start).unwrap()));
+    let give_up = Instant::now() + PATIENCE;
+    while bench.another.hanging.load(Ordering::SeqCst) == 0 {
+        assert!(Instant::now() < give_up, "the old document is not made again");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for name in NAMES {
+        bench.accept(name, &text(name)).await;
+    }
+    bench.until("in the move", |counts| counts.documents == 5 && counts.pending == 0).await;
+    assert_eq!(bench.found().await.len(), 5);
+    assert_eq!(bench.another.hanging.load(Ordering::SeqCst), 1);
+    bench.stop().await;
 }
