@@ -5,10 +5,11 @@ pub(crate) mod processes;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use clew_core::{ErrorKind, ExtractionTask, GraphBuilder};
-use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
+use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest, RedisServer};
 use serde_json::json;
 
 use crate::client::{by_words, create, create_in_shards, document, exhaustive, remember, search};
@@ -248,6 +249,32 @@ services = [{{ address = "http://localhost:{port}", roles = ["encoder", "generat
     assert!(topology.shards.iter().all(|shard| shard.owner == "retriever-0"), "{topology:?}");
     for server in [gateway, owner, reading] {
         assert!(server.terminate().success());
+    }
+}
+
+#[test]
+fn a_server_that_is_still_starting_ends_when_it_is_told_to() {
+    let home = Home::new();
+    let redis = RedisServer::start().unwrap();
+    let mut lonely = home.clew();
+    lonely.args(["serve", "--roles", "retriever", "--listen", "127.0.0.1:0"]);
+    lonely.env("CLEW_CLUSTER__REDIS", redis.url()).env("CLEW_CLUSTER__NODE_ID", "retriever-0");
+    lonely.env("CLEW_LOG", "info");
+    // As if it lay on storage that does not answer: nobody ever writes into the pipe.
+    let model = home.model();
+    let weights = model.join("model.safetensors");
+    std::fs::remove_file(&weights).unwrap();
+    assert!(Command::new("mkfifo").arg(&weights).status().unwrap().success());
+    let mut stuck = home.clew();
+    stuck.args(["serve", "--listen", "127.0.0.1:0", "--model"]).arg(&model);
+    stuck.env("CLEW_ADMIN__LISTEN", "127.0.0.1:0");
+    for (command, waits) in
+        [(lonely, "waiting for an encoder"), (stuck, "metrics and health on http://")]
+    {
+        let waiting =
+            Server::start_until(command, move |line| line.contains(waits).then_some(waits));
+        let mut server = waiting.ok().expect(waits);
+        assert!(server.end().success(), "{waits}");
     }
 }
 

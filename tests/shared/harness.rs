@@ -195,19 +195,27 @@ impl Server {
 
     /// Starts a server and waits until it listens or ends.
     pub fn try_start(command: Command) -> Result<Self, NotServing> {
+        Self::start_until(command, |line| line.strip_prefix("listening on "))
+    }
+
+    /// Starts a server and waits until it says where it listens, or something else that `says` finds in a line, or ends.
+    pub fn start_until(
+        command: Command,
+        says: impl Fn(&str) -> Option<&str> + Send + 'static,
+    ) -> Result<Self, NotServing> {
         let mut process = Process::spawn(command);
         let log = Log::default();
         let (listening, address) = mpsc::channel();
         let stderr = process.child.stderr.take().unwrap();
         let reading = log.follow(stderr, move |line| {
-            if let Some(address) = line.strip_prefix("listening on ") {
+            if let Some(address) = says(line) {
                 // The test may have failed and gone.
                 drop(listening.send(address.to_owned()));
             }
         });
         match address.recv_timeout(PATIENCE) {
             Ok(endpoint) => Ok(Self { process, log, endpoint }),
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not listen:\n{}", log.text()),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not start:\n{}", log.text()),
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 reading.join().unwrap();
                 let status = process.wait(Instant::now() + PATIENCE).expect("it closed its output");

@@ -18,9 +18,11 @@ mod observed;
 mod peers;
 mod run;
 mod server;
+mod signals;
 
 pub use config::{NodeConfig, may_listen};
 pub use node::{Node, Parts};
 pub use observed::observed;
 pub use run::{Stop, run, service_main};
 pub use server::{Server, Transport, transport};
+pub use signals::Signals;

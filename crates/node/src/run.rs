@@ -15,17 +15,16 @@ use clew_telemetry::{Admin, LogFormat, Logging, Phase};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::observed::observed;
-use crate::{Node, NodeConfig, Server, may_listen, metrics};
+use crate::{Node, NodeConfig, Server, Signals, may_listen, metrics};
 
 /// Ends a role: hands over what it owns and finishes what it was given, until the deadline.
 pub type Stop =
     Box<dyn FnOnce(Instant) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send>;
 
-/// Runs a node with `roles` until it is told to end (SIGINT, SIGTERM). `start` starts the roles: it
+/// Runs a node with `roles` until it is told to end ([`Signals`]), also while it starts and waits for others. `start` starts the roles: it
 /// adds their services to the server and returns how to end them, in the order in which to do so.
 ///
 /// # Errors
@@ -38,9 +37,7 @@ pub async fn run<F>(
 where
     F: Future<Output = Result<(Server, Vec<Stop>), Error>>,
 {
-    let failed = |error| Error::internal("no signal handler could be set").with_source(error);
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut signals = Signals::listen()?;
     let listener = TcpListener::bind(&config.listen).await.map_err(|error| {
         let problem = format!("cannot listen on `{}`; choose another address", config.listen);
         Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem).with_source(error)
@@ -52,7 +49,9 @@ where
     let scheme = if config.tls.is_on() { "https" } else { "http" };
     let patience = config.shutdown();
     let admin = config.admin.clone();
-    let node = Arc::new(Node::join(config, roles, address).await?);
+    let joining = Node::join(config, roles, address);
+    let Some(joined) = signals.unless_told(joining).await else { return Ok(()) };
+    let node = Arc::new(joined?);
     metrics::observe(&node);
     // Before models load: who waits for the node sees that it starts.
     let admin = Admin::start(&admin, node.health()).await?;
@@ -60,15 +59,20 @@ where
         eprintln!("metrics and health on http://{}", admin.address());
     }
     let server = Server::new(&node)?;
-    let (server, stops) = start(Arc::clone(&node), server).await?;
+    // Boxed: roles start with large futures.
+    let starting = Box::pin(start(Arc::clone(&node), server));
+    let Some(started) = signals.unless_told(starting).await else {
+        node.leave().await;
+        return Ok(());
+    };
+    let (server, stops) = started?;
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
     node.health().enter(Phase::Serving);
     // Tests and scripts wait for this line.
     eprintln!("listening on {scheme}://{address}");
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = signals.told() => {}
         ended = &mut serving => {
             return ended.unwrap_or_else(|panic| {
                 Err(Error::internal("the server panicked").with_source(panic))

@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Context;
 use clew_auth::Guard;
 use clew_cluster::Quotas;
+use clew_node::Signals;
 use clew_telemetry::{Admin, Health, Phase};
 use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{Serve, Shared};
 use crate::config::NodeConfig;
@@ -27,8 +27,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
             Box::pin(crate::roles::run(config, arguments.roles.into_iter().collect())).await?
         );
     }
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut signals = Signals::listen()?;
     let listener = TcpListener::bind(&config.listen)
         .await
         .with_context(|| format!("cannot listen on `{}`", config.listen))?;
@@ -43,7 +42,9 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
     if let Some(admin) = &admin {
         eprintln!("metrics and health on http://{}", admin.address());
     }
-    let node = RunningNode::start(&config).await?;
+    let starting = Box::pin(RunningNode::start(&config));
+    let Some(started) = signals.unless_told(starting).await else { return Ok(()) };
+    let node = started?;
     node.watch(&health);
     let server = clew_gateway::router(node.backends.clone(), guard).await?;
     health.enter(Phase::Serving);
@@ -57,8 +58,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
             drop(wait.wait_for(|stopped| *stopped).await);
         }));
     tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
+        () = signals.told() => {}
         ended = &mut serving => return Ok(ended??),
     }
     eprintln!("shutting down: finishing what was accepted");
