@@ -176,7 +176,7 @@ impl Drop for Process {
 pub struct Server {
     process: Process,
     log: Log,
-    /// Where it listens.
+    /// Where it listens, or what else it was waited for to say.
     pub endpoint: String,
 }
 
@@ -205,15 +205,15 @@ impl Server {
     ) -> Result<Self, NotServing> {
         let mut process = Process::spawn(command);
         let log = Log::default();
-        let (listening, address) = mpsc::channel();
+        let (saying, said) = mpsc::channel();
         let stderr = process.child.stderr.take().unwrap();
         let reading = log.follow(stderr, move |line| {
-            if let Some(address) = says(line) {
+            if let Some(endpoint) = says(line) {
                 // The test may have failed and gone.
-                drop(listening.send(address.to_owned()));
+                drop(saying.send(endpoint.to_owned()));
             }
         });
-        match address.recv_timeout(PATIENCE) {
+        match said.recv_timeout(PATIENCE) {
             Ok(endpoint) => Ok(Self { process, log, endpoint }),
             Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not start:\n{}", log.text()),
             Err(mpsc::RecvTimeoutError::Disconnected) => {

@@ -24,8 +24,9 @@ use crate::{Node, NodeConfig, Server, Signals, may_listen, metrics};
 pub type Stop =
     Box<dyn FnOnce(Instant) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> + Send>;
 
-/// Runs a node with `roles` until it is told to end ([`Signals`]), also while it starts and waits for others. `start` starts the roles: it
-/// adds their services to the server and returns how to end them, in the order in which to do so.
+/// Runs a node with `roles` until it is told to end ([`Signals`]), also while it starts and waits for others.
+/// `start` starts the roles: it adds their services to the server and returns how to end them, in the order in
+/// which to do so.
 ///
 /// # Errors
 /// Those of starting; [`ErrorKind::Unavailable`] if the listener fails.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::{
     Chunk, Clock, CorpusSettings, Document, DocumentId, Encoder, Encoders, Error, GraphBuilder,
-    Priority, Reembedding, Stage, StoredDocument, TextKind,
+    Priority, Reembedding, Stage, StoredDocument, TextKind, Timestamp,
 };
 use clew_index::{
     DerivedDocument, DueDocument, EmbeddedChunk, Failure, ShardReader, ShardSettings,
@@ -87,6 +87,9 @@ pub(crate) struct State {
     storing: Backoff,
     paused: bool,
 }
+
+/// Tells documents of which something is to be made now: at most so many, and none that is busy.
+type Waiting = fn(&ShardReader, Timestamp, usize, &HashSet<DocumentId>) -> Vec<DueDocument>;
 
 /// Most documents of one batch.
 const BATCH_DOCUMENTS: usize = 512;
@@ -216,11 +219,15 @@ impl State {
         }
     }
 
+    /// The first documents of those that `waiting` tells, as many as are worked on together.
+    fn next_batch(&self, waiting: Waiting) -> Vec<DueDocument> {
+        let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
+        within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), *derive_bytes)
+    }
+
     fn start_batches(&mut self, myself: &ActorRef<Message>) {
         while self.batches < self.arguments.derive_batches {
-            let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
-            let due = reader.due(clock.now(), BATCH_DOCUMENTS, &self.busy);
-            let batch = within_bytes(due, *derive_bytes);
+            let batch = self.next_batch(ShardReader::due);
             if batch.is_empty() {
                 self.start_structure(myself);
                 self.start_remaking(myself);
@@ -237,9 +244,7 @@ impl State {
         if self.is_remaking {
             return;
         }
-        let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
-        let outdated = reader.outdated(clock.now(), BATCH_DOCUMENTS, &self.busy);
-        let batch = within_bytes(outdated, *derive_bytes);
+        let batch = self.next_batch(ShardReader::outdated);
         if batch.is_empty() {
             return;
         }
@@ -268,15 +273,13 @@ impl State {
         if !self.structuring.may_begin(now) {
             return;
         }
-        let Arguments { reader, clock, .. } = &self.arguments;
-        let due = reader.structure_due(clock.now(), BATCH_DOCUMENTS, &self.busy);
-        let batch = within_bytes(due, self.arguments.derive_bytes);
+        let batch = self.next_batch(ShardReader::structure_due);
         let is_upper = batch.is_empty();
         if is_upper && self.batches > 0 {
             return;
         }
         if is_upper {
-            match self.structuring.upper(now, reader.revision()) {
+            match self.structuring.upper(now, self.arguments.reader.revision()) {
                 Upper::Whole => return,
                 Upper::Waits(wait) => {
                     myself.send_after(wait, || Message::Look);
