@@ -570,7 +570,7 @@ impl Deriver {
             .collect())
     }
 
-    /// The vectors of texts by one model. Those that the documents' chunks have already are not made again.
+    /// The vectors of texts by one model. Where chunks are made again, those that they have already are not.
     async fn embed(
         &self,
         encoder: &Arc<dyn Encoder>,
@@ -579,7 +579,8 @@ impl Deriver {
     ) -> Result<Vec<Vec<f32>>, Fault> {
         let fault = |error| Fault { stage: Stage::Embedding, error };
         let mut known = HashMap::new();
-        if self.settings.reembedding.as_ref().is_some_and(Reembedding::is_on) {
+        let is_moving = self.settings.reembedding.as_ref().is_some_and(Reembedding::is_on);
+        if is_moving && matches!(self.pace, Pace::Behind(_)) {
             let read = self.reader.vectors(encoder.identity(), documents);
             known = self.pace.piece(read).await.map_err(|error| fault(error.into()))?;
         }
