@@ -6,7 +6,7 @@ use clew_testkit::{RedisServer, S3Server};
 use serde_json::Value;
 
 use crate::client::create;
-use crate::harness::{Home, Ran};
+use crate::harness::{Home, Ran, Server};
 
 fn findings(ran: &Ran) -> Vec<Value> {
     ran.json()["findings"].as_array().unwrap().clone()
@@ -103,4 +103,49 @@ async fn a_bucket_and_a_redis_are_tried_as_they_are_used() {
     assert_eq!(state(&found, "redis"), "ok", "{found:?}");
     let ran = doctor("redis://127.0.0.1:1/0");
     assert_eq!((ran.code, state(&findings(&ran), "redis").as_str()), (Some(1), "fail"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_node_starts_with_a_redis_that_drops_leases() {
+    let (home, redis) = (Home::new(), RedisServer::start().unwrap());
+    let set = |setting: &str| {
+        assert!(redis.command(setting, "\r\n").unwrap().starts_with("+OK"), "{setting}");
+    };
+    let serve = || {
+        let mut command = home.serve_command();
+        command.args(["--roles", "retriever,encoder,graph-builder"]);
+        command.env("CLEW_CLUSTER__REDIS", redis.url());
+        command
+    };
+    let doctor = || {
+        let mut command = home.clew();
+        command.args(["doctor", "--json", "--data-dir"]).arg(home.data_dir());
+        command.arg("--model").arg(home.model()).env("CLEW_CLUSTER__REDIS", redis.url());
+        findings(&Ran::of(command))
+    };
+    set("CONFIG SET maxmemory 100mb");
+    set("CONFIG SET maxmemory-policy volatile-lru");
+    // Also where only one of the two ways to ask is permitted.
+    for permitted in ["+@all", "+@all -config", "+@all -info"] {
+        set(&format!("ACL SETUSER default {permitted}"));
+        let Err(ended) = Server::try_start(serve()) else { panic!("it serves") };
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+        for part in ["volatile-lru", "maxmemory-policy noeviction", "104857600"] {
+            assert!(ended.log.contains(part), "{}", ended.log);
+        }
+        assert!(redis.command("KEYS *", "\r\n").unwrap().starts_with("*0"), "nobody was seen");
+        assert!(!home.data_dir().exists());
+        assert_eq!(state(&doctor(), "redis"), "fail");
+        std::fs::remove_dir_all(home.data_dir()).unwrap();
+    }
+    // Where neither is, a node starts and says so.
+    set("ACL SETUSER default +@all -config -info");
+    let mut server = Server::start(serve());
+    assert!(server.log().contains("does not tell its `maxmemory-policy`"), "{}", server.log());
+    assert!(server.end().success());
+    assert_eq!(state(&doctor(), "redis"), "warn");
+    set("ACL SETUSER default +@all");
+    set("CONFIG SET maxmemory-policy noeviction");
+    assert!(Server::start(serve()).terminate().success());
+    assert_eq!(state(&doctor(), "redis"), "ok");
 }

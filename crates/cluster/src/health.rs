@@ -1,8 +1,10 @@
-//! What a Redis tells of itself to operators.
+//! What a Redis tells of itself: whether leases are safe there, and what time it thinks it is.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::error::Error as _;
+use std::time::{Duration, SystemTime};
 
-use clew_core::Error;
+use clew_core::{ClockOffset, Error, ErrorKind};
+use redis::RedisError;
 
 use crate::config::ClusterConfig;
 use crate::connection::Redis;
@@ -12,33 +14,158 @@ use crate::connection::Redis;
 pub struct RedisHealth {
     /// Its version; empty if it does not say.
     pub version: String,
-    /// What it removes when its memory is full; empty if it does not say.
-    pub maxmemory_policy: String,
-    /// How far its clock is ahead of this machine's, in seconds; behind, if negative.
-    pub clock_ahead_seconds: f64,
+    /// What it does when its memory is full; `None` if it lets nobody know.
+    pub eviction: Option<Eviction>,
+    /// How far its clock is from this machine's.
+    pub clock: ClockOffset,
+}
+
+/// What a Redis does when its memory is full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Eviction {
+    /// Its `maxmemory-policy`: `noeviction`, or which keys it drops.
+    pub policy: String,
+    /// Its `maxmemory` in bytes; 0: as much as the machine has, and nothing is dropped.
+    pub max_memory: u64,
 }
 
 impl RedisHealth {
     /// Asks the configured Redis; `None` if none is configured.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] if it does not answer in time.
+    /// [`ErrorKind::Unavailable`] if it does not answer in time.
     pub async fn ask(config: &ClusterConfig) -> Result<Option<Self>, Error> {
-        let Some(redis) = Redis::new(config)? else { return Ok(None) };
-        let mut commands = redis::pipe();
-        commands.cmd("TIME").cmd("INFO");
-        let ((seconds, micros), info): ((u64, u64), String) =
-            redis.query("asking for its health", &commands).await?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let its = seconds as f64 + micros as f64 / 1e6;
-        let told = |key: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-            line.unwrap_or_default().trim().to_owned()
+        match Redis::new(config)? {
+            Some(redis) => Self::of(&redis).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    async fn of(redis: &Redis) -> Result<Self, Error> {
+        let told = info(redis).await?;
+        let eviction = told.as_deref().and_then(|told| {
+            Eviction::told(value(told, "maxmemory_policy"), value(told, "maxmemory"))
+        });
+        let eviction = match eviction {
+            None => configured(redis).await?,
+            told => told,
         };
-        Ok(Some(Self {
-            version: told("redis_version"),
-            maxmemory_policy: told("maxmemory_policy"),
-            clock_ahead_seconds: its - now.as_secs_f64(),
-        }))
+        let version = told.as_deref().and_then(|told| value(told, "redis_version"));
+        // Last, since a connection is there by now and what is asked comes back soon.
+        let mut time = redis::pipe();
+        time.cmd("TIME");
+        let asked = SystemTime::now();
+        let ((seconds, micros),): ((u64, u64),) = redis.query("asking for the time", &time).await?;
+        let answered = SystemTime::now();
+        let theirs =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
+        Ok(Self {
+            version: version.unwrap_or_default().to_owned(),
+            eviction,
+            clock: ClockOffset::seen(theirs, Duration::from_micros(1), asked, answered),
+        })
+    }
+
+    /// Refuses a Redis that drops leases when its memory is full.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongState`] that says what to set.
+    pub fn check(&self) -> Result<(), Error> {
+        let Some(Eviction { policy, max_memory }) = &self.eviction else { return Ok(()) };
+        // All of our keys have an expiry, so that every other policy drops some of them.
+        if policy == "noeviction" || *max_memory == 0 {
+            return Ok(());
+        }
+        let message = format!(
+            "expected a Redis that keeps what it was told (`maxmemory-policy` `noeviction`), got `{policy}` with \
+             `maxmemory` {max_memory}: it drops leases and members when its memory is full; set `maxmemory-policy \
+             noeviction` there (redis.conf, `CONFIG SET`, or the parameters of a managed one)"
+        );
+        Err(Error::new(ErrorKind::WrongState, "REDIS_EVICTS", message))
+    }
+}
+
+impl Eviction {
+    fn told(policy: Option<&str>, max_memory: Option<&str>) -> Option<Self> {
+        let policy = policy?.to_owned();
+        Some(Self { policy, max_memory: max_memory?.parse().ok()? })
+    }
+}
+
+/// Whether so much of its memory is used that what can be missed should be. One that is away or does not say counts as
+/// one that has room.
+pub(crate) async fn is_nearly_full(redis: &Redis) -> bool {
+    let mut memory = redis::pipe();
+    memory.cmd("INFO").arg("memory");
+    let Ok((told,)) = redis.query::<(String,)>("asking for its memory", &memory).await else {
+        return false;
+    };
+    let bytes = |key| value(&told, key).and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0);
+    let (used, most) = (bytes("used_memory"), bytes("maxmemory"));
+    most > 0 && used > most / 4 * 3
+}
+
+/// What `INFO` says, which managed servers answer that keep `CONFIG` for themselves; `None` if it is refused.
+async fn info(redis: &Redis) -> Result<Option<String>, Error> {
+    let mut info = redis::pipe();
+    info.cmd("INFO");
+    let told = unless_refused(redis.query::<(String,)>("asking for its health", &info).await)?;
+    Ok(told.map(|(told,)| told))
+}
+
+/// As the server is configured; `None` if it does not say.
+async fn configured(redis: &Redis) -> Result<Option<Eviction>, Error> {
+    let mut config = redis::pipe();
+    config.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
+    config.cmd("CONFIG").arg("GET").arg("maxmemory");
+    type Pairs = Vec<String>;
+    let asked = redis.query::<(Pairs, Pairs)>("asking for its configuration", &config).await;
+    let Some((policy, max_memory)) = unless_refused(asked)? else { return Ok(None) };
+    let of = |pair: &Pairs| pair.get(1).cloned();
+    Ok(Eviction::told(of(&policy).as_deref(), of(&max_memory).as_deref()))
+}
+
+/// `None` if the server answered that it does not do it for us, or does not know it.
+fn unless_refused<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
+    let error = match asked {
+        Ok(told) => return Ok(Some(told)),
+        Err(error) => error,
+    };
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<RedisError>());
+    let is_refusal = cause.is_some_and(|cause| {
+        use redis::{ErrorKind, ServerErrorKind};
+        let kinds = [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError];
+        kinds.iter().any(|kind| cause.kind() == ErrorKind::Server(*kind))
+    });
+    if is_refusal { Ok(None) } else { Err(error) }
+}
+
+/// The value that follows `key:` on a line of its own.
+fn value<'a>(told: &'a str, key: &str) -> Option<&'a str> {
+    let line = told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_redis_that_drops_keys_is_refused() {
+        let now = SystemTime::now();
+        let check = |eviction| {
+            let clock = ClockOffset::seen(now, Duration::ZERO, now, now);
+            RedisHealth { version: String::new(), eviction, clock }.check()
+        };
+        let eviction =
+            |policy: &str, max_memory| Some(Eviction { policy: policy.into(), max_memory });
+        assert!(check(None).is_ok());
+        assert!(check(eviction("noeviction", 100)).is_ok());
+        assert!(check(eviction("allkeys-lru", 0)).is_ok());
+        for policy in ["allkeys-lru", "volatile-lru", "volatile-ttl", "allkeys-random"] {
+            let error = check(eviction(policy, 100)).unwrap_err();
+            assert_eq!(error.reason(), "REDIS_EVICTS");
+            assert!(error.message().contains(policy) && error.message().contains("noeviction"));
+        }
     }
 }

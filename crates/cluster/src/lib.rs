@@ -28,7 +28,7 @@ use clew_core::Error;
 pub use self::cache::Cache;
 pub use self::config::{ClusterConfig, MemberConfig, RedisUrl, ServiceConfig};
 use self::connection::Redis;
-pub use self::health::RedisHealth;
+pub use self::health::{Eviction, RedisHealth};
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
 pub use self::member::{Address, Member, MemberState, Members, NodeId, Role, ShardKey};
 pub use self::membership::Membership;

@@ -9,6 +9,7 @@
 mod access;
 pub mod answer;
 mod chunk;
+mod clock_offset;
 mod corpus;
 mod document;
 mod error;
@@ -40,6 +41,7 @@ pub use answer::{
     Answer, Citation, Cost, Outcome, Place, PointFate, PointState, Timing, TraceEvent,
 };
 pub use chunk::{Chunk, ChunkId};
+pub use clock_offset::ClockOffset;
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
 pub use error::{Error, ErrorKind, Violation, Violations};

@@ -84,7 +84,7 @@ pub use nodes::{
     DocumentNodes, DocumentSegments, NodeRow, SegmentNode, StructuredDocument, UpperGap, UpperRow,
 };
 pub use place::Place;
-pub use probe::Probed;
+pub use probe::{Broken, Probed};
 pub use reader::{ShardReader, ShardView};
 pub use registry::Registry;
 pub use s3::{ObjectStoreSettings, Secret};

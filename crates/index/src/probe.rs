@@ -3,96 +3,175 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use clew_core::ClockOffset;
+use futures::future::try_join_all;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::objects::Objects;
 use crate::place::{Kind, Place, on_files};
 use crate::registry::unique;
 
 const DOING: &str = "try the storage";
+/// What the name of everything that is written begins with.
+const PREFIX: &str = ".probe-";
+/// How long it may take as a whole: many times what slow storage takes, retries included.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long removing what was written may take then.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+/// After how long what somebody else wrote was left behind by a process that was killed.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
+/// Many a storage tells times in whole seconds.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+/// Writers of one new object at the same time.
+const RACERS: usize = 4;
 
 /// What was found of a place.
 #[derive(Clone, Debug)]
 pub struct Probed {
-    /// Promises that do not hold, in words.
-    pub broken: Vec<&'static str>,
-    /// How far its clock is ahead of this machine's, in seconds; behind, if negative.
-    pub clock_ahead_seconds: f64,
+    /// Promises that it does not keep.
+    pub broken: Vec<Broken>,
+    /// How far its clock is from this machine's, where it tells.
+    pub clock: Option<ClockOffset>,
     /// How long a small file took until it was there for good.
     pub write: Duration,
     /// Bytes that are free, and all of them, where that can be told.
     pub free_of: Option<(u64, u64)>,
 }
 
+/// A promise that a place does not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken {
+    /// What everything stored rests on.
+    pub expected: &'static str,
+    /// What the place did.
+    pub came: &'static str,
+}
+
 impl Location {
     /// Writes, lists, replaces and removes small files in the place, below a name of their own.
     ///
     /// # Errors
-    /// [`crate::Error::Unavailable`] and [`crate::Error::DiskFull`] if it cannot be used at all.
+    /// [`Error::Unavailable`] and [`Error::DiskFull`] if it cannot be used at all, or does not answer in time.
     pub async fn probe(&self) -> Result<Probed> {
-        let root = Place::of(self).await?;
-        root.make(DOING).await?;
-        let name = format!(".doctor-{}", unique());
-        let place = root.join(&name);
-        place.make(DOING).await?;
-        let probed = probe(&root, &place).await;
-        // What is left if this fails is empty or a few bytes.
-        let removed = match place.kind() {
-            Kind::Folder(folder) => {
-                let folder = folder.clone();
-                on_files(DOING, move || std::fs::remove_dir_all(folder)).await
-            }
-            Kind::Objects(objects) => objects.remove_all(DOING).await,
-        };
+        Place::of(self).await?.probe().await
+    }
+}
+
+impl Place {
+    /// See [`Location::probe`].
+    #[doc(hidden)]
+    pub async fn probe(&self) -> Result<Probed> {
+        self.make(DOING).await?;
+        let place = self.join(&format!("{PREFIX}{}", unique()));
+        let probed = tokio::time::timeout(PATIENCE, async {
+            remove_what_was_left(self).await?;
+            place.make(DOING).await?;
+            probe(self, &place).await
+        });
+        let probed = probed.await.unwrap_or_else(|elapsed| Err(too_late(elapsed)));
+        // What is left if this fails is empty or a few bytes, and is removed later.
+        let removed = tokio::time::timeout(REMOVAL_PATIENCE, remove_all(&place)).await;
         let probed = probed?;
-        removed?;
+        removed.map_err(too_late)??;
         Ok(probed)
     }
 }
 
+fn too_late(elapsed: tokio::time::error::Elapsed) -> Error {
+    Error::Unavailable { doing: DOING.to_owned(), source: elapsed.into() }
+}
+
+async fn remove_all(place: &Place) -> Result<()> {
+    match place.kind() {
+        Kind::Folder(folder) => {
+            let folder = folder.clone();
+            on_files(DOING, move || match std::fs::remove_dir_all(folder) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            })
+            .await
+        }
+        Kind::Objects(objects) => objects.remove_all(DOING).await,
+    }
+}
+
+/// Removes what probes wrote whose processes were killed.
+async fn remove_what_was_left(root: &Place) -> Result<()> {
+    let now = SystemTime::now();
+    for name in root.names(DOING).await?.iter().filter(|name| was_left(name, now)) {
+        remove_all(&root.join(name)).await?;
+    }
+    Ok(())
+}
+
+/// Whether it is of a probe that ended long ago, as its name tells.
+fn was_left(name: &str, now: SystemTime) -> bool {
+    let nanos = name.strip_prefix(PREFIX).and_then(|id| id.split('-').nth(1)?.parse().ok());
+    let began = nanos.map(|nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos));
+    began.is_some_and(|began| now.duration_since(began).is_ok_and(|age| age > LEFT_BEHIND))
+}
+
 async fn probe(root: &Place, place: &Place) -> Result<Probed> {
     let mut broken = Vec::new();
-    let mut holds = |is_so: bool, promise: &'static str| {
+    let mut holds = |is_so: bool, expected: &'static str, came: &'static str| {
         if !is_so {
-            broken.push(promise);
+            broken.push(Broken { expected, came });
         }
     };
     let (first, second) = (Bytes::from_static(b"first"), Bytes::from_static(b"second"));
-    let began = Instant::now();
+    let (asked, began) = (SystemTime::now(), Instant::now());
     let is_new = place.put_new_file("a", first.clone(), DOING).await?;
-    let write = began.elapsed();
-    let now = SystemTime::now();
-    holds(is_new, "a file that is new can be written if there is none of its name");
-    let is_new = place.put_new_file("a", second.clone(), DOING).await?;
-    holds(!is_new, "of two who write a new file of one name the second is refused");
-    let read = place.get_file("a", None, DOING).await?;
-    holds(read.as_ref() == Some(&first), "a file that was written is read back at once");
-    let listed = place.names(DOING).await?;
-    holds(listed.iter().any(|name| name == "a"), "a file that was written is listed at once");
+    let (answered, write) = (SystemTime::now(), began.elapsed());
+    holds(is_new, "a new file can be written if there is none of its name", "it was refused");
     let written_at = written_at(place).await?;
+    let is_new = place.put_new_file("a", second.clone(), DOING).await?;
+    let expected =
+        "of two who write a new file of one name the second is refused (`If-None-Match`)";
+    holds(!is_new, expected, "it replaced the file");
+    let read = place.get_file("a", None, DOING).await?;
+    let expected = "a file that was written is read back at once";
+    // After it was replaced, that is what there is to say.
+    holds(read.as_ref() == Some(&first) || is_new, expected, "something else was read");
+    let listed = place.names(DOING).await?;
+    let is_listed = listed.iter().any(|name| name == "a");
+    holds(is_listed, "a file that was written is listed at once", "it was not listed");
     if let Kind::Objects(objects) = place.kind() {
-        let found = objects.get("a", DOING).await?;
-        if let Some(found) = found {
+        let expected =
+            "of several who write a new object of one name at the same time one succeeds";
+        holds(winners(objects).await? == 1, expected, "none or several of them did");
+        if let Some(found) = objects.get("a", DOING).await? {
             let old = Some(found.version);
             let swapped = objects.swap("a", old.clone(), &second, DOING).await?;
-            holds(swapped, "an object is replaced in the version that was read");
+            holds(swapped, "an object is replaced in the version that was read", "it was refused");
             let third = Bytes::from_static(b"third");
             let swapped = objects.swap("a", old, &third, DOING).await?;
-            holds(!swapped, "an object is not replaced in a version that is gone");
+            let expected = "an object is not replaced in a version that is gone (`If-Match`)";
+            holds(!swapped, expected, "it was replaced");
+            if swapped {
+                objects.put("a", second.clone(), DOING).await?;
+            }
         }
     } else {
         place.put_file("a", second.clone(), DOING).await?;
     }
     let read = place.get_file("a", None, DOING).await?;
-    holds(read == Some(second), "a file that was replaced is read anew at once");
+    let expected = "a file that was replaced is read anew at once";
+    holds(read == Some(second), expected, "something else was read");
     place.remove_file("a", DOING).await?;
     let listed = place.names(DOING).await?;
-    holds(!listed.iter().any(|name| name == "a"), "a file that was removed is not listed any more");
-    let clock_ahead_seconds = written_at.map_or(0.0, |at| match at.duration_since(now) {
-        Ok(ahead) => ahead.as_secs_f64(),
-        Err(behind) => -behind.duration().as_secs_f64(),
+    let is_listed = listed.iter().any(|name| name == "a");
+    holds(!is_listed, "a file that was removed is not listed any more", "it was listed");
+    let clock = written_at.map(|at| ClockOffset::seen(at, CLOCK_STEP, asked, answered));
+    Ok(Probed { broken, clock, write, free_of: free_of(root).await? })
+}
+
+/// How many of several writers of one new object are told that it is theirs.
+async fn winners(objects: &Objects) -> Result<usize> {
+    let racers = (0..RACERS).map(|racer| async move {
+        objects.swap("b", None, &Bytes::from(racer.to_string()), DOING).await
     });
-    Ok(Probed { broken, clock_ahead_seconds, write, free_of: free_of(root).await? })
+    Ok(try_join_all(racers).await?.into_iter().filter(|is_mine| *is_mine).count())
 }
 
 /// When the storage says that the file was written.
@@ -116,4 +195,64 @@ async fn free_of(root: &Place) -> Result<Option<(u64, u64)>> {
         Ok(Some((found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)))
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use clew_testkit::FaultyStore;
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStore, ObjectStoreExt};
+
+    use super::*;
+
+    fn began(ago: Duration) -> String {
+        let began = (SystemTime::now() - ago).duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        format!("{PREFIX}7-{}-ab", began.as_nanos())
+    }
+
+    #[tokio::test]
+    async fn a_place_that_keeps_its_promises_is_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(InMemory::new());
+        let objects = Place::in_store(Arc::clone(&store) as Arc<dyn ObjectStore>, "data");
+        for place in [Place::from(folder.path()), objects] {
+            let probed = place.probe().await.unwrap();
+            assert_eq!(probed.broken, []);
+            assert_eq!(probed.clock.unwrap().seconds(), 0.0);
+            assert!(place.names(DOING).await.unwrap().is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_store_that_ignores_conditions_is_told_from_one_that_does_not_answer() {
+        let store = FaultyStore::new(Arc::new(InMemory::new()));
+        let place = Place::in_store(Arc::new(store.clone()), "data");
+        store.ignore_conditions();
+        let broken = place.probe().await.unwrap().broken;
+        let expected: Vec<_> = broken.iter().map(|broken| broken.expected).collect();
+        assert_eq!(expected.len(), 3, "{expected:?}");
+        assert!(expected[0].contains("If-None-Match") && expected[2].contains("If-Match"));
+        assert!(place.names(DOING).await.unwrap().is_empty());
+
+        let store = FaultyStore::new(Arc::new(InMemory::new()));
+        store.plan(0, clew_testkit::Fault::Crash);
+        let error = Place::in_store(Arc::new(store), "data").probe().await.unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_probe_left_is_removed_later() {
+        let store = Arc::new(InMemory::new());
+        let old = began(LEFT_BEHIND + Duration::from_secs(60));
+        let names = [format!("data/{old}/a"), format!("data/{}/a", began(Duration::ZERO))];
+        for name in names.iter().chain([&"data/corpora/notes.json".to_owned()]) {
+            store.put(&name.as_str().into(), "x".into()).await.unwrap();
+        }
+        Place::in_store(Arc::clone(&store) as _, "data").probe().await.unwrap();
+        assert!(store.get(&names[0].as_str().into()).await.is_err());
+        assert!(store.get(&names[1].as_str().into()).await.is_ok());
+        assert!(!was_left(PREFIX, SystemTime::now()));
+    }
 }

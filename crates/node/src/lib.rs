@@ -16,6 +16,7 @@ mod node;
 mod node_service;
 mod observed;
 mod peers;
+mod redis;
 mod run;
 mod server;
 mod signals;

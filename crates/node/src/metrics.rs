@@ -35,6 +35,12 @@ pub(crate) fn observe(node: &Arc<Node>) {
                 tell(f64::from(!node.members().borrow().is_stale()), &[]);
             }
         });
+        let description = "How far the clock of Redis is ahead of this machine's at least.";
+        gauge("clew_redis_clock_ahead", "s", description, |tell| {
+            for health in NODES.all().iter().filter_map(|node| node.redis()) {
+                tell(health.clock.seconds(), &[]);
+            }
+        });
         let description = "How often supervisors made what they look after anew.";
         observed_counter("clew_restarts", "", description, |tell| {
             let restarts: u64 = NODES.all().iter().map(|node| restarts(&node.tree())).sum();

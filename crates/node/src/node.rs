@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use clew_auth::Guard;
-use clew_cluster::{Cache, Cluster, Leases, Member, Members, NodeId, Role};
+use clew_cluster::{Cache, Cluster, Leases, Member, Members, NodeId, RedisHealth, Role};
 use clew_core::Error;
 use clew_runtime::peer::{PeerOptions, Reach};
 use clew_runtime::pool::Pool;
@@ -14,7 +14,7 @@ use clew_tls::Tls;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::{NodeConfig, peers};
+use crate::{NodeConfig, peers, redis};
 
 /// Tells what parts of the node look like now.
 type Looking = Box<dyn Fn() -> Vec<TreeNode> + Send + Sync>;
@@ -43,6 +43,7 @@ impl Parts {
 /// This process as a member of a cluster.
 pub struct Node {
     cluster: Cluster,
+    redis: watch::Sender<Option<RedisHealth>>,
     config: NodeConfig,
     parts: Parts,
     draining: watch::Sender<bool>,
@@ -57,8 +58,8 @@ impl Node {
     /// at `listening`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration. That the coordination service
-    /// is away is no error: the node joins when it comes.
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration; [`clew_core::ErrorKind::WrongState`] if
+    /// Redis drops leases. That Redis is away is no error: the node joins when it comes.
     pub async fn join(
         config: NodeConfig,
         roles: impl IntoIterator<Item = Role>,
@@ -73,6 +74,8 @@ impl Node {
         };
         let tls = Tls::load(&config.tls).await?;
         let me = Member::starting(id, address, roles);
+        // Before anybody sees this node there.
+        let redis = watch::Sender::new(redis::examine(&config.cluster).await?);
         let cluster = Cluster::join(&config.cluster, me).await?;
         let quotas = cluster.quotas.clone();
         let guard = Guard::start(&config.auth, tls.is_some(), quotas).await?;
@@ -85,13 +88,20 @@ impl Node {
                 Trouble { part: "redis".to_owned(), problem, severity: Severity::Degraded };
             is_stale.then_some(trouble).into_iter().collect()
         });
+        let looked_at = redis.subscribe();
+        health.watch(move || redis::troubles(looked_at.borrow().as_ref()));
+        let mut followers = JoinSet::new();
+        if config.cluster.redis.is_some() {
+            followers.spawn(redis::look_after(config.cluster.clone(), redis.clone()));
+        }
         Ok(Self {
             cluster,
+            redis,
             config,
             parts: Parts::default(),
             draining: watch::Sender::new(false),
             health,
-            followers: Mutex::default(),
+            followers: Mutex::new(followers),
             tls,
             guard,
         })
@@ -110,6 +120,11 @@ impl Node {
     /// Leases of shards.
     pub fn leases(&self) -> &Leases {
         &self.cluster.leases
+    }
+
+    /// What Redis told of itself last; `None` if there is none or it has not answered yet.
+    pub fn redis(&self) -> Option<RedisHealth> {
+        self.redis.borrow().clone()
     }
 
     /// What the nodes of the cluster keep for each other.

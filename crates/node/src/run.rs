@@ -66,7 +66,13 @@ where
         node.leave().await;
         return Ok(());
     };
-    let (server, stops) = started?;
+    let (server, stops) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            node.leave().await;
+            return Err(error);
+        }
+    };
     let (stop, stopped) = watch::channel(false);
     let mut serving = tokio::spawn(server.serve(listener, node.draining(), stopped));
     node.health().enter(Phase::Serving);

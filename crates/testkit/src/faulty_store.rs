@@ -10,7 +10,8 @@ use futures::stream::BoxStream;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result,
 };
 
 /// What happens to a put or a removal.
@@ -56,6 +57,7 @@ struct State {
     reads: usize,
     planned_read: Option<usize>,
     is_dead: bool,
+    ignores_conditions: bool,
     late: Option<Change>,
 }
 
@@ -82,6 +84,11 @@ impl FaultyStore {
     pub fn plan_read(&self, nth: usize) {
         let mut state = self.state();
         state.planned_read = Some(state.reads + nth);
+    }
+
+    /// Lets every put replace what is there, whatever it expects, as storage does that knows no conditions.
+    pub fn ignore_conditions(&self) {
+        self.state().ignores_conditions = true;
     }
 
     /// Reads of objects that were asked for so far.
@@ -146,7 +153,10 @@ impl FaultyStore {
 
     async fn apply(&self, change: Change) -> Result<Option<PutResult>> {
         match change {
-            Change::Put(path, payload, options) => {
+            Change::Put(path, payload, mut options) => {
+                if self.state().ignores_conditions {
+                    options.mode = PutMode::Overwrite;
+                }
                 self.inner.put_opts(&path, payload, options).await.map(Some)
             }
             Change::Delete(path) => self.inner.delete(&path).await.map(|()| None),

@@ -19,7 +19,7 @@ pub use faulty_wire::FaultyWire;
 pub use manual_clock::ManualClock;
 pub use model_endpoint::{ModelEndpoint, ModelReply, ModelRequest};
 pub use redis_server::{RedisServer, signal};
-pub use s3_server::S3Server;
+pub use s3_server::{S3Faults, S3Server};
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,
 };

@@ -19,6 +19,37 @@ const ATTEMPTS: usize = 5;
 /// The bucket that is there from the beginning.
 const BUCKET: &str = "clew-test";
 
+/// What a server does that no one should be built on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct S3Faults {
+    /// It passes over `If-None-Match` and `If-Match`, as older servers do.
+    pub ignores_conditions: bool,
+    /// How far its clock is ahead; behind, if negative.
+    pub clock_ahead_secs: i32,
+}
+
+/// Runs `moto` with faults: whether it ignores conditions, and its clock, are the first two arguments.
+const FAULTY: &str = r#"
+import datetime, sys
+import moto.s3.models as models
+import moto.server as server
+
+ignores_conditions = sys.argv.pop(1) == "true"
+ahead = datetime.timedelta(seconds=int(sys.argv.pop(1)))
+now = models.utcnow
+models.utcnow = lambda: now() + ahead
+
+class Faulty(server.DomainDispatcherApplication):
+    def __call__(self, environ, start_response):
+        if ignores_conditions:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+            environ.pop("HTTP_IF_MATCH", None)
+        return super().__call__(environ, start_response)
+
+server.DomainDispatcherApplication = Faulty
+server.main()
+"#;
+
 /// `moto`, a server that keeps everything in memory and makes exactly one of several conditional puts
 /// succeed. It takes any credentials. It is killed when dropped.
 #[derive(Debug)]
@@ -33,10 +64,18 @@ impl S3Server {
     /// # Errors
     /// If it is not installed, which `make test` does, or it does not answer.
     pub fn start() -> io::Result<Self> {
+        Self::start_faulty(S3Faults::default())
+    }
+
+    /// Starts a server that does what it should not.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_faulty(faults: S3Faults) -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
             let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            match Self::start_at(address, &[]) {
+            match Self::run(address, &[], faults) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => failure = Some(error),
                 done => return done,
             }
@@ -64,18 +103,36 @@ impl S3Server {
         ]
     }
 
+    /// Names of all objects of the bucket.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn objects(&self) -> io::Result<Vec<String>> {
+        let answer = ask(self.address, "GET")?;
+        if answer.split(' ').nth(1) != Some("200") {
+            return Err(io::Error::other(format!("expected a listing, got {answer}")));
+        }
+        let keys = answer.split("<Key>").skip(1).filter_map(|rest| rest.split('<').next());
+        Ok(keys.map(ToOwned::to_owned).collect())
+    }
+
     /// Starts a server at an address, by a command that runs the rest of its words as a command, such
     /// as `ip netns exec NAME`, and waits until it answers.
     ///
     /// # Errors
     /// As [`Self::start`].
     pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
+        Self::run(address, through, S3Faults::default())
+    }
+
+    fn run(address: SocketAddr, through: &[String], faults: S3Faults) -> io::Result<Self> {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
         let python = python();
         let mut words = through.iter().map(OsStr::new).chain([python.as_os_str()]);
         let child = Command::new(words.next().unwrap_or_default())
             .args(words)
-            .args(["-m", "moto.server", "-H", &host, "-p", &port])
+            .args(["-c", FAULTY, &faults.ignores_conditions.to_string()])
+            .args([&faults.clock_ahead_secs.to_string(), "-H", &host, "-p", &port])
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -120,12 +177,17 @@ fn python() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/python/bin/python")
 }
 
-/// Makes the bucket; returns the beginning of the answer.
+/// Makes the bucket; returns the answer.
 fn put_bucket(address: SocketAddr) -> io::Result<String> {
+    ask(address, "PUT")
+}
+
+/// Asks for something about the bucket; returns the answer.
+fn ask(address: SocketAddr, method: &str) -> io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!(
-        "PUT /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
+        "{method} /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 0\r\n\
          Connection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes())?;

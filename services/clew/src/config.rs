@@ -135,6 +135,7 @@ impl NodeConfig {
         }
         self.encoder.validate()?;
         self.memory_model.validate()?;
+        self.storage.validate()?;
         self.retriever.validate()?;
         self.gateway.validate()?;
         self.generator.validate()?;

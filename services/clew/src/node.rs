@@ -36,6 +36,9 @@ impl RunningNode {
     /// [`ErrorKind::WrongState`] if the model is missing or another process has the directory; those
     /// of the model and the storage.
     pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
+        let data_dir = config.data_dir.to_string_lossy();
+        // First, so that nothing is loaded for storage that is refused.
+        let tried = config.storage.try_out(&data_dir).await?;
         let encoders = start_encoders(config).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
         let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
@@ -44,9 +47,8 @@ impl RunningNode {
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let graph_builder =
             clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
-        let data_dir = config.data_dir.to_string_lossy();
         let retriever = Retriever::start(
-            &config.storage.location(&data_dir)?,
+            &tried,
             clew_retriever::Seams {
                 encoders: Arc::clone(&seam),
                 graph_builder: Arc::clone(&graph_builder),

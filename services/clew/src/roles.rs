@@ -52,6 +52,12 @@ async fn start(
     mut server: Server,
 ) -> Result<(Server, Vec<Stop>), Error> {
     let mut stops: Vec<Stop> = Vec::new();
+    let data_dir = config.data_dir.to_string_lossy();
+    // First, so that nothing is loaded for storage that is refused.
+    let tried = match roles.contains(&Role::Retriever) {
+        true => Some(clew_retriever::try_out(&node, &config.storage, &data_dir).await?),
+        false => None,
+    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let local = match roles.contains(&Role::Encoder) {
         true => {
@@ -98,9 +104,7 @@ async fn start(
             None => Arc::new(RemoteGraphBuilder::of(&node).await?),
         };
         let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
-        if roles.contains(&Role::Retriever) {
-            let data_dir = config.data_dir.to_string_lossy();
-            let location = config.storage.location(&data_dir)?;
+        if let Some(tried) = tried {
             let seams = clew_retriever::Seams {
                 encoders: Arc::clone(&encoders),
                 graph_builder: Arc::clone(&graph_builder),
@@ -109,7 +113,7 @@ async fn start(
                 snapshots: config.storage.snapshots(&data_dir).await?,
             };
             let retriever = config.retriever.clone();
-            let stop = clew_retriever::start(&node, &mut server, location, seams, retriever);
+            let stop = clew_retriever::start(&node, &mut server, tried, seams, retriever);
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {

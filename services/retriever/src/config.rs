@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clew_core::{CorpusSettings, Error, Violations};
+use clew_cluster::RedisHealth;
+use clew_core::{CorpusSettings, Error, ErrorKind, Violations};
 use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::turns::{Turnstile, two_for_each_core};
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::turns::Turns;
 
 /// Section `storage`: how what lies in the data directory is reached.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
     /// For a data directory `s3://bucket/prefix`, and for snapshots there.
@@ -20,14 +21,96 @@ pub struct StorageConfig {
     /// or restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<String>,
+    /// Milliseconds that the clock of the storage, and that of Redis, may be from this machine's, 100 to 600,000.
+    /// Beyond it nothing is served. More is added to the time after which the files of a deleted corpus are
+    /// removed in a cluster without Redis, and to that for which a corpus cannot be made anew by another node.
+    pub max_clock_skew_ms: u64,
+}
+
+impl Default for StorageConfig {
+    fn default() -> Self {
+        let s3 = ObjectStoreSettings::default();
+        Self { s3, snapshots: None, max_clock_skew_ms: 5000 }
+    }
+}
+
+/// A data directory that was found to keep what everything stored rests on.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    pub(crate) location: Location,
+    pub(crate) max_clock_skew: Duration,
 }
 
 impl StorageConfig {
+    /// Refuses values out of range.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    pub fn validate(&self) -> Result<(), Error> {
+        if (100..=600_000).contains(&self.max_clock_skew_ms) {
+            return Ok(());
+        }
+        let problem = format!("expected 100 to 600000, got {}", self.max_clock_skew_ms);
+        Err(Error::invalid("storage.max_clock_skew_ms", problem))
+    }
+
+    /// Tries a data directory before anything is served out of it. Of what was tried nothing stays.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault; [`clew_core::ErrorKind::WrongState`] if nothing
+    /// may be served over it; those of the storage, if it does not answer.
+    pub async fn try_out(&self, data_dir: &str) -> Result<Tried, Error> {
+        self.validate()?;
+        let location = self.location(data_dir)?;
+        match Box::pin(location.probe()).await {
+            Ok(probed) => self.check(data_dir, &probed)?,
+            // Whatever it promises, what it holds can be searched.
+            Err(error @ clew_index::Error::DiskFull { .. }) => {
+                let error = Error::from(error);
+                tracing::warn!(error = error.chain(), "the data directory could not be tried");
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Tried { location, max_clock_skew: self.max_clock_skew() })
+    }
+
+    /// Refuses a place over which nothing may be served.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] that says what was expected, what it does and what to do.
+    pub fn check(&self, place: &str, probed: &Probed) -> Result<(), Error> {
+        if !probed.broken.is_empty() {
+            let broken = probed.broken.iter();
+            let broken: Vec<_> =
+                broken.map(|one| format!("{}; {}", one.expected, one.came)).collect();
+            let message = format!(
+                "expected of `{place}` that {}. Two owners of a shard could undo each other's writes there: take storage \
+                 that keeps this (S3-compatible: one that knows conditional puts), or see what lies in between",
+                broken.join("; and that ")
+            );
+            return Err(Error::new(ErrorKind::WrongState, "UNFIT_STORAGE", message));
+        }
+        let Some(clock) = probed.clock else { return Ok(()) };
+        clock.check(&format!("`{place}`"), self.max_clock_skew(), "storage.max_clock_skew_ms")
+    }
+
+    /// Refuses a Redis whose clock is as far away as no storage's may be.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::WrongState`] that says what to do.
+    pub fn check_redis(&self, health: &RedisHealth) -> Result<(), Error> {
+        health.clock.check("Redis", self.max_clock_skew(), "storage.max_clock_skew_ms")
+    }
+
+    fn max_clock_skew(&self) -> Duration {
+        Duration::from_millis(self.max_clock_skew_ms)
+    }
+
     /// The place that a data directory names: a folder, `file:///path` or `s3://bucket/prefix`.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
-    pub fn location(&self, data_dir: &str) -> Result<Location, Error> {
+    fn location(&self, data_dir: &str) -> Result<Location, Error> {
         Ok(Location::try_new(data_dir, &self.s3)?)
     }
 

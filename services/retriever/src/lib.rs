@@ -37,7 +37,7 @@ mod turns;
 mod writer;
 
 pub use clew_index::Probed;
-pub use config::{RetrieverConfig, StorageConfig};
+pub use config::{RetrieverConfig, StorageConfig, Tried};
 pub use metrics::troubles;
 pub use retriever::Retriever;
-pub use role::{Seams, start};
+pub use role::{Seams, start, try_out};

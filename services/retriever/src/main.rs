@@ -39,15 +39,16 @@ impl Default for Config {
 fn main() -> ExitCode {
     clew_node::service_main(|config: Config| {
         clew_node::run(config.node, [Role::Retriever].into(), async move |node, mut server| {
+            let (storage, data_dir) = (&config.storage, &config.data_dir);
+            let tried = clew_retriever::try_out(&node, storage, data_dir).await?;
             let encoders = node.encoders(config.remote_encoder).await?;
             let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
-            let location = config.storage.location(&config.data_dir)?;
             let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
             let snapshots = config.storage.snapshots(&config.data_dir).await?;
             let seams = Seams { encoders, graph_builder, memory_encoder, clock, snapshots };
             let config = config.retriever;
-            let stop = clew_retriever::start(&node, &mut server, location, seams, config).await?;
+            let stop = clew_retriever::start(&node, &mut server, tried, seams, config).await?;
             Ok((server, vec![stop]))
         })
     })

@@ -9,17 +9,17 @@ use clew_core::{
     Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Restoration, RestoreStep,
     ShardIndex, SnapshotName, SnapshotSummary,
 };
-use clew_index::{Location, Registry};
+use clew_index::Registry;
 use clew_runtime::deadline::within;
 use tokio::sync::Mutex;
 
-use crate::RetrieverConfig;
 use crate::claim::Claim;
 use crate::lock::DirectoryLock;
 use crate::role::Seams;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::snapshots;
 use crate::turns::Turns;
+use crate::{RetrieverConfig, Tried};
 
 /// A corpus whose shards run here.
 struct Running {
@@ -66,7 +66,7 @@ impl Retriever {
     /// is damaged. A single corpus that cannot run does not keep the others from running: its own
     /// calls say why.
     pub async fn start(
-        location: &Location,
+        Tried { location, .. }: &Tried,
         seams: Seams,
         config: RetrieverConfig,
     ) -> Result<Self, Error> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use clew_core::{Clock, Encoders, Error, GraphBuilder, MemoryEncoder};
-use clew_index::{Location, Snapshots};
+use clew_index::Snapshots;
 use clew_node::{Node, Server, Stop};
 
-use crate::RetrieverConfig;
 use crate::metrics::troubles;
 use crate::shared::{SharedRetriever, Sharing};
+use crate::{RetrieverConfig, StorageConfig, Tried};
 
 /// What shards work with, in this process or elsewhere.
 #[derive(Clone)]
@@ -43,6 +43,16 @@ impl Seams {
     }
 }
 
+/// Tries the storage that all retrievers of the cluster share, and the clock of its Redis.
+///
+/// # Errors
+/// As [`StorageConfig::try_out`].
+pub async fn try_out(node: &Node, storage: &StorageConfig, data_dir: &str) -> Result<Tried, Error> {
+    let tried = storage.try_out(data_dir).await?;
+    node.redis().map_or(Ok(()), |health| storage.check_redis(&health))?;
+    Ok(tried)
+}
+
 /// Starts the retriever of a cluster over the storage that all retrievers share: adds its services and
 /// begins to take the shards that belong to this node.
 ///
@@ -51,12 +61,12 @@ impl Seams {
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    location: Location,
+    tried: Tried,
     seams: Seams,
     config: RetrieverConfig,
 ) -> Result<Stop, Error> {
     let sharing = Sharing {
-        location,
+        tried,
         seams,
         me: node.me().clone(),
         members: node.members(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clew_cluster::decide::{Action, Holding, Situation, decide};
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
 use clew_core::{CorpusName, CorpusSettings, Error, Limits, ShardIndex};
-use clew_index::{Location, Registry};
+use clew_index::Registry;
 use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
@@ -23,13 +23,13 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::RetrieverConfig;
 use crate::catalogue::CatalogueRpc;
 use crate::claim::{Claim, not_owner};
 use crate::role::Seams;
 use crate::service::{ShardRpc, Shards};
 use crate::shard::{ShardHandle, ShardLine};
 use crate::turns::Turns;
+use crate::{RetrieverConfig, Tried};
 
 /// Longest time between two looks at what is to be done.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -52,7 +52,7 @@ const STORAGE_PATIENCE: Duration = Duration::from_secs(30);
 /// What a shared retriever works with.
 pub struct Sharing {
     /// The storage that all retrievers share.
-    pub location: Location,
+    pub tried: Tried,
     /// What shards work with.
     pub seams: Seams,
     /// This node.
@@ -124,7 +124,7 @@ impl SharedRetriever {
     /// Those of the storage.
     pub async fn start(sharing: Sharing) -> Result<Self, Error> {
         sharing.config.validate()?;
-        let registry = Registry::open(&sharing.location).await?;
+        let registry = Registry::open(&sharing.tried.location).await?;
         let turns = sharing.config.turns();
         let inner = Arc::new(Inner {
             registry,
@@ -253,7 +253,8 @@ impl Inner {
     async fn finish_deletions(&self) -> Result<(), Error> {
         for (settings, age) in self.registry.retired().await? {
             let is_owned = if self.sharing.leases.are_by_placement() {
-                age < CLOSED_AFTER
+                // The age is told by two clocks.
+                age < CLOSED_AFTER + self.sharing.tried.max_clock_skew
             } else {
                 let keys: Vec<ShardKey> = keys_of(&settings).collect();
                 !self.sharing.leases.owners(&keys).await?.is_empty()

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use clew_cluster::{Cluster, ClusterConfig};
 use clew_testkit::RedisServer;
 
-use super::fixture::{join, member, within};
+use super::fixture::{acquire, join, member, shard, within};
 
 /// Waits until it holds.
 async fn until(mut holds: impl AsyncFnMut() -> bool) {
@@ -49,4 +49,32 @@ async fn a_redis_that_hangs_is_waited_for_once() {
     let alone = Cluster::join(&ClusterConfig::default(), member("alone")).await.unwrap().cache;
     alone.put("question", vec![1]);
     assert_eq!(alone.get("question").await, None);
+}
+
+#[tokio::test]
+async fn what_is_kept_leaves_room_for_leases() {
+    const MEMORY: u64 = 16 << 20;
+    let redis = RedisServer::start().unwrap();
+    for setting in [format!("maxmemory {MEMORY}"), "maxmemory-policy noeviction".to_owned()] {
+        redis.command(&format!("CONFIG SET {setting}"), "\r\n").unwrap();
+    }
+    let node = join(&redis.url(), "a").await;
+    let used = || {
+        let told = redis.command("INFO memory", "total_system_memory").unwrap();
+        let bytes = told.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+        bytes.parse::<u64>().unwrap()
+    };
+    // Twice what there is memory for.
+    let (entry, batch) = (60 << 10, 16);
+    for first in (0..2 * MEMORY / entry).step_by(16) {
+        (first..first + batch).for_each(|number| {
+            node.cache.put(&number.to_string(), vec![1; entry as usize]);
+        });
+        let last = (first + batch - 1).to_string();
+        until(async || node.cache.get(&last).await.is_some() || used() > MEMORY / 4 * 3).await;
+    }
+    assert!(used() > MEMORY / 2, "{}", used());
+    for number in 0..8 {
+        let _lease = acquire(&node.leases, &shard(number)).await;
+    }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clew_client::Client;
-use clew_cluster::RedisHealth;
-use clew_core::{EncoderIdentity, Encoders, Error};
+use clew_cluster::{Eviction, RedisHealth};
+use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
@@ -139,7 +139,7 @@ async fn place(
     findings: &mut Findings,
 ) -> bool {
     let probed = Box::pin(config.storage.probe(place)).await;
-    let Probed { broken, clock_ahead_seconds, write, free_of } = match probed {
+    let probed = match probed {
         Ok(probed) => probed,
         Err(error) => {
             let advice = "see that it exists or can be made, and that this process may write there";
@@ -147,20 +147,20 @@ async fn place(
             return false;
         }
     };
-    match broken.is_empty() {
-        true => findings.add(check, State::Ok, "it keeps what it is told".to_owned(), ""),
-        false => findings.add(
-            check,
-            State::Fail,
-            format!("it does not hold that {}", broken.join("; that ")),
-            "take other storage: on this, two owners of a shard could undo each other's writes",
-        ),
+    // As the start asks.
+    let checked = config.storage.check(place, &probed);
+    match &checked {
+        Ok(()) => findings.add(check, State::Ok, "it keeps what it is told".to_owned(), ""),
+        Err(error) => findings.fail(check, error, "nothing is served over it as it is"),
     }
+    let Probed { clock, write, free_of, .. } = probed;
     let took = human(write);
     let state = if write.as_millis() > SLOW_WRITE_MS { State::Warn } else { State::Ok };
     let advice = "every acknowledgement waits for such writes; take faster storage";
     findings.add(check, state, format!("a small file took {took} until it was safe"), advice);
-    clock(check, clock_ahead_seconds, findings);
+    if let Some(clock) = clock {
+        tell_clock(check, clock, findings);
+    }
     if let Some((free, all)) = free_of {
         let is_low = free < LEAST_FREE_BYTES.min(all / 10);
         let (free, all) = (free >> 20, all >> 20);
@@ -168,10 +168,11 @@ async fn place(
         let advice = "make room: merging and erasing need as much again as the largest table";
         findings.add(check, state, format!("{free} of {all} MiB are free"), advice);
     }
-    broken.is_empty()
+    checked.is_ok()
 }
 
-fn clock(check: &'static str, ahead_seconds: f64, findings: &mut Findings) {
+fn tell_clock(check: &'static str, clock: ClockOffset, findings: &mut Findings) {
+    let ahead_seconds = clock.seconds();
     let is_far = ahead_seconds.abs() > MOST_SKEW_SECONDS;
     let state = if is_far { State::Warn } else { State::Ok };
     let found = format!("its clock is {ahead_seconds:+.1} s from this machine's");
@@ -233,13 +234,22 @@ async fn redis(config: &NodeConfig, findings: &mut Findings) {
             let advice = "see that it runs and can be reached; shards do not move meanwhile";
             findings.fail(CHECK, &error, advice);
         }
-        Ok(Some(RedisHealth { version, maxmemory_policy: policy, clock_ahead_seconds })) => {
-            let is_good = policy == "noeviction" || policy.is_empty();
-            let state = if is_good { State::Ok } else { State::Warn };
-            let advice =
-                "set `maxmemory-policy noeviction`: else leases vanish when memory is full";
-            findings.add(CHECK, state, format!("version {version}, policy `{policy}`"), advice);
-            clock(CHECK, clock_ahead_seconds, findings);
+        Ok(Some(health)) => {
+            let RedisHealth { version, eviction, clock } = &health;
+            match (health.check().and_then(|()| config.storage.check_redis(&health)), eviction) {
+                (Err(error), _) => findings.fail(CHECK, &error, "no node starts with it as it is"),
+                (Ok(()), Some(Eviction { policy, .. })) => {
+                    let found = format!("version {version}, policy `{policy}`");
+                    findings.add(CHECK, State::Ok, found, "");
+                }
+                (Ok(()), None) => findings.add(
+                    CHECK,
+                    State::Warn,
+                    "it does not tell its `maxmemory-policy`".to_owned(),
+                    "see that it is `noeviction`, or permit `INFO`: else leases vanish when memory is full",
+                ),
+            }
+            tell_clock(CHECK, *clock, findings);
         }
     }
 }

@@ -1,0 +1,102 @@
+//! How far another clock is from this machine's, as far as a question and its answer can tell.
+
+use std::time::{Duration, SystemTime};
+
+use crate::{Error, ErrorKind};
+
+/// Bounds of how far another clock is ahead of this machine's, in seconds; behind, where they are negative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockOffset {
+    least: f64,
+    most: f64,
+}
+
+impl ClockOffset {
+    /// Of a clock that was read at some time between `asked` and `answered`, both by this machine's, and showed
+    /// `theirs` or, since it tells the time in steps, up to a `step` more.
+    pub fn seen(
+        theirs: SystemTime,
+        step: Duration,
+        asked: SystemTime,
+        answered: SystemTime,
+    ) -> Self {
+        // A clock of ours that was set back in between says as little as one that waited for so long.
+        let (first, last) = (asked.min(answered), asked.max(answered));
+        Self { least: seconds(theirs, last), most: seconds(theirs, first) + step.as_secs_f64() }
+    }
+
+    /// By how much it is ahead at least, or behind at least if that is negative; 0 if it may be right.
+    pub fn seconds(self) -> f64 {
+        if self.least > 0.0 { self.least } else { self.most.min(0.0) }
+    }
+
+    /// Refuses the clock of `whose` if it is beyond doubt further away than `bound`, which `key` configures.
+    ///
+    /// # Errors
+    /// [`ErrorKind::WrongState`] that says what to do.
+    pub fn check(self, whose: &str, bound: Duration, key: &str) -> Result<(), Error> {
+        let seconds = self.seconds();
+        if seconds.abs() <= bound.as_secs_f64() {
+            return Ok(());
+        }
+        let direction = if seconds > 0.0 { "ahead of" } else { "behind" };
+        let message = format!(
+            "expected the clock of {whose} within {:.1} s of this machine's, and it is at least {:.1} s {direction} it; \
+             have both follow a time server, or raise `{key}`",
+            bound.as_secs_f64(),
+            seconds.abs(),
+        );
+        Err(Error::new(ErrorKind::WrongState, "CLOCK_SKEW", message))
+    }
+}
+
+/// From `to` to `from`.
+fn seconds(from: SystemTime, to: SystemTime) -> f64 {
+    match from.duration_since(to) {
+        Ok(later) => later.as_secs_f64(),
+        Err(earlier) => -earlier.duration().as_secs_f64(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn only_what_is_beyond_doubt_counts() {
+        for (theirs, asked, answered, expected) in [
+            (100, 100, 100, 0.0),
+            (110, 100, 100, 10.0),
+            (90, 100, 100, -9.0),
+            // It may have been read right after the question or right before the answer.
+            (110, 100, 106, 4.0),
+            (90, 85, 106, 0.0),
+            (90, 98, 106, -7.0),
+            // This machine's clock was set back in between.
+            (110, 106, 100, 4.0),
+        ] {
+            let offset = ClockOffset::seen(at(theirs), SECOND, at(asked), at(answered));
+            assert_eq!(offset.seconds(), expected, "{theirs} in {asked}..{answered}");
+        }
+    }
+
+    #[test]
+    fn a_clock_beyond_the_bound_is_refused_with_what_to_do() {
+        let exactly = |theirs| ClockOffset::seen(at(theirs), Duration::ZERO, at(100), at(100));
+        let check = |theirs| exactly(theirs).check("Redis", 5 * SECOND, "some.key");
+        assert!(check(105).is_ok() && check(95).is_ok());
+        for (theirs, said) in [(106, "6.0 s ahead of"), (94, "6.0 s behind")] {
+            let refused = check(theirs).unwrap_err();
+            assert_eq!(refused.reason(), "CLOCK_SKEW");
+            for part in [said, "Redis", "within 5.0 s", "`some.key`"] {
+                assert!(refused.message().contains(part), "{}", refused.message());
+            }
+        }
+    }
+}
