@@ -13,7 +13,7 @@ use clew_model::memory::{
 };
 use clew_model::{DeviceChoice, Precision};
 use safetensors::SafeTensors;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Largest difference of a logit: two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
@@ -125,10 +125,8 @@ impl Case {
 
     /// An empty memory: with the ratios that the reference drew where it drew some.
     fn memory(&self) -> Memory {
-        let mix = self.manifest["beacon"]["beacon_ratio_mix"].as_str().unwrap();
-        let is_by_chance = self.model.settings().ratios.all().len() > 1 && mix.ends_with("random");
-        let schedule = match is_by_chance {
-            true => Schedule::told(self.told().unwrap_or_else(|| self.drawn())),
+        let schedule = match self.is_by_chance() {
+            true => Schedule::told(self.told().unwrap_or_else(|| self.shown())),
             false => self.model.settings().ratios.schedule(0),
         };
         let uncompressed = Uncompressed {
@@ -138,33 +136,20 @@ impl Case {
         self.model.memory_beside(schedule, uncompressed)
     }
 
+    /// Whether the reference drew a ratio for each window.
+    fn is_by_chance(&self) -> bool {
+        let mix = self.manifest["beacon"]["beacon_ratio_mix"].as_str().unwrap();
+        self.model.settings().ratios.all().len() > 1 && mix.ends_with("random")
+    }
+
     /// The ratios of the windows, where the manifest tells them.
     fn told(&self) -> Option<Vec<usize>> {
         let ratios = self.manifest["ratios"].as_array()?.iter();
         Some(ratios.map(|ratio| ratio.as_u64().unwrap() as usize).collect())
     }
 
-    /// The ratios of the windows as they show in how many memory tokens there are.
-    fn drawn(&self) -> Vec<usize> {
-        let window = self.model.settings().window;
-        let steps = |name: &str| self.manifest[name].as_array().cloned().unwrap_or_default();
-        let (mut drawn, mut words, mut memory) = (Vec::new(), 0, 0);
-        for step in steps("context_windows").iter().chain(&steps("prompt_windows")) {
-            words += step["n_raw"].as_u64().unwrap() as usize;
-            memory += step["n_beacon"].as_u64().unwrap() as usize;
-            if words == window {
-                drawn.push(words.checked_div(memory).unwrap_or(0));
-                (words, memory) = (0, 0);
-            }
-        }
-        // What was open is complete in the end, by then with as many more slots as it has memory tokens.
-        let in_the_end = self.number(&["memory_after_greedy", "beacon"]).unwrap();
-        let more = in_the_end - drawn.iter().map(|ratio| window / ratio).sum::<usize>();
-        drawn.push(window.checked_div(more).unwrap_or(0));
-        let open = self.manifest["memory_after_greedy"]["raw_is_beacon"].as_array().unwrap();
-        let first = open.iter().position(|flag| flag.as_u64() == Some(1));
-        drawn.push(first.unwrap_or(window));
-        drawn
+    fn shown(&self) -> Vec<usize> {
+        shown_ratios(&self.manifest, self.model.settings().window)
     }
 
     fn read(&self, memory: &mut Memory, tokens: &[u32], wanted: Wanted) -> Vec<Vec<f32>> {
@@ -201,6 +186,35 @@ impl Case {
             }
         }
     }
+}
+
+/// The ratios of the windows as they show in the cache: a complete window of `window` words has `window / ratio` memory
+/// tokens, or with the ratio 0 its words, and one that is open has its first memory token after `ratio` words.
+fn shown_ratios(case: &Value, window: usize) -> Vec<usize> {
+    let count = |value: &Value| value.as_u64().unwrap() as usize;
+    let steps = |name: &str| case[name].as_array().cloned().unwrap_or_default();
+    let ratio = |slots: usize| if slots == window { 0 } else { window / slots };
+    let (mut ratios, mut words, mut memory, mut complete) = (Vec::new(), 0, 0, 0);
+    for step in steps("context_windows").iter().chain(&steps("prompt_windows")) {
+        words += count(&step["n_raw"]);
+        memory += count(&step["n_beacon"]);
+        if words == window {
+            let slots = if memory == 0 { window } else { memory };
+            ratios.push(ratio(slots));
+            complete += slots;
+            (words, memory) = (0, 0);
+        }
+    }
+    let end = &case["memory_after_greedy"];
+    // The last of the greedy tokens is not read.
+    let read = steps("greedy_ids").len().saturating_sub(1);
+    assert!(words + read < 2 * window, "of several windows the ratios do not show");
+    if words + read >= window {
+        ratios.push(ratio(count(&end["beacon"]) - complete));
+    }
+    let first = end["raw_is_beacon"].as_array().unwrap().iter().position(|flag| count(flag) == 1);
+    ratios.push(first.unwrap_or(window));
+    ratios
 }
 
 fn slots(data: &SlotData, is_key: bool, range: std::ops::Range<usize>) -> Vec<f32> {
@@ -279,4 +293,31 @@ fn memorag_snapshots_keep_what_was_read_and_questions_leave_a_memory_as_it_was()
         assert!(difference(&kept, &answer(&restored)) <= LOGITS, "{}", case.name);
         assert_eq!(kept, answer(&memory), "{}", case.name);
     }
+}
+
+#[test]
+fn the_ratio_of_an_open_window_shows_whether_greedy_tokens_complete_it_or_not() {
+    let case = |greedy: usize, beacon: usize, flags: &[u8]| {
+        json!({
+            "context_windows": [{ "n_raw": 8, "n_beacon": 2 }],
+            "prompt_windows": [{ "n_raw": 4, "n_beacon": 2 }],
+            "greedy_ids": vec![7; greedy],
+            "memory_after_greedy": { "beacon": beacon, "raw_is_beacon": flags },
+        })
+    };
+    assert_eq!(shown_ratios(&case(4, 2, &[0, 0, 1, 0, 0, 1, 0, 0, 1, 0]), 8), [4, 2], "left open");
+    assert_eq!(shown_ratios(&case(5, 6, &[]), 8), [4, 2, 8], "just completed");
+    assert_eq!(
+        shown_ratios(&case(9, 6, &[0, 0, 0, 0, 1]), 8),
+        [4, 2, 4],
+        "completed, another begun"
+    );
+}
+
+#[test]
+fn ratios_that_a_manifest_tells_are_those_that_show() {
+    let told = cases().into_iter().filter(|case| case.is_by_chance() && case.told().is_some());
+    let compared =
+        told.map(|case| assert_eq!(Some(case.shown()), case.told(), "{}", case.name)).count();
+    assert!(compared >= 4, "two cases of each model of the repository");
 }
