@@ -4,13 +4,16 @@
 # dependency's features and compile it once. There is one profile, see Cargo.toml.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo cluster-demo test fault-test check style bench cluster-bench load proto \
+.PHONY: help setup build install demo cluster-demo test fault-test check style bench cluster-bench load proto \
 	manifests deploy-check deploy-test images images-cuda
 
 # Where rustup puts cargo, for shells that were opened before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 CLEW := $(abspath $(or $(CARGO_TARGET_DIR),target)/debug/clew)
+RELEASE := $(abspath $(or $(CARGO_TARGET_DIR),target)/release)
+PREFIX := $(HOME)/.local
+INSTALLED = $(DESTDIR)$(PREFIX)
 PYTHON := .cache/python/bin/python
 PYTHON_PACKAGES := .cache/python/packages.installed
 DEPLOY_PACKAGES := .cache/python/deploy.installed
@@ -29,6 +32,15 @@ setup: ## Install what is missing: compilers, Redis, Python environment, embeddi
 
 build: setup ## Build the programs
 	cargo build --workspace --bins
+
+# Optimised in full, so that it compiles every dependency once more: most of an hour on two cores.
+install: setup ## Build the fast `clew` and install it with its embedding model: PREFIX=folder
+	cargo build --release --package clew --locked
+	mkdir -p $(INSTALLED)/bin $(INSTALLED)/share/clew
+	install -m 755 $(RELEASE)/clew $(INSTALLED)/bin/clew
+	rm -rf $(INSTALLED)/share/clew/model
+	cp -RL $(or $(CLEW_MODEL_DIR),.cache/models/all-MiniLM-L6-v2) $(INSTALLED)/share/clew/model
+	@echo "installed: $(INSTALLED)/bin/clew, with its model in $(INSTALLED)/share/clew/model"
 
 demo: build ## Remember the documentation of Clew's own dependencies and ask about it
 	@CLEW=$(CLEW) $(PYTHON) services/clew/demo/demo.py

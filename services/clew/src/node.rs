@@ -15,7 +15,9 @@ use clew_telemetry::Health;
 use crate::config::NodeConfig;
 
 /// Where `make setup` puts the default model, below the folder of the workspace.
-const DEFAULT_MODEL: &str = ".cache/models/all-MiniLM-L6-v2";
+const MODEL_OF_SETUP: &str = ".cache/models/all-MiniLM-L6-v2";
+/// Where `make install` puts it, below the folder whose `bin` holds the program.
+const MODEL_OF_INSTALL: &str = "share/clew/model";
 
 /// A node that runs.
 pub struct RunningNode {
@@ -115,18 +117,20 @@ pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> 
     Ok(encoders)
 }
 
-/// The model that `make setup` installed: in the current folder's workspace, or in that of this
-/// program.
+/// The model that `make setup` installed, in the current folder's workspace or in that of this program, or the one that
+/// `make install` installed with this program.
 fn default_model() -> Result<PathBuf, Error> {
     let here = std::env::current_dir().ok();
     let program = std::env::current_exe().ok();
     let workspaces = here.iter().chain(program.iter()).flat_map(|path| path.ancestors());
-    let mut candidates = workspaces.map(|folder| folder.join(DEFAULT_MODEL));
+    let of_setup = workspaces.map(|folder| folder.join(MODEL_OF_SETUP));
+    let prefix = program.as_deref().and_then(|program| program.parent()?.parent());
+    let mut candidates = of_setup.chain(prefix.map(|prefix| prefix.join(MODEL_OF_INSTALL)));
     candidates.find(|folder| folder.join("config.json").is_file()).ok_or_else(|| {
         Error::new(
             ErrorKind::WrongState,
             "BROKEN_MODEL",
-            "no embedding model was found; run `make setup`, or name a folder with --model or \
+            "no embedding model was found; run `make setup` or `make install`, or name a folder with --model or \
              CLEW_MODEL_DIR",
         )
     })
