@@ -28,7 +28,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::admission::{Gate, Permit};
 use crate::backoff::Backoff;
-use crate::supervise::{Line, Supervised};
+use crate::supervise::{Line, Supervised, start_child};
 use crate::tree::TreeNode;
 
 mod connection;
@@ -336,9 +336,7 @@ impl Line for ProxyLine {
         let service = self.service.clone();
         let published = Arc::clone(&self.published);
         let arguments = Arguments { link, closing, service, published };
-        Actor::spawn_linked(None, Proxy, arguments, supervisor)
-            .await
-            .map_err(|error| Error::internal("a proxy did not start").with_source(error))?;
+        start_child(Proxy, arguments, supervisor).await?;
         Ok(())
     }
 

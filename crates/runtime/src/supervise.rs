@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use clew_core::Error;
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -50,6 +51,26 @@ pub trait Line: Send + Sync + 'static {
         let (line, error) = (self.name(), error.chain());
         tracing::error!(line, generation, error, "failed; the line is restarted");
     }
+}
+
+/// Starts an actor that `supervisor` watches.
+///
+/// The future is boxed: an actor's futures hold those of whatever it awaits and starts, and without a box between two
+/// actors the compiler has to lay out all of them as one type, which it refuses beyond a certain depth.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] if the actor's own start fails.
+pub fn start_child<A: Actor>(
+    actor: A,
+    arguments: A::Arguments,
+    supervisor: ActorCell,
+) -> BoxFuture<'static, Result<ActorRef<A::Msg>, Error>> {
+    Box::pin(async move {
+        let started = Actor::spawn_linked(None, actor, arguments, supervisor).await;
+        let (started, _join) = started
+            .map_err(|error| Error::internal("an actor did not start").with_source(error))?;
+        Ok(started)
+    })
 }
 
 /// Whether a line runs.
@@ -197,7 +218,9 @@ impl<L: Line> Actor for Supervisor<L> {
             Message::Start(generation) if generation == state.generation => {
                 let line = Arc::clone(&state.line);
                 state.starting = Some(tokio::spawn(async move {
-                    let start = AssertUnwindSafe(line.start(myself.get_cell(), generation));
+                    // Boxed for the reason that `start_child` has.
+                    let start = Box::pin(line.start(myself.get_cell(), generation));
+                    let start = AssertUnwindSafe(start);
                     // A panic over broken files ends the attempt and not us.
                     let started = start.catch_unwind().await.unwrap_or_else(|_panic| {
                         Err(Error::internal("starting a part of the service panicked"))
@@ -340,12 +363,8 @@ mod tests {
                 self.starts_that_fail.fetch_sub(1, Ordering::SeqCst);
                 return Err(Error::internal("not yet"));
             }
-            let (first, _) = Actor::spawn_linked(None, Child, (), supervisor.clone())
-                .await
-                .map_err(|error| Error::internal("spawn").with_source(error))?;
-            let (second, _) = Actor::spawn_linked(None, Child, (), supervisor)
-                .await
-                .map_err(|error| Error::internal("spawn").with_source(error))?;
+            let first = start_child(Child, (), supervisor.clone()).await?;
+            let second = start_child(Child, (), supervisor).await?;
             Ok((generation, first, second))
         }
     }

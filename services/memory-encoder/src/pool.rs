@@ -10,11 +10,11 @@ use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority,
 use clew_model::{EmbeddingModel, EncodedText, Scratch};
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::within;
-use clew_runtime::supervise::{Line, Supervised};
+use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::timing::{Part, spent};
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::{Severity, Trouble, child, metrics};
-use ractor::{Actor, ActorCell};
+use ractor::ActorCell;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
@@ -60,9 +60,7 @@ impl Line for Workers {
                 work: Box::new(move |stopped| work(&model, &queue, &gate, stopped)),
                 wake: Box::new(move || woken.wake()),
             };
-            Actor::spawn_linked(None, DeviceWorker, arguments, supervisor.clone())
-                .await
-                .map_err(|e| Error::internal("an encoder worker did not start").with_source(e))?;
+            start_child(DeviceWorker, arguments, supervisor.clone()).await?;
         }
         Ok(())
     }

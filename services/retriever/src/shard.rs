@@ -15,10 +15,10 @@ use clew_core::{
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{ask, within};
-use clew_runtime::supervise::{Line, LineState, Supervised};
+use clew_runtime::supervise::{Line, LineState, Supervised, start_child};
 use clew_runtime::tree::TreeNode as Shown;
 use clew_telemetry::{child, metrics};
-use ractor::{Actor, ActorCell, ActorRef, ActorStatus};
+use ractor::{ActorCell, ActorRef, ActorStatus};
 use tokio::sync::{Mutex, watch};
 use tracing::Instrument;
 
@@ -122,7 +122,6 @@ impl Line for ShardLine {
         })
         .await?;
         let reader = shard.reader();
-        let spawned = |error| Error::internal("an actor did not start").with_source(error);
         let arguments = writer::Arguments {
             shard,
             clock: Arc::clone(&clock),
@@ -130,9 +129,7 @@ impl Line for ShardLine {
             claim: self.claim.clone(),
             seen: Arc::clone(&self.seen),
         };
-        let (writer, _) = Actor::spawn_linked(None, Writer, arguments, supervisor.clone())
-            .await
-            .map_err(spawned)?;
+        let writer = start_child(Writer, arguments, supervisor.clone()).await?;
         let arguments = indexer::Arguments {
             settings: Arc::clone(&settings),
             reader: reader.clone(),
@@ -145,16 +142,13 @@ impl Line for ShardLine {
             turns: self.turns.clone(),
             seen: Arc::clone(&self.seen),
         };
-        let (indexer, _) = Actor::spawn_linked(None, Indexer, arguments, supervisor.clone())
-            .await
-            .map_err(spawned)?;
+        let indexer = start_child(Indexer, arguments, supervisor.clone()).await?;
         let task =
             Box::pin(settler::keep_settled(self.name(), changes, writer.clone(), indexer.clone()));
-        Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+        start_child(Keeper, task, supervisor.clone()).await?;
         let interval = self.config.maintenance_interval();
         let task = Box::pin(maintainer::maintain(writer.clone(), reader.clone(), interval));
-        let (maintainer, _) =
-            Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+        let maintainer = start_child(Keeper, task, supervisor.clone()).await?;
         let arguments = checker::Arguments {
             shard: self.shard,
             reader: reader.clone(),
@@ -163,7 +157,7 @@ impl Line for ShardLine {
             interval: self.config.check_interval(),
         };
         let task = Box::pin(checker::keep_checking(arguments));
-        Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+        start_child(Keeper, task, supervisor.clone()).await?;
         let graph = ShardGraph::default();
         if let Some(retained) = settings.retained() {
             let arguments = retention::Arguments {
@@ -176,7 +170,7 @@ impl Line for ShardLine {
                 interval: self.config.retention_interval(),
             };
             let task = Box::pin(retention::keep_forgetting(arguments));
-            Actor::spawn_linked(None, Keeper, task, supervisor.clone()).await.map_err(spawned)?;
+            start_child(Keeper, task, supervisor.clone()).await?;
         }
         if let Some(memory) = settings.memory {
             let memoriser = Memoriser {
@@ -188,7 +182,7 @@ impl Line for ShardLine {
                 interval: self.config.memory_interval(),
             };
             let task = Box::pin(memoriser::keep_memorising(memoriser));
-            Actor::spawn_linked(None, Keeper, task, supervisor).await.map_err(spawned)?;
+            start_child(Keeper, task, supervisor).await?;
         }
         Ok(Running { writer, indexer, maintainer, reader, graph, memory_encoder })
     }

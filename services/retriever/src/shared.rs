@@ -17,7 +17,7 @@ use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 use clew_runtime::deadline::within;
-use clew_runtime::supervise::{Line, Supervised};
+use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::tree::TreeNode;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
@@ -498,11 +498,7 @@ impl Line for OwnerLine {
         supervisor: ActorCell,
         _generation: u64,
     ) -> Result<ActorRef<Message>, Error> {
-        let arguments = Arc::clone(&self.inner);
-        let (owner, _) = Actor::spawn_linked(None, Owner, arguments, supervisor)
-            .await
-            .map_err(|error| Error::internal("an actor did not start").with_source(error))?;
-        Ok(owner)
+        start_child(Owner, Arc::clone(&self.inner), supervisor).await
     }
 }
 
@@ -543,33 +539,41 @@ impl Actor for Owner {
         if state.waker.is_empty() {
             return Err("the waker ended".into());
         }
-        if let Err(error) = state.inner.read_corpora().await {
+        // Boxed: it awaits the storage engine, whose futures are large and deep.
+        Box::pin(state.look()).await;
+        Ok(())
+    }
+}
+
+impl Looking {
+    /// Looks what there is to do, and begins it.
+    async fn look(&mut self) {
+        if let Err(error) = self.inner.read_corpora().await {
             tracing::warn!(error = error.chain(), "the corpora could not be listed; tried again");
-            return Ok(());
+            return;
         }
-        let is_due = Instant::now() >= state.deletions_at;
-        if is_due && let Err(error) = state.inner.finish_deletions().await {
+        let is_due = Instant::now() >= self.deletions_at;
+        if is_due && let Err(error) = self.inner.finish_deletions().await {
             tracing::debug!(error = error.chain(), "deletions are finished later");
         }
         if is_due {
-            state.deletions_at = Instant::now() + DELETIONS_INTERVAL;
+            self.deletions_at = Instant::now() + DELETIONS_INTERVAL;
         }
-        state.inner.confirm(&mut state.tasks).await;
-        let mut openings = OPENINGS.saturating_sub(state.inner.lock().opening.len());
-        for (key, action) in state.inner.decide().await {
-            let inner = Arc::clone(&state.inner);
+        self.inner.confirm(&mut self.tasks).await;
+        let mut openings = OPENINGS.saturating_sub(self.inner.lock().opening.len());
+        for (key, action) in self.inner.decide().await {
+            let inner = Arc::clone(&self.inner);
             match action {
                 Action::Keep => {}
                 Action::Open if openings == 0 => {}
                 Action::Open => {
                     openings -= 1;
-                    state.tasks.spawn(inner.open(key));
+                    self.tasks.spawn(inner.open(key));
                 }
-                Action::HandOver { to } => drop(state.tasks.spawn(inner.hand_over(key, to))),
-                Action::Close => drop(state.tasks.spawn(inner.close(key))),
+                Action::HandOver { to } => drop(self.tasks.spawn(inner.hand_over(key, to))),
+                Action::Close => drop(self.tasks.spawn(inner.close(key))),
             }
         }
-        Ok(())
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clew_core::Error;
 use clew_model::memory::{Memory, MemoryReader};
-use clew_runtime::supervise::Line;
-use ractor::{Actor, ActorCell};
+use clew_runtime::supervise::{Line, start_child};
+use ractor::ActorCell;
 
 use super::Settings;
 use super::device::Device;
@@ -43,9 +43,7 @@ impl Line for Worker {
             work: Box::new(move |stopped| device.work(stopped)),
             wake: Box::new(move || queue.wake()),
         };
-        let started = Actor::spawn_linked(None, DeviceWorker, arguments, supervisor).await;
-        started
-            .map(|_| ())
-            .map_err(|e| Error::internal("the memory model's worker did not start").with_source(e))
+        start_child(DeviceWorker, arguments, supervisor).await?;
+        Ok(())
     }
 }
