@@ -244,6 +244,8 @@ WRONG = [
     ("secrets.tls=", "which config.auth.insecure=true allows"),
     ("secrets.apiKeys=", "which config.auth.insecure=true allows"),
     ("secrets.apiKeys=Clew Keys", "secrets.apiKeys"),
+    ("config.auth.insecure=true", "config.auth.insecure: expected false"),
+    ("config.auth.insecure=true,secrets.tls=", "config.auth.insecure: expected false"),
     ("redis.enabled=false,secrets.redis=", "redis.enabled: is off"),
     ("gateway.service.type=ExternalName", "gateway.service.type"),
     ("gateway.service.port=70000", "gateway.service.port"),

@@ -27,8 +27,8 @@ struct Inner {
     keys: Option<Followed<Keys>>,
     /// Whether callers that present nothing may do everything.
     open: bool,
-    /// Whether nodes can prove that they are.
-    nodes_prove: bool,
+    /// Whether whoever presents nothing may be a node: where nodes cannot prove it, and nothing is asked of others.
+    nodes_open: bool,
     quotas: Quotas,
     clock: Arc<dyn Clock>,
 }
@@ -38,15 +38,17 @@ impl Guard {
     /// count what tenants use.
     ///
     /// Without keys whoever connects in plain text may do everything, since nothing can be asked of him. Over
-    /// encrypted connections only nodes are let in then, unless `auth.insecure` says otherwise.
+    /// encrypted connections only nodes are let in then, unless `auth.insecure` says otherwise. With keys in plain text,
+    /// nobody calls what is for nodes: no key opens it, and nobody can prove to be one.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the keys cannot be read.
+    /// [`ErrorKind::InvalidInput`] if the keys cannot be read, or would be of no use.
     pub async fn start(
         config: &AuthConfig,
         encrypted: bool,
         quotas: Quotas,
     ) -> Result<Self, Error> {
+        config.validate()?;
         let keys = match &config.keys_file {
             Some(file) => {
                 let files = vec![("auth.keys_file", file.clone())];
@@ -59,8 +61,9 @@ impl Guard {
             None => None,
         };
         let open = keys.is_none() && (!encrypted || config.insecure);
+        let nodes_open = keys.is_none() && !encrypted;
         let clock = Arc::new(SystemClock);
-        Ok(Self(Arc::new(Inner { keys, open, nodes_prove: encrypted, quotas, clock })))
+        Ok(Self(Arc::new(Inner { keys, open, nodes_open, quotas, clock })))
     }
 
     /// A guard of services that nobody reaches but their own process.
@@ -68,7 +71,7 @@ impl Guard {
         Self(Arc::new(Inner {
             keys: None,
             open: true,
-            nodes_prove: false,
+            nodes_open: true,
             quotas: Quotas::local(),
             clock: Arc::new(SystemClock),
         }))
@@ -83,7 +86,7 @@ impl Guard {
         }
         match needed {
             Some(Needs::Nothing) => return Ok(Caller::operator("nobody")),
-            Some(Needs::Node) if inner.nodes_prove => {
+            Some(Needs::Node) if !inner.nodes_open => {
                 let problem = "only nodes of the cluster may call this; a node shows a certificate of the cluster's authority";
                 return Err(Error::new(ErrorKind::Denied, "NODES_ONLY", problem));
             }
@@ -245,6 +248,18 @@ mod tests {
         assert_eq!(reason(&encrypted, SEARCH, Proof::Encrypted, None), "KEY_REFUSED");
         assert_eq!(reason(&encrypted, SHARD, Proof::Client, None), "NODES_ONLY");
         assert_eq!(reason(&encrypted, SHARD, Proof::Node, None), "let in");
+    }
+
+    #[tokio::test]
+    async fn with_keys_in_plain_text_nobody_is_a_node() {
+        let operator = ApiKey::generate().unwrap();
+        let text =
+            format!("[[key]]\nname = 'o'\nhash = '{}'\nscopes = ['read']\n", operator.hash());
+        let guard = guard(Some(&text), false).await;
+        assert_eq!(reason(&guard, SHARD, Proof::Plain, None), "NODES_ONLY");
+        assert_eq!(reason(&guard, SHARD, Proof::Plain, Some(&operator)), "NODES_ONLY");
+        assert_eq!(reason(&guard, SEARCH, Proof::Plain, None), "KEY_REFUSED");
+        assert_eq!(reason(&guard, SEARCH, Proof::Plain, Some(&operator)), "let in");
     }
 
     #[test]

@@ -62,6 +62,12 @@ impl NodeConfig {
         violations.take(self.cluster.validate());
         violations.take(self.peers.validate());
         violations.take(self.tls.validate());
+        violations.take(self.auth.validate());
+        if self.auth.keys_file.is_some() && self.cluster.is_cluster() && !self.tls.is_on() {
+            let problem = "expected certificates (`tls.certificate`, `tls.key`, `tls.ca`) beside it in a cluster: in plain \
+                           text nobody can prove to be a node, and whoever is taken for one needs no key";
+            violations.push("auth.keys_file", problem);
+        }
         violations.take(self.telemetry.validate());
         violations.into_result()
     }
@@ -90,6 +96,28 @@ pub fn may_listen(address: SocketAddr, tls: &TlsConfig, auth: &AuthConfig) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_a_cluster_need_certificates_and_refuse_to_be_of_no_use() {
+        let at_fault = |config: &NodeConfig| match config.validate() {
+            Ok(()) => Vec::new(),
+            Err(error) => error.violations().iter().map(|v| v.field.clone()).collect::<Vec<_>>(),
+        };
+        let mut config = NodeConfig::default();
+        config.auth.keys_file = Some("keys.toml".into());
+        assert_eq!(at_fault(&config), [""; 0]);
+        config.cluster.redis = Some("redis://localhost:6379".to_owned().into());
+        assert_eq!(at_fault(&config), ["auth.keys_file"]);
+        config.tls = TlsConfig {
+            certificate: Some("crt".into()),
+            key: Some("key".into()),
+            ca: Some("ca".into()),
+            client_ca: None,
+        };
+        assert_eq!(at_fault(&config), [""; 0]);
+        config.auth.insecure = true;
+        assert_eq!(at_fault(&config), ["auth.insecure"]);
+    }
 
     #[test]
     fn nothing_listens_beyond_this_machine_unless_it_is_safe_or_wanted() {

@@ -54,6 +54,9 @@
 {{- if not (or (and .Values.secrets.tls .Values.secrets.apiKeys) $config.auth.insecure) -}}
   {{- $problems = append $problems "secrets.tls, secrets.apiKeys: expected the names of Secrets; without them everybody who reaches the cluster may read and write everything, which config.auth.insecure=true allows" -}}
 {{- end -}}
+{{- if and .Values.secrets.apiKeys $config.auth.insecure -}}
+  {{- $problems = append $problems "config.auth.insecure: expected false, or secrets.apiKeys=\"\": whoever reaches a node in plain text goes past every key" -}}
+{{- end -}}
 {{- if and $config.tls.client_ca .Values.ingest.enabled -}}
   {{- $problems = append $problems "ingest.enabled: the Job has no certificate of config.tls.client_ca" -}}
 {{- end -}}

@@ -144,6 +144,7 @@ impl NodeConfig {
         self.cluster.validate()?;
         self.peers.validate()?;
         self.tls.validate()?;
+        self.auth.validate()?;
         self.telemetry.validate()?;
         self.judge.as_ref().map_or(Ok(()), |judge| judge.validate("judge"))
     }

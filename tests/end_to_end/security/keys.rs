@@ -1,5 +1,7 @@
 //! Keys, scopes, tenants and quotas.
 
+use std::process::Command;
+
 use clew_client::Client;
 use clew_core::{Document, ErrorKind, Labels, Query};
 use clew_tls::ClientTls;
@@ -180,6 +182,29 @@ fn nothing_listens_beyond_this_machine_in_plain_text_unless_told() {
         let Err(ended) = Server::try_start(command) else { panic!("it serves without {key}") };
         assert!(ended.log.contains("keys_file") || ended.log.contains("tls."), "{}", ended.log);
     }
+}
+
+#[test]
+fn keys_are_refused_where_whoever_comes_could_go_past_them() {
+    let world = World::new();
+    let keys_file = world.path("keys.toml");
+    let refused = |settle: &dyn Fn(&mut Command), named: &[&str]| {
+        let mut command = world.home.serve_command();
+        command.env("CLEW_AUTH__KEYS_FILE", &keys_file);
+        settle(&mut command);
+        let Err(ended) = Server::try_start(command) else { panic!("it serves: {named:?}") };
+        assert_eq!(ended.status.code(), Some(1), "{}", ended.log);
+        assert!(named.iter().all(|key| ended.log.contains(key)), "{}", ended.log);
+    };
+    let insecure = |command: &mut Command| {
+        command.env("CLEW_AUTH__INSECURE", "true");
+    };
+    refused(&insecure, &["auth.insecure", "auth.keys_file", "tls.certificate"]);
+    let in_a_cluster = |command: &mut Command| {
+        // Before anything is asked of it.
+        command.args(["--roles", "gateway"]).env("CLEW_CLUSTER__REDIS", "redis://127.0.0.1:1");
+    };
+    refused(&in_a_cluster, &["auth.keys_file", "tls.certificate"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
