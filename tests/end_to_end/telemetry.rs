@@ -12,7 +12,7 @@ use std::time::Duration;
 use clew_testkit::{ModelEndpoint, ModelReply};
 use serde_json::Value;
 
-use crate::client::{by_words, create, create_in_shards, document, remember};
+use crate::client::{accept, by_words, create, create_in_shards, document, id, remember};
 use crate::cluster::free_address;
 use crate::cluster::processes::Cluster;
 use crate::harness::{Home, PATIENCE, Ran, Server, eventually};
@@ -295,6 +295,86 @@ async fn lines_of_a_log_tell_their_trace_with_and_without_a_collector() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     }
     assert!(server.terminate().success());
+}
+
+/// Stands in everything that the tenant of this test writes.
+const CANARY: &str = "kanarienvogel";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_a_tenant_wrote_is_told_and_a_document_has_a_tag() {
+    let collector = Collector::start().await;
+    let model = ModelEndpoint::start().unwrap();
+    // A model that says what it was told, as some servers do in their refusals.
+    model.reply_by(|request| match request.last() {
+        text if text.contains("unreadable") => ModelReply::Refusal(400, text.to_owned()),
+        text => ModelReply::Text(text.to_owned()),
+    });
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_LOG", "trace").env("CLEW_ADMIN__LISTEN", "127.0.0.1:0");
+    command.env("CLEW_TELEMETRY__OTLP_ENDPOINT", collector.endpoint());
+    command.env("CLEW_TELEMETRY__METRICS_INTERVAL_SECS", "1");
+    command.env("CLEW_GENERATOR__ENDPOINT__URL", model.url());
+    command.env("CLEW_GENERATOR__ENDPOINT__MODEL", "scripted");
+    command.env("CLEW_GENERATOR__ENDPOINT__WINDOW", "8192");
+    command.env("CLEW_GRAPH_BUILDER__READER", "model");
+    command.env("CLEW_RETRIEVER__CHECK_INTERVAL_SECS", "1");
+    let mut server = Server::start(command);
+    let admin = admin_of(&server);
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+
+    let fine = format!("people/{CANARY}@example.org");
+    let aside = format!("/home/{CANARY}/notes.md");
+    let text = format!("The {CANARY} left unreadable notes about its keeper.");
+    accept(&client, &notes, vec![document(&aside, text)]).await;
+    let tag = id(&aside).log_tag();
+    let told_of = |log: &str| {
+        log.lines().any(|line| line.contains("could not be derived") && line.contains(&tag))
+    };
+    eventually("a document is set aside", async || told_of(&server.log()).then_some(())).await;
+    let status =
+        home.run_at(&server, &["status", "--corpus", "notes", "--document", &aside, "--json"]);
+    assert_eq!(status.done()["log_tag"], tag.as_str());
+    let text = format!("The {CANARY} sings at dawn, says its keeper in Skerryvore.");
+    accept(&client, &notes, vec![document(&fine, text)]).await;
+    eventually("a reply that makes no sense is told", async || {
+        server.log().contains("it stays due").then_some(())
+    })
+    .await;
+
+    let question = format!("When does the {CANARY} sing?");
+    let user = ["--corpus", "chats", "--user", CANARY];
+    create(&client, "chats").await;
+    let turn =
+        format!(r#"{{"session": "{CANARY}", "role": "user", "text": "I keep a {CANARY}."}}"#);
+    let turns = home.write("turns.jsonl", turn).to_string_lossy().into_owned();
+    let asked: [&[&str]; 7] = [
+        &["search", "--corpus", "notes", &question],
+        &["search", "--corpus", "notes", "--document", &fine, &question],
+        &["search", "--corpus", "notes", "--where", &format!("bird={CANARY}"), &question],
+        &["ask", "--corpus", "notes", &question],
+        &[&["chat", "append"], &user[..], &[&turns]].concat(),
+        &[&["chat", "recall"], &user[..], &[&question]].concat(),
+        &["forget", "--corpus", "notes", "--document", &fine, "--document", &aside],
+    ];
+    for arguments in asked {
+        let ran = home.run_at(&server, arguments);
+        // What the model says is no answer, and the rest is done.
+        assert!(ran.code == Some(0) || arguments[0] == "ask", "{arguments:?}: {ran:?}");
+    }
+    let scraped = get(&admin, "/metrics").unwrap().1;
+    assert!(server.end().success());
+
+    let log = server.log();
+    for method in ["QueryService/Search", "IngestService/ForgetDocuments", "ChatService/Recall"] {
+        assert!(log.contains(method), "every line is shown:\n{log}");
+    }
+    assert!(collector.all().contains("shard.accept"), "what is told comes");
+    for (what, told) in [("log", log), ("metrics", scraped), ("collector", collector.all())] {
+        let told_of = told.lines().find(|line| line.to_lowercase().contains(CANARY));
+        assert_eq!(told_of, None, "in the {what}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

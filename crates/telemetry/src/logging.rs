@@ -3,6 +3,7 @@
 use std::fmt;
 
 use opentelemetry::trace::TraceContextExt;
+use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber, dispatcher};
 use tracing_opentelemetry::get_otel_context;
 use tracing_subscriber::EnvFilter;
@@ -24,16 +25,27 @@ pub enum LogFormat {
 /// Which lines are shown. `filter` is a level or directives such as `info,clew_retriever=debug`; one that does not parse
 /// falls back to `info`.
 pub(crate) fn filter(filter: &str) -> EnvFilter {
-    // The storage engine logs every file, and warns of each store it is given; whoever wants that names it. The
-    // exporter of traces tells of each collector that is away, which is counted.
-    let mut directives = filter.to_owned();
+    EnvFilter::try_new(directives(filter)).unwrap_or_else(|_| EnvFilter::new(directives("info")))
+}
+
+/// The directives that `filter` stands for. A level is that of Clew's own lines. Those of libraries may quote what they
+/// work on, such as the plan of a query with its filters, so that below a warning they are shown only of those that are
+/// named.
+fn directives(filter: &str) -> String {
+    let directive = |directive: &str| match directive.trim().parse::<LevelFilter>() {
+        Ok(level) => format!("{},clew={level}", level.min(LevelFilter::WARN)),
+        Err(_of_a_target) => directive.to_owned(),
+    };
+    let mut directives: Vec<String> = filter.split(',').map(directive).collect();
+    // The storage engine warns of each store it is given. The exporter of traces tells of each collector that is away,
+    // which is counted.
     if !filter.contains("lance") {
-        directives += ",lance=warn,lance_index=warn,lance_io::object_store=error";
+        directives.push("lance_io::object_store=error".to_owned());
     }
     if !filter.contains("opentelemetry") {
-        directives += ",opentelemetry=error,opentelemetry_sdk=error,opentelemetry_otlp=error";
+        directives.push("opentelemetry=error".to_owned());
     }
-    EnvFilter::try_new(&directives).unwrap_or_else(|_| EnvFilter::new("info"))
+    directives.join(",")
 }
 
 /// JSON lines that tell of their trace.
@@ -76,6 +88,29 @@ where
                 writeln!(writer, "{open},\"trace_id\":\"{trace}\",\"span_id\":\"{span}\"}}")
             }
             _ => writer.write_str(&line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_is_of_our_own_lines_and_libraries_are_shown_below_warnings_only_by_name() {
+        let quiet = "lance_io::object_store=error,opentelemetry=error";
+        for (filter, expected) in [
+            ("debug", format!("warn,clew=debug,{quiet}")),
+            ("off", format!("off,clew=off,{quiet}")),
+            ("info,clew_retriever=trace", format!("warn,clew=info,clew_retriever=trace,{quiet}")),
+            ("info, h2=debug", format!("warn,clew=info, h2=debug,{quiet}")),
+            (
+                "warn,lance=debug,opentelemetry=info",
+                "warn,clew=warn,lance=debug,opentelemetry=info".to_owned(),
+            ),
+        ] {
+            assert_eq!(directives(filter), expected);
+            assert!(EnvFilter::try_new(directives(filter)).is_ok(), "{filter}");
         }
     }
 }

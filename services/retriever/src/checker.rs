@@ -44,7 +44,8 @@ impl Tally {
             self.count(*invariant).fetch_add(1, Ordering::Relaxed);
             metrics::breached(*invariant);
             let invariant = invariant.as_str();
-            tracing::error!(%shard, %document_id, invariant, detail, "a promise does not hold");
+            let document = document_id.log_tag();
+            tracing::error!(%shard, document, invariant, detail, "a promise does not hold");
         }
         Ok(checked)
     }

@@ -646,7 +646,7 @@ impl Deriver {
             .map_or(0, |due| due.attempts);
         let delay = Backoff::delay_after(RETRY_DOCUMENT.0, RETRY_DOCUMENT.1, attempts);
         tracing::warn!(
-            document = %stored.document.id,
+            document = stored.document.id.log_tag(),
             attempts = attempts + 1,
             error = fault.error.chain(),
             "a document could not be derived"

@@ -41,7 +41,16 @@ pub struct Span {
 }
 
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<(Vec<Span>, Vec<String>)>>);
+struct Kept(Arc<Mutex<Told>>);
+
+#[derive(Default)]
+struct Told {
+    spans: Vec<Span>,
+    /// Names of metrics.
+    metrics: Vec<String>,
+    /// Every message, as it prints.
+    all: String,
+}
 
 /// A collector, for as long as it is there.
 pub struct Collector {
@@ -74,12 +83,17 @@ impl Collector {
 
     /// Every span that came so far.
     pub fn spans(&self) -> Vec<Span> {
-        self.kept.0.lock().unwrap().0.clone()
+        self.kept.0.lock().unwrap().spans.clone()
     }
 
     /// The names of every metric that came so far.
     pub fn metrics(&self) -> Vec<String> {
-        self.kept.0.lock().unwrap().1.clone()
+        self.kept.0.lock().unwrap().metrics.clone()
+    }
+
+    /// Everything that came so far, as it prints.
+    pub fn all(&self) -> String {
+        self.kept.0.lock().unwrap().all.clone()
     }
 }
 
@@ -89,7 +103,9 @@ impl TraceService for Kept {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        for of_process in request.into_inner().resource_spans {
+        let request = request.into_inner();
+        self.0.lock().unwrap().all += &format!("{request:?}");
+        for of_process in request.resource_spans {
             let service = service(of_process.resource);
             let spans = of_process.scope_spans.into_iter().flat_map(|scope| scope.spans);
             let spans = spans.map(|span| Span {
@@ -103,7 +119,7 @@ impl TraceService for Kept {
                 attributes: span.attributes.into_iter().map(attribute).collect(),
                 name: span.name,
             });
-            self.0.lock().unwrap().0.extend(spans);
+            self.0.lock().unwrap().spans.extend(spans);
         }
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
@@ -115,9 +131,11 @@ impl MetricsService for Kept {
         &self,
         request: Request<ExportMetricsServiceRequest>,
     ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
-        for of_process in request.into_inner().resource_metrics {
+        let request = request.into_inner();
+        self.0.lock().unwrap().all += &format!("{request:?}");
+        for of_process in request.resource_metrics {
             let metrics = of_process.scope_metrics.into_iter().flat_map(|scope| scope.metrics);
-            self.0.lock().unwrap().1.extend(metrics.map(|metric| metric.name));
+            self.0.lock().unwrap().metrics.extend(metrics.map(|metric| metric.name));
         }
         Ok(Response::new(ExportMetricsServiceResponse::default()))
     }

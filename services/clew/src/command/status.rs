@@ -61,6 +61,7 @@ fn stage(state: &wire::DocumentState) -> String {
 fn state_document(state: &wire::DocumentState) -> Value {
     json!({
         "document_id": state.id,
+        "log_tag": log_tag(state),
         "stage": stage(state),
         "version": state.version,
         "live_version": state.live_version,
@@ -74,10 +75,18 @@ fn state_document(state: &wire::DocumentState) -> Value {
     })
 }
 
+/// What the server's logs call the document.
+fn log_tag(state: &wire::DocumentState) -> Option<String> {
+    state.id.parse::<DocumentId>().ok().map(|id| id.log_tag())
+}
+
 fn state_line(state: &wire::DocumentState) -> String {
     let mut line = format!("{}: {}, {} chunks", state.id, stage(state), state.chunks);
     if !state.last_error.is_empty() {
         line.push_str(&format!(", {} attempts, last error: {}", state.attempts, state.last_error));
+        if let Some(tag) = log_tag(state) {
+            line.push_str(&format!(", in logs {tag}"));
+        }
     }
     if !state.labels.is_empty() {
         line.push_str(&format!(", needs the labels {}", state.labels.join(", ")));
