@@ -50,10 +50,17 @@ def claims(*names):
     return {("PersistentVolumeClaim", name) for name in names}
 
 
-USUAL = secrets("clew-tls", "clew-api-keys", "clew-s3", "clew-redis") | claims("clew-models")
+CERTIFICATES = secrets(*(f"clew-tls-{role}" for role in network.ROLES))
+USUAL = CERTIFICATES | secrets("clew-api-keys", "clew-s3", "clew-redis") | claims("clew-models")
 CASES = [
     Case("a bucket", ["bucket"], provided=USUAL),
     Case("GPUs", ["bucket", "gpu"], provided=USUAL),
+    Case(
+        "one certificate",
+        ["bucket"],
+        ["secrets.tls=clew-tls"],
+        provided=USUAL - CERTIFICATES | secrets("clew-tls"),
+    ),
     Case(
         "a trial",
         ["trial"],
@@ -237,6 +244,7 @@ def main():
         good = manifests.objects(helm.render(whole.examples, whole.settings))
         count = len(faults.FAULTS) + len(faults.NETWORK_FAULTS) + len(faults.TRAPS)
         report.section(f"{count} faults are found", faults.missed(good, whole.provided, whole.outward))
+        report.section("certificates let through who calls", network.callers_differ())
         report.section("k8s is made of the chart", kustomize_is_old(helm))
     for overlay, provided in OVERLAYS.items():
         if manifests.kustomize():

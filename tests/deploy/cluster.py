@@ -23,6 +23,7 @@ from pathlib import Path
 import bucket
 import certificates
 import manifests
+import network
 import rules
 from engine import PREBUILT, REPOSITORY, TAG, Engine, Failure, run
 from manifests import NAMESPACE, WORKSPACE, Helm
@@ -72,8 +73,9 @@ class Cluster:
         for name, text in DOCUMENTS.items():
             (self.claims["clew-input"] / name).write_text(text)
         self.pods = {}
+        issued = certificates.of_a_cluster(network.ROLES, [f"clew-gateway.{NAMESPACE}.svc"])
         self.secrets = {
-            "clew-tls": certificates.of_a_cluster([f"clew-gateway.{NAMESPACE}.svc"]),
+            **{f"clew-tls-{role}": secret for role, secret in issued.items()},
             "clew-redis": {"password": "RedisOfTheDeployTest"},
             "clew-s3": bucket.CREDENTIALS,
             **self.keys(),

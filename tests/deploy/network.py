@@ -19,6 +19,15 @@ CONNECTORS = {
     r"\.pool\(Some\(Role::Retriever\)": {"retriever"},
     r"\.pool\(None": set(ROLES),
 }
+# Who offers the services that nodes call.
+OFFERED = {
+    "clew.cluster.v1.NodeService": set(ROLES),
+    "clew.encoder.v1.EncoderService": {"memory-encoder"},
+    "clew.generator.v1.GeneratorService": {"generator"},
+    "clew.graph_builder.v1.GraphBuilderService": {"graph-builder"},
+    "clew.shard.v1.CatalogueService": {"retriever"},
+    "clew.shard.v1.ShardService": {"retriever"},
+}
 
 
 def calls(reader):
@@ -32,6 +41,31 @@ def calls(reader):
     if reader == "rules":
         found["graph-builder"] -= {"generator"}
     return found
+
+
+def permitted():
+    """Who may call whom by what certificates say: role -> roles, of the table `CALLERS` of `crates/auth`."""
+    code = (WORKSPACE / "crates/auth/src/methods.rs").read_text()
+    table = re.search(r"const CALLERS: .*?&\[\n(.*?)\n    \]", code, re.DOTALL).group(1)
+    rows = re.findall(r'\("([\w.]+)", &\[([\w, ]+)\]\)', table)
+    assert rows and len(rows) == len(table.splitlines()), "the table of callers is not to be read any more"
+    names = {"Gateway": "gateway", "Retriever": "retriever", "Encoder": "memory-encoder"}
+    names |= {"Generator": "generator", "GraphBuilder": "graph-builder"}
+    found = {role: set() for role in ROLES}
+    for service, callers in rows:
+        for caller in callers.split(", "):
+            found[names[caller]] |= OFFERED[service]
+    return found
+
+
+def callers_differ():
+    """Every call between roles that certificates do not let through, or that they do and nobody makes."""
+    called, let_through = calls("model"), permitted()
+    for role in ROLES:
+        for other in sorted(called[role] - let_through[role]):
+            yield f"{role} calls {other}, which the certificate of a {role} is refused by (`CALLERS` in crates/auth)"
+        for other in sorted(let_through[role] - called[role]):
+            yield f"{role} may call {other} by its certificate (`CALLERS` in crates/auth), and does not"
 
 
 def peer_matches(peer, party):

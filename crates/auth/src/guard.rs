@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use clew_cluster::Quotas;
 use clew_core::{Clock, Error, ErrorKind, SystemClock};
 use clew_proto::to_status;
-use clew_tls::{ConnectInfo, Followed, Proof};
+use clew_tls::{ConnectInfo, Followed, NODE_NAME, NodeRoles, Proof};
 use futures::future::BoxFuture;
 use tonic::body::Body;
 use tonic::codegen::http::header::AUTHORIZATION;
@@ -16,7 +16,7 @@ use tower::{Layer, Service};
 
 use crate::caller::Caller;
 use crate::keys::Keys;
-use crate::methods::{Needs, needs};
+use crate::methods::{Needs, callers, may_call, needs};
 use crate::{AuthConfig, Scope};
 
 /// Finds out who calls and whether he may, before anything of the request's body is read. Cheap to clone.
@@ -78,11 +78,16 @@ impl Guard {
     }
 
     /// Who presents `key` on a connection that proves `proof`, if he may call `path`.
-    fn admit(&self, path: &str, proof: Proof, key: Option<&[u8]>) -> Result<Caller, Error> {
+    fn admit(&self, path: &str, proof: &Proof, key: Option<&[u8]>) -> Result<Caller, Error> {
         let needed = needs(path);
         let inner = &self.0;
-        if proof == Proof::Node && key.is_none() {
-            return Ok(Caller::operator("node"));
+        if let (Proof::Node(roles), None) = (proof, key) {
+            if may_call(roles, path) {
+                return Ok(Caller::operator("node"));
+            }
+            if needed == Some(Needs::Node) {
+                return Err(not_of_its_role(roles, path));
+            }
         }
         match needed {
             Some(Needs::Nothing) => return Ok(Caller::operator("nobody")),
@@ -118,6 +123,16 @@ impl Guard {
             _ => Ok(caller),
         }
     }
+}
+
+/// Refuses a node that calls what its roles have no need of.
+fn not_of_its_role(roles: &NodeRoles, path: &str) -> Error {
+    let callers: Vec<&str> = callers(path).iter().map(|role| role.as_str()).collect();
+    let problem = format!(
+        "expected a certificate for `ROLE.{NODE_NAME}` of a role that calls this ({}), got one for: {roles}",
+        callers.join(", ")
+    );
+    Error::new(ErrorKind::Denied, "ROLE_MISSING", problem)
 }
 
 /// The key in `authorization: Bearer KEY`.
@@ -162,7 +177,7 @@ where
             return Box::pin(async { Ok(response) });
         }
         let connection = request.extensions().get::<ConnectInfo>();
-        let proof = connection.map_or(Proof::Plain, |connection| connection.proof);
+        let proof = connection.map_or(&Proof::Plain, |connection| &connection.proof);
         let admitted = self.guard.admit(path, proof, bearer(&request));
         if let Err(error) = &admitted {
             let address = connection.and_then(|connection| connection.address);
@@ -196,6 +211,7 @@ mod tests {
     const INGEST: &str = "/clew.ingest.v1.IngestService/Ingest";
     const DRAIN: &str = "/clew.cluster.v1.ClusterService/DrainNode";
     const SHARD: &str = "/clew.shard.v1.ShardService/Forget";
+    const SUMMARISE: &str = "/clew.graph_builder.v1.GraphBuilderService/Summarise";
     const HEALTH: &str = "/grpc.health.v1.Health/Check";
 
     async fn guard(text: Option<&str>, encrypted: bool) -> Guard {
@@ -209,8 +225,12 @@ mod tests {
         Guard::start(&config, encrypted, Quotas::local()).await.unwrap()
     }
 
+    fn node(role: &str) -> Proof {
+        Proof::Node(NodeRoles::named([role]))
+    }
+
     fn reason(guard: &Guard, path: &str, proof: Proof, key: Option<&ApiKey>) -> &'static str {
-        match guard.admit(path, proof, key.map(|key| key.reveal().as_bytes())) {
+        match guard.admit(path, &proof, key.map(|key| key.reveal().as_bytes())) {
             Ok(_) => "let in",
             Err(error) => error.reason(),
         }
@@ -235,7 +255,26 @@ mod tests {
         assert_eq!(key(SEARCH, &ApiKey::generate().unwrap()), "KEY_REFUSED");
         assert_eq!(reason(&guard, SEARCH, Proof::Client, None), "KEY_REFUSED");
         assert_eq!(reason(&guard, HEALTH, Proof::Encrypted, None), "let in");
-        assert_eq!(reason(&guard, SHARD, Proof::Node, None), "let in");
+        assert_eq!(reason(&guard, SHARD, node("gateway"), None), "let in");
+        // A node is a client like others, unless its role calls the service.
+        assert_eq!(reason(&guard, SEARCH, node("gateway"), None), "KEY_REFUSED");
+        assert_eq!(reason(&guard, SEARCH, node("gateway"), Some(&reader)), "let in");
+        assert_eq!(reason(&guard, SUMMARISE, node("retriever"), None), "let in");
+        assert_eq!(reason(&guard, SUMMARISE, node("encoder"), None), "KEY_REFUSED");
+    }
+
+    #[tokio::test]
+    async fn a_node_of_another_role_is_refused_with_the_roles_that_call() {
+        let guard = guard(None, true).await;
+        for role in ["retriever", "encoder", "graph-builder", "generator"] {
+            let refused = guard.admit(SHARD, &node(role), None).unwrap_err();
+            assert_eq!((refused.kind(), refused.reason()), (ErrorKind::Denied, "ROLE_MISSING"));
+            assert!(refused.message().contains("(gateway)"), "{}", refused.message());
+            assert!(refused.message().ends_with(role), "{}", refused.message());
+            assert_eq!(reason(&guard, HEALTH, node(role), None), "let in");
+        }
+        // A certificate of before roles were named.
+        assert_eq!(reason(&guard, SHARD, Proof::Node(NodeRoles::default()), None), "let in");
     }
 
     #[tokio::test]
@@ -247,7 +286,7 @@ mod tests {
         let encrypted = guard(None, true).await;
         assert_eq!(reason(&encrypted, SEARCH, Proof::Encrypted, None), "KEY_REFUSED");
         assert_eq!(reason(&encrypted, SHARD, Proof::Client, None), "NODES_ONLY");
-        assert_eq!(reason(&encrypted, SHARD, Proof::Node, None), "let in");
+        assert_eq!(reason(&encrypted, SHARD, node("gateway"), None), "let in");
     }
 
     #[tokio::test]

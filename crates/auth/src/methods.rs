@@ -1,5 +1,8 @@
 //! What every method needs of its caller.
 
+use clew_cluster::Role;
+use clew_tls::NodeRoles;
+
 use crate::caller::Scope;
 
 /// What a method needs of its caller.
@@ -17,16 +20,22 @@ pub enum Needs {
     Node,
 }
 
-/// Services that only nodes call.
-const NODE_SERVICES: &[&str] = &[
-    "clew.cluster.v1.NodeService",
-    "clew.encoder.v1.EncoderService",
-    "clew.generator.v1.GeneratorService",
-    "clew.shard.v1.CatalogueService",
-    "clew.shard.v1.ShardService",
-];
+/// The services that nodes call, and which roles do. It follows from the pools that the roles open of each other, which
+/// `tests/deploy/network.py` compares it with. Those that have no methods in [`METHODS`] are called by nobody else.
+const CALLERS: &[(&str, &[Role])] = {
+    use Role::{Gateway, Generator, GraphBuilder, Retriever};
+    &[
+        ("clew.cluster.v1.NodeService", &[Gateway]),
+        ("clew.encoder.v1.EncoderService", &[Gateway, Retriever, Generator]),
+        ("clew.generator.v1.GeneratorService", &[Gateway, GraphBuilder]),
+        ("clew.graph_builder.v1.GraphBuilderService", &[Gateway, Retriever]),
+        ("clew.shard.v1.CatalogueService", &[Gateway]),
+        ("clew.shard.v1.ShardService", &[Gateway]),
+    ]
+};
 
-/// The methods of all other services, by their paths. One that is not here is refused. A node may call them all.
+/// The methods of the services that clients call, by their paths. One that is not here is refused. A node that calls one
+/// is a client like others, unless its role is among the callers above.
 pub const METHODS: &[(&str, Needs)] = {
     use Needs::{AnyKey, Key, Nothing, Operator};
     use Scope::{Admin, Read, Write};
@@ -72,10 +81,26 @@ pub const METHODS: &[(&str, Needs)] = {
     ]
 };
 
+/// The service of the method at `path`.
+fn service(path: &str) -> Option<&str> {
+    path.strip_prefix('/')?.split_once('/').map(|(service, _)| service)
+}
+
+/// The roles whose nodes call the service of the method at `path`.
+pub(crate) fn callers(path: &str) -> &'static [Role] {
+    let found = CALLERS.iter().find(|(called, _)| service(path) == Some(called));
+    found.map_or(&[], |(_, roles)| roles)
+}
+
+/// Whether a node of these roles may call the method at `path` as a node.
+pub(crate) fn may_call(roles: &NodeRoles, path: &str) -> bool {
+    callers(path).iter().any(|role| roles.have(role.as_str()))
+}
+
 /// Whether the method at `path` is of a service that only nodes call.
 pub fn is_for_nodes(path: &str) -> bool {
-    let service = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-    service.is_some_and(|(service, _)| NODE_SERVICES.contains(&service))
+    let is_for_clients = || METHODS.iter().any(|(known, _)| service(known) == service(path));
+    !callers(path).is_empty() && !is_for_clients()
 }
 
 /// What the method at `path` needs; `None` if there is none such.
@@ -112,10 +137,29 @@ mod tests {
         for (path, _) in METHODS.iter().filter(|(path, _)| path.starts_with("/clew.")) {
             assert!(there.contains(*path), "there is no {path}");
         }
-        for service in NODE_SERVICES {
+        for (service, roles) in CALLERS {
             assert!(there.iter().any(|path| path.contains(service)), "there is no {service}");
+            assert!(!roles.is_empty(), "nobody calls {service}");
         }
         assert_eq!(needs("/clew.query.v1.QueryService/Other"), None);
         assert_eq!(needs("nonsense"), None);
+        assert_eq!(needs("/clew.graph_builder.v1.GraphBuilderService/Other"), None);
+    }
+
+    #[test]
+    fn a_node_calls_what_its_roles_need() {
+        let may = |roles: &[&str], path: &str| may_call(&NodeRoles::named(roles.to_vec()), path);
+        let (shard, encoder) =
+            ("/clew.shard.v1.ShardService/Search", "/clew.encoder.v1.EncoderService/Embed");
+        assert!(may(&["gateway"], shard) && may(&["gateway"], encoder));
+        assert!(may(&["retriever"], encoder) && !may(&["retriever"], shard));
+        for role in ["encoder", "graph-builder", "generator"] {
+            assert!(!may(&[role], shard), "{role}");
+        }
+        // One that has several, and a certificate of before roles were named.
+        assert!(may(&["encoder", "gateway"], shard) && may(&[], shard));
+        // What it may not call as a node, it may call as a client.
+        assert!(!may(&["gateway"], "/clew.query.v1.QueryService/Search"));
+        assert!(!may(&["nobody-knows"], encoder));
     }
 }

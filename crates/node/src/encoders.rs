@@ -38,7 +38,7 @@ impl Node {
                 members: addresses(Some(Role::Encoder), &now),
                 expected: None,
                 config: config.clone(),
-                peers: self.reach(),
+                peers: self.reach(Some(Role::Encoder)),
             };
             match RemoteEncoders::connect(options, Instant::now() + ANSWER_PATIENCE).await {
                 Ok(encoders) => break Arc::new(encoders),
@@ -61,8 +61,10 @@ impl Node {
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
     pub async fn memory_encoder(&self) -> Result<Arc<RemoteMemoryEncoder>, Error> {
-        let PeerOptions { service, credits, .. } = RemoteMemoryEncoder::peer_options(self.reach());
-        let encoders = self.pool(Some(Role::Encoder), "memory encoders", &service, credits).await?;
+        let role = Some(Role::Encoder);
+        let PeerOptions { service, credits, .. } =
+            RemoteMemoryEncoder::peer_options(self.reach(role));
+        let encoders = self.pool(role, "memory encoders", &service, credits).await?;
         Ok(Arc::new(RemoteMemoryEncoder::new(encoders)))
     }
 }

@@ -66,13 +66,14 @@ impl Node {
         listening: SocketAddr,
     ) -> Result<Self, Error> {
         config.validate()?;
+        let roles: Vec<Role> = roles.into_iter().collect();
         let id = config.cluster.node_id.clone().unwrap_or_else(NodeId::generate);
         let address = match &config.cluster.advertise {
             Some(address) => address.clone(),
             None if config.tls.is_on() => format!("https://{listening}").parse()?,
             None => format!("http://{listening}").parse()?,
         };
-        let tls = Tls::load(&config.tls).await?;
+        let tls = Tls::load(&config.tls, roles.iter().map(|role| role.as_str())).await?;
         let me = Member::starting(id, address, roles);
         // Before anybody sees this node there.
         let redis = watch::Sender::new(redis::examine(&config.cluster).await?);
@@ -137,9 +138,10 @@ impl Node {
         &self.parts
     }
 
-    /// How other nodes are reached.
-    pub(crate) fn reach(&self) -> Reach {
-        Reach { config: self.config.peers.clone(), tls: self.tls.clone() }
+    /// How other nodes that have `role` are reached, or all.
+    pub(crate) fn reach(&self, role: Option<Role>) -> Reach {
+        let role = role.map(Role::as_str);
+        Reach { config: self.config.peers.clone(), tls: self.tls.clone(), role }
     }
 
     /// This node's certificate, if it has one.
@@ -167,7 +169,7 @@ impl Node {
         service: &str,
         credits: u32,
     ) -> Result<Pool, Error> {
-        let options = PeerOptions { service: service.to_owned(), credits, reach: self.reach() };
+        let options = PeerOptions { service: service.to_owned(), credits, reach: self.reach(role) };
         let pool = Pool::new(name, options);
         let members = self.members();
         let now = Arc::clone(&members.borrow());

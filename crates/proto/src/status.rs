@@ -174,6 +174,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "KEY_REFUSED",
         "SCOPE_MISSING",
         "NODES_ONLY",
+        "ROLE_MISSING",
         "QUOTA_SPENT",
         "TLS_REFUSED",
     ];

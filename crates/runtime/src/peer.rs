@@ -215,12 +215,14 @@ pub struct Reach {
     pub config: PeerConfig,
     /// This node's certificate; without it connections are in plain text.
     pub tls: Option<Tls>,
+    /// The role that the peers' certificates have to name; `None`: whichever.
+    pub role: Option<&'static str>,
 }
 
 impl From<PeerConfig> for Reach {
     /// In plain text.
     fn from(config: PeerConfig) -> Self {
-        Self { config, tls: None }
+        Self { config, tls: None, role: None }
     }
 }
 

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct TlsConfig {
     /// The node's certificate, followed by those between it and the authority. Among its names are the host that
-    /// clients connect to and, for a node of a cluster, `node.clew.internal`.
+    /// clients connect to and, for a node of a cluster, `node.clew.internal` and `ROLE.node.clew.internal` for each of
+    /// its roles (`gateway`, `retriever`, `encoder`, `graph-builder`, `generator`).
     pub certificate: Option<PathBuf>,
     /// The private key of the certificate.
     pub key: Option<PathBuf>,

@@ -2,7 +2,9 @@
 //!
 //! A node has one certificate, which it shows whoever connects to it and whoever it connects to. It is a node
 //! to others by being certified by the cluster's own authority for the name [`NODE_NAME`]: nodes come and go at
-//! addresses that no certificate can name. Clients check the host that they connect to, as browsers do.
+//! addresses that no certificate can name. Further names of the kind `ROLE.node.clew.internal` say which roles it has:
+//! others call it as nothing else, and let it call nothing else than what these need. Clients check the host that they
+//! connect to, as browsers do.
 //!
 //! The files are read again while the process runs, so that certificates are renewed without a restart.
 
@@ -11,6 +13,7 @@ mod config;
 mod followed;
 mod incoming;
 mod material;
+mod roles;
 mod stream;
 
 pub use client::{ClientTls, connect};
@@ -18,4 +21,5 @@ pub use config::TlsConfig;
 pub use followed::{Followed, NamedFile};
 pub use incoming::{Limits, incoming};
 pub use material::{NODE_NAME, Tls};
+pub use roles::NodeRoles;
 pub use stream::{ConnectInfo, Connection, Keeping, Proof, Stream};

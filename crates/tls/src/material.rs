@@ -1,6 +1,6 @@
 //! Certificates and keys as they are in their files now.
 
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use clew_core::{Error, ErrorKind};
 use tokio::io;
@@ -19,6 +19,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::TlsConfig;
 use crate::followed::Followed;
+use crate::roles::NodeRoles;
 use crate::stream::{Proof, Stream};
 
 /// The name that the cluster's authority certifies nodes for, and nobody else.
@@ -47,11 +48,14 @@ impl std::fmt::Debug for Material {
 
 impl Tls {
     /// Reads the files, and again whenever they change: what was renewed holds for connections that are made
-    /// from then on. `None` if the section is empty.
+    /// from then on. `None` if the section is empty. `roles` are those of this node, which its certificate has to name.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] naming the key whose file cannot be used.
-    pub async fn load(config: &TlsConfig) -> Result<Option<Self>, Error> {
+    pub async fn load(
+        config: &TlsConfig,
+        roles: impl IntoIterator<Item = &'static str>,
+    ) -> Result<Option<Self>, Error> {
         config.validate()?;
         let named = [
             ("tls.certificate", &config.certificate),
@@ -64,9 +68,12 @@ impl Tls {
         if files.is_empty() {
             return Ok(None);
         }
-        let followed = Followed::start("certificates", files, |contents| match contents {
-            [certificate, key, ca] => material(certificate, key, ca, None),
-            [certificate, key, ca, client_ca] => material(certificate, key, ca, Some(client_ca)),
+        let roles: Vec<&str> = roles.into_iter().collect();
+        let followed = Followed::start("certificates", files, move |contents| match contents {
+            [certificate, key, ca] => material(&roles, certificate, key, ca, None),
+            [certificate, key, ca, client_ca] => {
+                material(&roles, certificate, key, ca, Some(client_ca))
+            }
             _ => Err(Error::internal("a section that was checked has not all its files")),
         });
         Ok(Some(Self(followed.await?)))
@@ -81,32 +88,73 @@ impl Tls {
         let stream = TlsAcceptor::from(Arc::clone(&material.server)).accept(socket).await?;
         let proof = match stream.get_ref().1.peer_certificates() {
             None => Proof::Encrypted,
-            Some(chain) if material.is_node(chain) => Proof::Node,
-            Some(_) => Proof::Client,
+            Some(chain) => match material.node(chain) {
+                Some(roles) => Proof::Node(roles),
+                None => Proof::Client,
+            },
         };
         Ok((Stream::Accepted(Box::new(stream)), proof))
     }
 
-    /// Shakes hands with a node of the cluster.
+    /// Shakes hands with a node of the cluster that has `role`; `None`: whichever.
     ///
     /// # Errors
-    /// Those of the connection, and of a certificate that is not a node's.
-    pub async fn connect_to_node(&self, socket: TcpStream) -> io::Result<Stream> {
+    /// Those of the connection, and of a certificate that is not such a node's.
+    pub async fn connect_to_node(
+        &self,
+        socket: TcpStream,
+        role: Option<&str>,
+    ) -> io::Result<Stream> {
         let config = Arc::clone(&self.0.current().node);
         let stream = TlsConnector::from(config).connect(node_name(), socket).await?;
-        Ok(Stream::Made(Box::new(stream)))
+        let end = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        let roles = end.map(NodeRoles::of).unwrap_or_default();
+        match role {
+            Some(role) if !roles.have(role) => Err(io::Error::other(format!(
+                "expected a node certified for `{role}.{NODE_NAME}`, got one for: {roles}"
+            ))),
+            _ => Ok(Stream::Made(Box::new(stream))),
+        }
     }
 }
 
 impl Material {
-    /// Whether a chain that was presented is a node's: whoever the clients' authority certifies is none,
-    /// whatever name he has.
-    fn is_node(&self, chain: &[CertificateDer<'_>]) -> bool {
-        let Some((end, between)) = chain.split_first() else { return false };
+    /// The roles of the node whose chain was presented; `None` if it is no node's: whoever the clients' authority
+    /// certifies is none, whatever name he has.
+    fn node(&self, chain: &[CertificateDer<'_>]) -> Option<NodeRoles> {
+        /// Of the many connections of a cluster, one tells enough.
+        static TOLD: Once = Once::new();
+        let (end, between) = chain.split_first()?;
         let certified = self.nodes.verify_client_cert(end, between, UnixTime::now()).is_ok();
         let named = ParsedCertificate::try_from(end)
             .is_ok_and(|parsed| verify_server_name(&parsed, &node_name()).is_ok());
-        certified && named
+        let roles = (certified && named).then(|| NodeRoles::of(end))?;
+        if roles.are_unnamed() {
+            TOLD.call_once(|| tracing::warn!("a node's certificate {NAMES_NO_ROLE}"));
+        }
+        Some(roles)
+    }
+}
+
+/// What is to be done about a certificate of before roles were named.
+const NAMES_NO_ROLE: &str = "names no roles, so that its node may call whatever a node may; have certificates issued for \
+     `ROLE.node.clew.internal` as well: the next release refuses those without";
+
+/// Refuses a certificate that does not name all `roles` of its node.
+fn check_roles(roles: &[&str], certificate: &CertificateDer<'_>) -> Result<(), Error> {
+    let named = NodeRoles::of(certificate);
+    if named.are_unnamed() && !roles.is_empty() {
+        tracing::warn!("the certificate of this node {NAMES_NO_ROLE}");
+    }
+    match roles.iter().find(|role| !named.have(role)) {
+        None => Ok(()),
+        Some(role) => {
+            let problem = format!(
+                "expected `{role}.{NODE_NAME}` among its names, since this node is a {role}; of such names it has those \
+                 for: {named}"
+            );
+            Err(Error::invalid("tls.certificate", problem))
+        }
     }
 }
 
@@ -115,12 +163,14 @@ fn node_name() -> ServerName<'static> {
 }
 
 fn material(
+    roles: &[&str],
     certificate: &[u8],
     key: &[u8],
     ca: &[u8],
     client_ca: Option<&Vec<u8>>,
 ) -> Result<Material, Error> {
     let chain = certificates("tls.certificate", certificate)?;
+    chain.first().map_or(Ok(()), |certificate| check_roles(roles, certificate))?;
     let key = private_key("tls.key", key)?;
     let nodes = roots("tls.ca", ca)?;
     let mut clients = nodes.clone();

@@ -13,8 +13,10 @@ use tokio::time::Sleep;
 use tokio_rustls::{client, server};
 use tonic::transport::server::Connected;
 
+use crate::NodeRoles;
+
 /// What a connection proves about who is at its other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// Nothing: it is in plain text.
     Plain,
@@ -22,8 +24,8 @@ pub enum Proof {
     Encrypted,
     /// He has a certificate of the clients' authority.
     Client,
-    /// He is a node of the cluster.
-    Node,
+    /// He is a node of the cluster, of these roles.
+    Node(NodeRoles),
 }
 
 /// A connection, encrypted or not.
@@ -117,7 +119,7 @@ impl<T> Keeping<T> {
 }
 
 /// Who is at the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ConnectInfo {
     /// Where.
     pub address: Option<SocketAddr>,
@@ -132,7 +134,7 @@ pub type Connection = Keeping<(ConnectInfo, OwnedSemaphorePermit)>;
 impl Connection {
     /// Who is at the other end.
     pub fn info(&self) -> ConnectInfo {
-        self.kept.0
+        self.kept.0.clone()
     }
 }
 

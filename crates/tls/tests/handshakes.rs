@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clew_testkit::{Authority, Validity};
 use clew_tls::{
-    ClientTls, Connection, Limits, NODE_NAME, Proof, Tls, TlsConfig, connect, incoming,
+    ClientTls, Connection, Limits, NODE_NAME, NodeRoles, Proof, Tls, TlsConfig, connect, incoming,
 };
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,7 +66,7 @@ impl World {
 }
 
 async fn tls(config: &TlsConfig) -> Tls {
-    Tls::load(config).await.unwrap().unwrap()
+    Tls::load(config, []).await.unwrap().unwrap()
 }
 
 /// A server that sends back what it is sent, and tells what each connection proved.
@@ -121,7 +121,7 @@ async fn client_gets_in(address: SocketAddr, client: &ClientTls) -> bool {
 
 async fn node_gets_in(address: SocketAddr, node: &Tls) -> bool {
     let socket = TcpStream::connect(address).await.unwrap();
-    match node.connect_to_node(socket).await {
+    match node.connect_to_node(socket, None).await {
         Ok(mut stream) => answers(&mut stream).await,
         Err(_) => false,
     }
@@ -135,7 +135,7 @@ async fn a_node_proves_itself_and_a_client_with_a_nodes_name_does_not() {
     let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
     let other = tls(&world.node("other", Validity::Valid)).await;
     assert!(node_gets_in(address, &other).await);
-    assert_eq!(proofs.recv().await, Some(Proof::Node));
+    assert_eq!(proofs.recv().await, Some(Proof::Node(NodeRoles::default())));
 
     let client = world.client(&world.clients, "client", Validity::Valid);
     assert!(client_gets_in(address, &client).await);
@@ -145,6 +145,47 @@ async fn a_node_proves_itself_and_a_client_with_a_nodes_name_does_not() {
     let pretender = world.client(&world.clients, NODE_NAME, Validity::Valid);
     assert!(client_gets_in(address, &pretender).await);
     assert_eq!(proofs.recv().await, Some(Proof::Client));
+}
+
+#[tokio::test]
+async fn a_certificate_tells_the_roles_of_its_node_to_both_sides() {
+    let world = World::new();
+    let named = |stem: &str, roles: &[&str]| {
+        let names = roles.iter().map(|role| format!("{role}.{NODE_NAME}"));
+        let names: Vec<String> = names.chain([NODE_NAME.to_owned()]).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        world.config(&world.nodes, stem, &names, Validity::Valid)
+    };
+    let retriever = tls(&named("retriever", &["retriever"])).await;
+    for roles in [&["encoder"][..], &["gateway", "graph-builder"]] {
+        let (address, mut proofs) = serve(Some(retriever.clone()), Limits::default()).await;
+        let node = tls(&named("node", roles)).await;
+        assert!(node_gets_in(address, &node).await);
+        assert_eq!(proofs.recv().await, Some(Proof::Node(NodeRoles::named(roles.to_vec()))));
+        let connected = async |role| {
+            let socket = TcpStream::connect(address).await.unwrap();
+            node.connect_to_node(socket, Some(role)).await
+        };
+        assert!(connected("retriever").await.is_ok());
+        let refused = connected("encoder").await.unwrap_err().to_string();
+        assert!(refused.contains("encoder.node.clew.internal"), "{refused}");
+        assert!(refused.ends_with("retriever"), "{refused}");
+    }
+    // A name of the clients' authority gives no role.
+    let mut config = world.node("server", Validity::Valid);
+    config.client_ca = Some(world.path("clients.ca"));
+    let (address, mut proofs) = serve(Some(tls(&config).await), Limits::default()).await;
+    let pretender = world.client(&world.clients, "gateway.node.clew.internal", Validity::Valid);
+    assert!(client_gets_in(address, &pretender).await);
+    assert_eq!(proofs.recv().await, Some(Proof::Client));
+
+    // A node whose certificate is for another role does not start.
+    let refused = Tls::load(&named("other", &["encoder"]), ["encoder", "gateway"]).await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.violations()[0].field, "tls.certificate");
+    assert!(refused.message().contains("gateway.node.clew.internal"), "{}", refused.message());
+    Tls::load(&named("both", &["encoder", "gateway"]), ["encoder", "gateway"]).await.unwrap();
+    Tls::load(&world.node("old", Validity::Valid), ["encoder"]).await.unwrap();
 }
 
 #[tokio::test]

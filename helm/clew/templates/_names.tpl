@@ -34,6 +34,11 @@ labels:
 {{- .image | default (printf "%s/%s:%s" $image.repository .name ($image.tag | default .root.Chart.AppVersion)) | quote -}}
 {{- end }}
 
+{{/* The Secret with the certificate of a role: (dict "root" $ "role" "gateway"). */}}
+{{- define "clew.tls" -}}
+{{- .root.Values.secrets.tls | replace "{role}" .role -}}
+{{- end }}
+
 {{/* The port of an address `host:port`. */}}
 {{- define "clew.port" -}}
 {{- regexFind "[0-9]+$" . -}}

@@ -159,7 +159,7 @@ spec:
   volumes:
     - name: config
       configMap: {name: {{ include "clew.name" $root }}}
-    {{- with $values.secrets.tls }}
+    {{- with include "clew.tls" . }}
     - name: tls
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}

@@ -98,7 +98,8 @@ async fn start(
         own_graph_builder = Some(Arc::clone(&builder));
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }
-    if let Some(encoders) = encoders {
+    let calls_all = [Role::Gateway, Role::Retriever].iter().any(|role| roles.contains(role));
+    if let (Some(encoders), true) = (encoders, calls_all) {
         let graph_builder: Arc<dyn GraphBuilder> = match own_graph_builder {
             Some(builder) => builder,
             None => Arc::new(RemoteGraphBuilder::of(&node).await?),

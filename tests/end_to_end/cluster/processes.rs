@@ -29,7 +29,7 @@ pub struct Cluster {
     nodes: BTreeMap<String, Server>,
     /// Where each node listens, so that it comes back at the same address.
     addresses: BTreeMap<String, String>,
-    /// What its nodes are configured with besides.
+    /// What its nodes are configured with besides; `{role}` in it is each node's own.
     settings: Vec<(&'static str, String)>,
     /// Folders of the encoder's model, and of a second one.
     pub models: (PathBuf, Option<PathBuf>),
@@ -79,7 +79,8 @@ impl Cluster {
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info");
         command.envs(TIMES);
-        command.envs(self.settings.iter().map(|(key, value)| (*key, value)));
+        command
+            .envs(self.settings.iter().map(|(key, value)| (*key, value.replace("{role}", role))));
         command
     }
 

@@ -11,7 +11,7 @@ use super::probe::call;
 use super::world::World;
 use crate::client::{create_in_shards, document, remember};
 use crate::cluster::processes::Cluster;
-use crate::harness::{eventually, start_and_kill};
+use crate::harness::{Server, eventually, start_and_kill};
 
 /// How long a stranger is in the list of nodes.
 const LISTED: Duration = Duration::from_secs(5);
@@ -21,8 +21,8 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
     let world = World::new();
     let path = |name: &str| world.path(name).to_string_lossy().into_owned();
     let settings = vec![
-        ("CLEW_TLS__CERTIFICATE", path("node.crt")),
-        ("CLEW_TLS__KEY", path("node.key")),
+        ("CLEW_TLS__CERTIFICATE", path("{role}.crt")),
+        ("CLEW_TLS__KEY", path("{role}.key")),
         ("CLEW_TLS__CA", path("ca.crt")),
         ("CLEW_AUTH__KEYS_FILE", path("keys.toml")),
     ];
@@ -45,6 +45,40 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
     let wire = world.wire(retriever, "operator").await;
     let refused = call(&wire, "/clew.shard.v1.ShardService/ListDocuments", Vec::new()).await;
     assert_eq!(refused.unwrap_err().code(), Code::PermissionDenied);
+
+    // Nor does a node's certificate open what its role has no need of, on any node.
+    let list = "/clew.shard.v1.ShardService/ListDocuments";
+    let drain = "/clew.cluster.v1.NodeService/Drain";
+    let embed = "/clew.encoder.v1.EncoderService/Embed";
+    let search = "/clew.query.v1.QueryService/Search";
+    for (server, certificate, method, code) in [
+        ("retriever-0", "encoder", list, Code::PermissionDenied),
+        ("retriever-0", "graph-builder", list, Code::PermissionDenied),
+        ("retriever-0", "generator", list, Code::PermissionDenied),
+        ("retriever-0", "retriever", list, Code::PermissionDenied),
+        ("retriever-0", "gateway", list, Code::InvalidArgument),
+        // One of before roles were named.
+        ("retriever-0", "node", list, Code::InvalidArgument),
+        ("retriever-0", "encoder", drain, Code::PermissionDenied),
+        ("encoder-0", "graph-builder", embed, Code::PermissionDenied),
+        ("gateway-0", "encoder", search, Code::Unauthenticated),
+        ("gateway-0", "gateway", search, Code::Unauthenticated),
+    ] {
+        let wire = world.certified(cluster.node(server), certificate).await;
+        let refused = call(&wire, method, Vec::new()).await.unwrap_err();
+        assert_eq!(refused.code(), code, "{certificate} at {server}{method}: {refused:?}");
+    }
+    let log = cluster.node("retriever-0").log();
+    assert!(log.contains("ROLE_MISSING") && log.contains("names no roles"), "{log}");
+
+    // A node that is certified for another role does not start.
+    let mut command = cluster.command("retriever-8");
+    command.env("CLEW_TLS__CERTIFICATE", path("encoder.crt"));
+    command.env("CLEW_TLS__KEY", path("encoder.key"));
+    let Err(ended) = Server::try_start(command) else {
+        panic!("an encoder is taken for a retriever")
+    };
+    assert!(ended.log.contains("retriever.node.clew.internal"), "{}", ended.log);
 
     // A node that another authority certified is in the list, and nobody's work goes there, nor does it learn
     // anything.

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use clew_auth::ApiKey;
 use clew_client::{Client, Credentials, Wire};
+use clew_cluster::Role;
 use clew_testkit::{Authority, Validity};
 use clew_tls::{ClientTls, NODE_NAME};
 
@@ -38,9 +39,15 @@ impl World {
         let home = Home::new();
         let authority = Authority::new("cluster").unwrap();
         authority.write(&home.path("ca.crt")).unwrap();
-        let names = ["localhost", "127.0.0.1", NODE_NAME];
         let folder = home.path("ca.crt").parent().unwrap().to_owned();
-        authority.issue(&folder, "node", &names, Validity::Valid).unwrap();
+        let hosts = ["localhost", "127.0.0.1", NODE_NAME];
+        // As nodes of earlier versions have it.
+        authority.issue(&folder, "node", &hosts, Validity::Valid).unwrap();
+        for role in Role::ALL {
+            let role_name = format!("{role}.{NODE_NAME}");
+            let names = [&hosts[..], &[role_name.as_str()]].concat();
+            authority.issue(&folder, role.as_str(), &names, Validity::Valid).unwrap();
+        }
         let mut keys = BTreeMap::new();
         let mut file = String::new();
         for (name, tenant, scopes, rest) in KEYS {
@@ -85,6 +92,14 @@ impl World {
             api_key: Some(self.keys[key].reveal().to_owned()),
             tls: ClientTls { ca: Some(self.path("ca.crt")), identity: None },
         }
+    }
+
+    /// A connection that shows the certificate in `STEM.crt`, and no key.
+    pub async fn certified(&self, server: &Server, stem: &str) -> Wire {
+        let identity = [self.path(&format!("{stem}.crt")), self.path(&format!("{stem}.key"))];
+        let tls = ClientTls { ca: Some(self.path("ca.crt")), identity: Some(identity.into()) };
+        let credentials = Credentials { api_key: None, tls };
+        Wire::connect(&server.endpoint, &credentials).await.unwrap()
     }
 
     pub async fn client(&self, server: &Server, key: &str) -> Client {

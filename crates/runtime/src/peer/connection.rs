@@ -24,13 +24,14 @@ pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";
 pub(super) struct Connection {
     endpoint: Endpoint,
     tls: Option<Tls>,
+    role: Option<&'static str>,
 }
 
 impl Connection {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] for an address that is none.
     pub(super) fn try_new(address: &str, reach: &Reach) -> Result<Self, Error> {
-        let Reach { config, tls } = reach;
+        let Reach { config, tls, role } = reach;
         // Never in plain text to a cluster that is encrypted, whatever a list of members says.
         let scheme = if tls.is_some() { "https" } else { "http" };
         let expected = format!("expected an address like {scheme}://10.0.0.7:7421");
@@ -46,7 +47,7 @@ impl Connection {
             .keep_alive_timeout(Duration::from_millis(config.keepalive_timeout_ms))
             // A member without work must be known to be there before work is given to it.
             .keep_alive_while_idle(true);
-        Ok(Self { endpoint, tls: tls.clone() })
+        Ok(Self { endpoint, tls: tls.clone(), role: *role })
     }
 
     /// Makes a connection, and the place where it is seen that it takes no new requests.
@@ -60,7 +61,7 @@ impl Connection {
         let (alive, open) = watch::channel(());
         let (closing, seen_closing) = watch::channel(false);
         let socket = Arc::new(Mutex::new(Some(alive)));
-        let tls = self.tls.clone();
+        let (tls, role) = (self.tls.clone(), self.role);
         let connector = tower::service_fn(move |uri: Uri| {
             let tls = tls.clone();
             let alive = socket.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -80,7 +81,7 @@ impl Connection {
                 // after newer ones that went another way.
                 stream.set_zero_linger()?;
                 let stream = match tls {
-                    Some(tls) => tls.connect_to_node(stream).await?,
+                    Some(tls) => tls.connect_to_node(stream, role).await?,
                     None => Stream::Plain(stream),
                 };
                 // Its end is seen by the receivers.

@@ -33,7 +33,7 @@ pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
         .with_context(|| format!("cannot listen on `{}`", config.listen))?;
     let address = listener.local_addr()?;
     clew_node::may_listen(address, &config.tls, &config.auth)?;
-    let tls = Tls::load(&config.tls).await?;
+    let tls = Tls::load(&config.tls, []).await?;
     let guard = Guard::start(&config.auth, tls.is_some(), Quotas::local()).await?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let health = Health::default();
