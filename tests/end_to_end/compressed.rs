@@ -11,7 +11,7 @@ use crate::harness::{Home, eventually, files_below};
 const CORPUS: &str = "tales";
 
 /// A memory model whose tokens are bytes, in the cluster's or home's settings.
-fn settings(folder: &tempfile::TempDir) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(folder: &tempfile::TempDir) -> Vec<(&'static str, String)> {
     clew_testkit::write_tiny_memory_model(folder.path(), 5).unwrap();
     vec![
         ("CLEW_MEMORY_MODEL__FOLDER", folder.path().to_string_lossy().into_owned()),

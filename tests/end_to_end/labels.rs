@@ -102,7 +102,7 @@ async fn tales(services: &Services) -> CorpusName {
             && counts.structured_documents == 24
             && memories.covered_documents == 24
             // One root over the documents of each shard.
-            && all.read_tree(&name, None).await.unwrap().len() == 2;
+            && all.read_tree(&name, None).await.unwrap().found.len() == 2;
         is_done.then_some(())
     })
     .await;
@@ -112,9 +112,9 @@ async fn tales(services: &Services) -> CorpusName {
 /// All nodes that a caller reaches.
 async fn walked(client: &Client, corpus: &CorpusName) -> Vec<TreeNode> {
     let mut found: Vec<TreeNode> = Vec::new();
-    let mut todo = client.read_tree(corpus, None).await.unwrap();
+    let mut todo = client.read_tree(corpus, None).await.unwrap().complete().unwrap();
     while let Some(node) = todo.pop() {
-        todo.extend(client.read_tree(corpus, Some(&node.id)).await.unwrap());
+        todo.extend(client.read_tree(corpus, Some(&node.id)).await.unwrap().complete().unwrap());
         found.push(node);
     }
     found
@@ -188,7 +188,8 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
         let walked = walked(&client, &name).await;
         assert!(!tells(&walked) && walked.len() as u64 >= seen);
         for node in nodes.iter().filter(tells) {
-            assert!(client.read_tree(&name, Some(&node.id)).await.unwrap().is_empty());
+            let below = client.read_tree(&name, Some(&node.id)).await.unwrap();
+            assert!(below.complete().unwrap().is_empty());
         }
         let query = GraphQuery {
             texts: vec!["Ariadne and Xqvzkwjb in Naxos".to_owned()],
@@ -197,7 +198,7 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
             most_relations: 100,
             ..GraphQuery::default()
         };
-        let told = client.read_graph(&name, &query).await.unwrap();
+        let told = client.read_graph(&name, &query).await.unwrap().complete().unwrap();
         assert!(!tells(&told) && !told.entities.is_empty(), "{told:?}");
         let ariadne = told.entities.iter().find(|node| node.key.0 == "ariadne").unwrap();
         assert_eq!(ariadne.mentioned_in, seen);

@@ -24,6 +24,7 @@ mod kill;
 mod labels;
 mod load;
 mod memory;
+mod missing;
 mod model_folder;
 mod models;
 mod python;

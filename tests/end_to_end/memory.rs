@@ -24,7 +24,7 @@ fn strategies(home: impl FnOnce(&[&str]) -> Ran) -> Vec<String> {
 }
 
 /// Waits until the trees and the graph are made.
-async fn structured(client: &Client, corpus: &CorpusName) {
+pub(crate) async fn structured(client: &Client, corpus: &CorpusName) {
     eventually("every document has its tree", async || {
         let counts = counts(client, corpus).await;
         let is_done = counts.unstructured_documents == 0 && counts.indexed_documents > 0;
@@ -34,7 +34,7 @@ async fn structured(client: &Client, corpus: &CorpusName) {
 }
 
 /// The tale of Crete among others.
-fn tales() -> Vec<clew_core::Document> {
+pub(crate) fn tales() -> Vec<clew_core::Document> {
     let other = |i: u32| {
         let text =
             format!("Tale {i} is of a ship that sailed to port {i}. Its captain was Orso {i}.");

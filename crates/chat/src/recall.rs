@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use clew_core::{
-    Cost, DocumentId, Documents, Error, Evidence, Filter, Query, Retriever, ShardIndex, TimeRange,
-    Timestamp, WholeDocument,
+    Cost, DocumentId, Documents, Error, Evidence, Filter, Partial, Query, Retriever, ShardIndex,
+    TimeRange, Timestamp, WholeDocument,
 };
 
 use crate::key::{stated, summary};
@@ -167,11 +167,7 @@ pub async fn recall(
             query.filter.event_time = asked.filter.event_time.intersection(&range);
             let said_then = retriever.retrieve(&query, deadline).await?;
             found.cost += said_then.cost;
-            for shard in said_then.shards_missing {
-                if !found.shards_missing.contains(&shard) {
-                    found.shards_missing.push(shard);
-                }
-            }
+            found.shards_missing.extend(said_then.shards_missing);
             for hit in said_then.evidence {
                 if found.evidence.iter().all(|known| known.chunk_id != hit.chunk_id) {
                     found.evidence.push(hit);
@@ -180,20 +176,16 @@ pub async fn recall(
         }
         (None, _) | (Some(_), TimeUse::Ignore) => {}
     }
-    let (mut items, said) = completed(documents, &found.evidence, asked, deadline).await?;
+    let completed = completed(documents, &found.evidence, asked, deadline).await?;
+    let Partial { found: (mut items, said), shards_missing } =
+        completed.missing(found.shards_missing);
     // Stable: among equals what was found first stays first.
     items.sort_by(|a, b| b.score.total_cmp(&a.score));
     match asked.history {
         History::Latest => items = latest_first(items, &said, &asked.question, asked.k),
         History::All => items.truncate(asked.k),
     }
-    Ok(Recalled {
-        items,
-        range,
-        hits: found.evidence,
-        shards_missing: found.shards_missing,
-        cost: found.cost,
-    })
+    Ok(Recalled { items, range, hits: found.evidence, shards_missing, cost: found.cost })
 }
 
 /// The score of something told at `time`, raised by up to a tenth of it: the nearer it was told to the `range`
@@ -248,7 +240,7 @@ async fn completed(
     hits: &[Evidence],
     asked: &Recall,
     deadline: Instant,
-) -> Result<(Vec<Item>, Said), Error> {
+) -> Result<Partial<(Vec<Item>, Said)>, Error> {
     let mut items: Vec<Item> = Vec::new();
     let mut scores = Scores::new();
     for hit in hits {
@@ -262,7 +254,7 @@ async fn completed(
         }
     }
     let most = asked.k * TURNS_PER_ITEM;
-    let mut read = Read { documents, deadline, turns: BTreeMap::new() };
+    let mut read = Read { documents, deadline, turns: BTreeMap::new(), missing: Vec::new() };
     let around = if asked.value.is_of_rounds() { AROUND } else { 0..=0 };
     read.read_around(best_places(&scores, most), &around).await?;
     if items.is_empty() && read.are_of_several() {
@@ -312,7 +304,7 @@ async fn completed(
             });
         }
     }
-    Ok((items, said))
+    Ok(Partial::whole((items, said)).missing(read.missing))
 }
 
 /// The places of the best scores, best first.
@@ -346,11 +338,13 @@ fn smooth(scores: &mut Scores) {
     }
 }
 
-/// The turns that were read so far; `None` where there is none.
+/// The turns that were read so far; `None` where there is none, or its shard does not answer.
 struct Read<'a> {
     documents: &'a dyn Documents,
     deadline: Instant,
     turns: BTreeMap<(Session, u32), Option<(Turn, Evidence)>>,
+    /// Shards that did not answer.
+    missing: Vec<ShardIndex>,
 }
 
 impl Read<'_> {
@@ -383,7 +377,8 @@ impl Read<'_> {
 
     async fn read_documents(&mut self, ids: &[DocumentId]) -> Result<(), Error> {
         let read = self.documents.documents(ids, self.deadline).await?;
-        for WholeDocument { document, passage } in read {
+        self.missing.extend(read.shards_missing);
+        for WholeDocument { document, passage } in read.found {
             if let Some((user, turn)) = Turn::of(&document) {
                 let place = ((user, turn.id.session.clone()), turn.id.number);
                 self.turns.insert(place, Some((turn, passage)));
@@ -398,6 +393,8 @@ impl Read<'_> {
         for (user, session) in sessions {
             let prefix = Address::prefix(user, Some(session.as_str()));
             let ids = self.documents.ids(&prefix, None, MAX_SESSION, self.deadline).await?;
+            self.missing.extend(ids.shards_missing);
+            let ids = ids.found;
             self.read_documents(&ids).await?;
         }
         Ok(())

@@ -10,7 +10,7 @@ mod wire;
 use std::time::Duration;
 
 use clew_core::{
-    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Query,
+    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Partial, Query,
     SnapshotName, Subgraph, Task, Timestamp, TreeNode,
 };
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
@@ -497,7 +497,7 @@ impl Client {
         Ok(self.chats.clone().forget_turns(self.request(asked)).await.map_err(failed)?.into_inner())
     }
 
-    /// Nodes of the corpus' tree: the children of one, or those at the top.
+    /// Nodes of the corpus' tree: the children of one, or those at the top; with the shards that did not answer.
     ///
     /// # Errors
     /// Those of `MemoryService.ReadTree`.
@@ -505,11 +505,11 @@ impl Client {
         &self,
         corpus: &CorpusName,
         parent: Option<&NodeId>,
-    ) -> Result<Vec<TreeNode>, Error> {
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
         let parent = parent.map(convert_memory::node_id_to_wire);
         let request = memory::ReadTreeRequest { corpus: corpus.to_string(), parent };
         let read = self.memories.clone().read_tree(self.request(request)).await.map_err(failed)?;
-        read.into_inner().nodes.into_iter().map(convert_memory::tree_node_from_wire).collect()
+        convert_memory::tree_nodes_from_wire(read.into_inner())
     }
 
     /// The compressed memories of a corpus.
@@ -525,7 +525,7 @@ impl Client {
         Ok(listed.map_err(failed)?.into_inner())
     }
 
-    /// The part of the corpus' graph around what `query` names.
+    /// The part of the corpus' graph around what `query` names; with the shards that did not answer.
     ///
     /// # Errors
     /// Those of `MemoryService.ReadGraph`.
@@ -533,11 +533,11 @@ impl Client {
         &self,
         corpus: &CorpusName,
         query: &GraphQuery,
-    ) -> Result<Subgraph, Error> {
+    ) -> Result<Partial<Subgraph>, Error> {
         let query = Some(convert_memory::graph_query_to_wire(query));
         let request = memory::ReadGraphRequest { corpus: corpus.to_string(), query };
         let read = self.memories.clone().read_graph(self.request(request)).await.map_err(failed)?;
-        convert_memory::subgraph_from_wire(read.into_inner().graph.unwrap_or_default())
+        convert_memory::read_graph_from_wire(read.into_inner())
     }
 
     /// Ways between two entities, by name.

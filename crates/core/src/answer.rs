@@ -13,6 +13,8 @@ pub enum Outcome {
     NotInMemory,
     /// Answered, but these shards could not be asked.
     AnsweredWithShardsMissing(Vec<ShardIndex>),
+    /// Nothing that was found supports an answer, but these shards could not be asked.
+    NotFoundWithShardsMissing(Vec<ShardIndex>),
 }
 
 /// Where a part of an answer comes from: a quoted byte range of a stored document.
@@ -250,7 +252,8 @@ pub struct Timing {
 pub struct Answer {
     /// How it ended.
     pub outcome: Outcome,
-    /// The answer's text; empty if the outcome is [`Outcome::NotInMemory`].
+    /// The answer's text; empty if the outcome is [`Outcome::NotInMemory`] or
+    /// [`Outcome::NotFoundWithShardsMissing`].
     pub text: String,
     /// Where its parts come from, in the order of the text.
     pub citations: Vec<Citation>,

@@ -23,6 +23,7 @@ mod listening;
 mod memorising;
 mod memory_graph;
 mod navigation;
+mod partial;
 pub mod placement;
 mod planning;
 mod query;
@@ -68,6 +69,7 @@ pub use memory_graph::{
 pub use navigation::{
     ChildChoice, EntityChoice, LeafReading, Named, Navigator, Reflection, Triage, TriageStep,
 };
+pub use partial::{Partial, unanswered};
 pub use planning::{
     Clues, Concerns, Findings, Guide, Memory, MemoryPoint, MergedPoint, NewPoint, Planner,
     PointChanges, Rewording, UpdatedPoint,

@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, EntityKind, Error, Evidence, Place, Span, Version};
+use crate::{DocumentId, EntityKind, Error, Evidence, Partial, Place, Span, Version};
 
 /// A segment of a document: a leaf of its tree, and what the entities and relations of the graph stand in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +101,8 @@ pub struct Subgraph {
     pub is_cut: bool,
 }
 
-/// The graph of a corpus.
+/// The graph of a corpus. Each answer names the shards that should have been asked and did not answer; that none did
+/// is an error.
 #[async_trait]
 pub trait GraphMemory: Send + Sync {
     /// The part of the graph around what `query` names.
@@ -109,7 +110,11 @@ pub trait GraphMemory: Send + Sync {
     /// # Errors
     /// [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the corpus has no graph by its
     /// settings; [`crate::ErrorKind::Unavailable`]; [`crate::ErrorKind::DeadlineExceeded`].
-    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error>;
+    async fn subgraph(
+        &self,
+        query: &GraphQuery,
+        deadline: Instant,
+    ) -> Result<Partial<Subgraph>, Error>;
 
     /// The texts of segments; those that are there no more are left out. In no particular order.
     ///
@@ -119,5 +124,5 @@ pub trait GraphMemory: Send + Sync {
         &self,
         ids: &[SegmentId],
         deadline: Instant,
-    ) -> Result<Vec<(SegmentId, Evidence)>, Error>;
+    ) -> Result<Partial<Vec<(SegmentId, Evidence)>>, Error>;
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::{Cost, Error, Evidence, Filter, Listener, Named, Navigator, Task};
+use crate::{Cost, Error, Evidence, Filter, Listener, Named, Navigator, Partial, Task};
 
 /// What to search for (MemoRAG, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -209,7 +209,7 @@ pub trait Planner: Send + Sync {
 pub trait Memory: Send + Sync {
     /// At most `most` queries and clues that help to answer `question`, or key points that a summary of it has
     /// to cover; out of documents that `filter` admits. `near` is what a search for the question found, best
-    /// first.
+    /// first. Shards whose parts are not among them are named.
     ///
     /// # Errors
     /// Those of the model or tree behind it.
@@ -221,7 +221,7 @@ pub trait Memory: Send + Sync {
         near: &[Evidence],
         most: usize,
         deadline: Instant,
-    ) -> Result<(Clues, Cost), Error>;
+    ) -> Result<Partial<(Clues, Cost)>, Error>;
 }
 
 /// Performs all steps of judgement between what is said or asked and its evidence.

@@ -12,9 +12,9 @@ use crate::{
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
     EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
     GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
-    Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotName,
-    SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode,
-    TreeQuery,
+    Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex,
+    SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp,
+    TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -391,18 +391,19 @@ pub struct WholeDocument {
     pub passage: Evidence,
 }
 
-/// Reads whole documents of one corpus.
+/// Reads whole documents of one corpus. Each answer names the shards that should have been asked and did not answer;
+/// that none did is an error.
 #[async_trait]
 pub trait Documents: Send + Sync {
     /// The documents of these ids, in no particular order. Those that are not there are left out.
     ///
     /// # Errors
-    /// Those of the shards: that one cannot be asked is an error.
+    /// Those of the shards.
     async fn documents(
         &self,
         ids: &[DocumentId],
         deadline: Instant,
-    ) -> Result<Vec<WholeDocument>, Error>;
+    ) -> Result<Partial<Vec<WholeDocument>>, Error>;
 
     /// Up to `limit` ids that begin with `prefix` and come after `after`, by id.
     ///
@@ -414,7 +415,7 @@ pub trait Documents: Send + Sync {
         after: Option<&DocumentId>,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<DocumentId>, Error>;
+    ) -> Result<Partial<Vec<DocumentId>>, Error>;
 }
 
 /// A language model, in this process or elsewhere.

@@ -11,7 +11,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, Error, Evidence, Filter, ShardIndex, Span, Version, Violations};
+use crate::{DocumentId, Error, Evidence, Filter, Partial, ShardIndex, Span, Version, Violations};
 
 /// How the tree and graph of a corpus are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -172,7 +172,8 @@ pub enum TreeQuery {
     Children(NodeId),
 }
 
-/// The tree of a corpus.
+/// The tree of a corpus. Each answer names the shards that should have been asked and did not answer; that none did is
+/// an error.
 #[async_trait]
 pub trait Tree: Send + Sync {
     /// The nodes at the top: all that `filter` admits can be reached through them. At most a few hundred;
@@ -186,20 +187,28 @@ pub trait Tree: Send + Sync {
         question: &str,
         filter: &Filter,
         deadline: Instant,
-    ) -> Result<Vec<TreeNode>, Error>;
+    ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
     /// The children of a node, in order; none of a segment, and of a node that is there no more because
     /// what it covers has changed.
     ///
     /// # Errors
     /// As [`Self::tops`].
-    async fn children(&self, node: &NodeId, deadline: Instant) -> Result<Vec<TreeNode>, Error>;
+    async fn children(
+        &self,
+        node: &NodeId,
+        deadline: Instant,
+    ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
     /// The text of a segment; `None` if it is there no more, or the node is none.
     ///
     /// # Errors
     /// As [`Self::tops`].
-    async fn segment(&self, node: &NodeId, deadline: Instant) -> Result<Option<Evidence>, Error>;
+    async fn segment(
+        &self,
+        node: &NodeId,
+        deadline: Instant,
+    ) -> Result<Partial<Option<Evidence>>, Error>;
 
     /// Whether what was found stands in a text that `node` covers.
     fn covers(&self, node: &TreeNode, found: &Evidence) -> bool;

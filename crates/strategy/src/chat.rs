@@ -44,7 +44,7 @@ impl Strategy for Chat {
 #[cfg(test)]
 mod tests {
     use clew_chat::{Role, Turn, TurnId};
-    use clew_core::Attributes;
+    use clew_core::{Attributes, Outcome, ShardIndex};
 
     use super::*;
     use crate::testing::{World, evidence};
@@ -57,7 +57,7 @@ mod tests {
             let id = TurnId { session: session.parse().unwrap(), number };
             let (speaker, attributes) = (String::new(), Attributes::new());
             let turn = Turn { id, role, text, speaker, time: None, attributes };
-            world.documents.0.push(turn.document("ada").unwrap());
+            world.documents.all.push(turn.document("ada").unwrap());
         }
     }
 
@@ -94,6 +94,16 @@ mod tests {
         assert_eq!(world.reasoner.read_last(), ["notes.txt:0"]);
     }
 
+    #[tokio::test]
+    async fn shards_whose_turns_cannot_be_read_are_named() {
+        let mut world = World::default();
+        session(&mut world, "monday", 1);
+        world.documents.missing = Some(ShardIndex(1));
+        world.retriever.found.insert("what?".to_owned(), vec![hit("monday", 0, 0.9)]);
+        let answer = world.ask(&Chat).await.unwrap();
+        assert_eq!(answer.outcome, Outcome::AnsweredWithShardsMissing(vec![ShardIndex(1)]));
+    }
+
     /// What a user says at the beginning of a day, and its hit.
     fn said(world: &mut World, day: u32, text: &str, score: f32) -> Evidence {
         let id = TurnId { session: format!("day-{day}").parse().unwrap(), number: 0 };
@@ -103,7 +113,7 @@ mod tests {
         let document = turn.document("ada").unwrap();
         let passage = evidence(document.id.as_str(), 0, document.text.len(), score);
         let hit = Evidence { text: document.text.clone(), event_time: time, ..passage };
-        world.documents.0.push(document);
+        world.documents.all.push(document);
         hit
     }
 

@@ -15,6 +15,8 @@ mod pool;
 mod qrmem;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod tree_memory;
 mod work;
 

@@ -163,8 +163,8 @@ impl Strategy for Linked {
         let hits = work.search(query).await?;
         let admitted = Admitted::find(&mut work).await?;
         let mut passages = Passages::of(hits);
-        let named = named_by_question(&work, &admitted, &mut passages).await?;
-        link(&work, &admitted, &named, &mut passages).await?;
+        let named = named_by_question(&mut work, &admitted, &mut passages).await?;
+        link(&mut work, &admitted, &named, &mut passages).await?;
         let evidence = best(&work, passages, k);
         let reading = work.read(&evidence).await?;
         Ok(work.conclude(reading))
@@ -173,11 +173,12 @@ impl Strategy for Linked {
 
 /// The entities that the question names. Documents that have their titles gain by it.
 async fn named_by_question(
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     admitted: &Admitted,
     passages: &mut Passages,
 ) -> Result<BTreeSet<EntityKey>, Error> {
-    let named = names_in(work, &work.question.text, MAX_NAMES.0).await?;
+    let question = work.question;
+    let named = names_in(work, &question.text, MAX_NAMES.0).await?;
     let known = named.iter().filter(|entity| admitted.knows(entity));
     let entities: Vec<String> = known.map(|entity| entity.name.clone()).collect();
     if !entities.is_empty() {
@@ -210,7 +211,7 @@ async fn named_by_question(
 
 /// Links the best passages to what they name.
 async fn link(
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     admitted: &Admitted,
     named: &BTreeSet<EntityKey>,
     passages: &mut Passages,
@@ -272,20 +273,16 @@ fn best(work: &Work<'_>, passages: Passages, k: usize) -> Vec<Evidence> {
 }
 
 /// The entities that a text names, by key.
-async fn names_in(work: &Work<'_>, text: &str, most: usize) -> Result<Vec<EntityNode>, Error> {
+async fn names_in(work: &mut Work<'_>, text: &str, most: usize) -> Result<Vec<EntityNode>, Error> {
     let query =
         GraphQuery { texts: vec![text.to_owned()], most_entities: most, ..GraphQuery::default() };
-    Ok(work.seams.graph.subgraph(&query, work.deadline()).await?.entities)
+    Ok(work.subgraph(&query).await?.entities)
 }
 
 /// The texts of segments, as far as they are there.
 async fn segments(
-    work: &Work<'_>,
+    work: &mut Work<'_>,
     ids: &[SegmentId],
 ) -> Result<BTreeMap<SegmentId, Evidence>, Error> {
-    if ids.is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let texts = work.seams.graph.segments(ids, work.deadline()).await?;
-    Ok(texts.into_iter().collect())
+    Ok(work.segments(ids).await?.into_iter().collect())
 }

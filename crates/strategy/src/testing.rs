@@ -10,9 +10,10 @@ use clew_core::{
     Answer, Assignment, ChildChoice, ChunkId, CorpusName, Cost, DocumentId, Embedding, Encoder,
     EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error, ErrorKind,
     Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
-    LeafReading, Named, Navigator, NodeId, Place, Priority, Query, Reading, Reasoner, Reflection,
-    Relation, RelationEdge, Retrieved, Retriever, SegmentId, ShardIndex, Span, Subgraph, Summary,
-    SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep, UpperKey, Version,
+    LeafReading, Named, Navigator, NodeId, Partial, Place, Priority, Query, Reading, Reasoner,
+    Reflection, Relation, RelationEdge, Retrieved, Retriever, SegmentId, ShardIndex, Span,
+    Subgraph, Summary, SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep,
+    UpperKey, Version,
 };
 
 use clew_core::{
@@ -224,19 +225,27 @@ impl Retriever for FakeRetriever {
 
 /// The documents that it is told.
 #[derive(Default)]
-pub(crate) struct FakeDocuments(pub(crate) Vec<Document>);
+pub(crate) struct FakeDocuments {
+    pub(crate) all: Vec<Document>,
+    /// The shard that does not answer.
+    pub(crate) missing: Option<ShardIndex>,
+}
 
 #[async_trait]
 impl Documents for FakeDocuments {
-    async fn documents(&self, ids: &[DocumentId], _: Instant) -> Result<Vec<WholeDocument>, Error> {
-        let asked = self.0.iter().filter(|document| ids.contains(&document.id));
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        _: Instant,
+    ) -> Result<Partial<Vec<WholeDocument>>, Error> {
+        let asked = self.all.iter().filter(|document| ids.contains(&document.id));
         let whole = |document: &Document| {
             let passage = evidence(document.id.as_str(), 0, document.text.len(), 0.0);
             let (text, event_time) = (document.text.clone(), document.event_time);
             let passage = Evidence { text, event_time, ..passage };
             WholeDocument { document: document.clone(), passage }
         };
-        Ok(asked.map(whole).collect())
+        Ok(Partial::whole(asked.map(whole).collect()).missing(self.missing))
     }
 
     async fn ids(
@@ -245,12 +254,13 @@ impl Documents for FakeDocuments {
         after: Option<&DocumentId>,
         limit: usize,
         _: Instant,
-    ) -> Result<Vec<DocumentId>, Error> {
-        let mut ids: Vec<DocumentId> = self.0.iter().map(|document| document.id.clone()).collect();
+    ) -> Result<Partial<Vec<DocumentId>>, Error> {
+        let mut ids: Vec<DocumentId> =
+            self.all.iter().map(|document| document.id.clone()).collect();
         ids.sort();
         ids.retain(|id| id.as_str().starts_with(prefix) && after.is_none_or(|after| id > after));
         ids.truncate(limit);
-        Ok(ids)
+        Ok(Partial::whole(ids).missing(self.missing))
     }
 }
 
@@ -391,6 +401,15 @@ pub(crate) struct FakeTree {
     pub(crate) tops: Vec<TreeNode>,
     pub(crate) children: Vec<(NodeId, Vec<TreeNode>)>,
     pub(crate) gone: Vec<NodeId>,
+    pub(crate) missing: MissingOfTree,
+}
+
+/// The shard that does not answer when a tree is asked for its top, for children, for a segment.
+#[derive(Default)]
+pub(crate) struct MissingOfTree {
+    pub(crate) tops: Option<ShardIndex>,
+    pub(crate) children: Option<ShardIndex>,
+    pub(crate) segment: Option<ShardIndex>,
 }
 
 /// A node above documents, over those from `first` to `last`.
@@ -431,20 +450,24 @@ impl FakeTree {
 
 #[async_trait]
 impl Tree for FakeTree {
-    async fn tops(&self, _: &str, _: &Filter, _: Instant) -> Result<Vec<TreeNode>, Error> {
-        Ok(self.tops.clone())
+    async fn tops(&self, _: &str, _: &Filter, _: Instant) -> Result<Partial<Vec<TreeNode>>, Error> {
+        Ok(Partial::whole(self.tops.clone()).missing(self.missing.tops))
     }
 
-    async fn children(&self, node: &NodeId, _: Instant) -> Result<Vec<TreeNode>, Error> {
+    async fn children(&self, node: &NodeId, _: Instant) -> Result<Partial<Vec<TreeNode>>, Error> {
         let is_here = |(parent, _): &&(NodeId, _)| parent == node && !self.gone.contains(parent);
-        Ok(self.children.iter().find(is_here).map(|(_, list)| list.clone()).unwrap_or_default())
+        let children = self.children.iter().find(is_here).map(|(_, list)| list.clone());
+        Ok(Partial::whole(children.unwrap_or_default()).missing(self.missing.children))
     }
 
-    async fn segment(&self, node: &NodeId, _: Instant) -> Result<Option<Evidence>, Error> {
-        let NodeId::Document { document_id, ordinal, .. } = node else { return Ok(None) };
+    async fn segment(&self, node: &NodeId, _: Instant) -> Result<Partial<Option<Evidence>>, Error> {
+        let NodeId::Document { document_id, ordinal, .. } = node else {
+            return Ok(Partial::whole(None));
+        };
         let start = SEGMENT_BYTES * *ordinal as usize;
         let text = evidence(document_id.as_str(), start, start + SEGMENT_BYTES, 0.0);
-        Ok((!self.gone.contains(node)).then_some(text))
+        let text = (!self.gone.contains(node)).then_some(text);
+        Ok(Partial::whole(text).missing(self.missing.segment))
     }
 
     fn covers(&self, node: &TreeNode, found: &Evidence) -> bool {
@@ -464,6 +487,8 @@ pub(crate) struct FakeGraph {
     pub(crate) gone: Vec<SegmentId>,
     /// Bytes of each segment's text, where it is not as long as its span.
     pub(crate) text_bytes: Option<usize>,
+    /// The shard that does not answer when it is asked for a part, or for segments.
+    pub(crate) missing: (Option<ShardIndex>, Option<ShardIndex>),
     queries: Mutex<Vec<GraphQuery>>,
     asked_for: Mutex<Vec<SegmentId>>,
 }
@@ -528,7 +553,7 @@ impl FakeGraph {
 
 #[async_trait]
 impl GraphMemory for FakeGraph {
-    async fn subgraph(&self, query: &GraphQuery, _: Instant) -> Result<Subgraph, Error> {
+    async fn subgraph(&self, query: &GraphQuery, _: Instant) -> Result<Partial<Subgraph>, Error> {
         self.queries.lock().unwrap().push(query.clone());
         let seeds: Vec<EntityKey> = self
             .entities
@@ -550,19 +575,20 @@ impl GraphMemory for FakeGraph {
         let entities = self.entities.iter().filter(|e| keys.contains(&e.key)).cloned();
         let relations =
             self.relations.iter().filter(|r| keys.contains(&r.head) && keys.contains(&r.tail));
-        Ok(Subgraph {
+        let part = Subgraph {
             seeds,
             entities: entities.take(query.most_entities).collect(),
             relations: relations.take(query.most_relations).cloned().collect(),
             is_cut: false,
-        })
+        };
+        Ok(Partial::whole(part).missing(self.missing.0))
     }
 
     async fn segments(
         &self,
         ids: &[SegmentId],
         _: Instant,
-    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+    ) -> Result<Partial<Vec<(SegmentId, Evidence)>>, Error> {
         self.asked_for.lock().unwrap().extend_from_slice(ids);
         let text = |id: &SegmentId| {
             let start = SEGMENT_BYTES * id.ordinal as usize;
@@ -570,7 +596,8 @@ impl GraphMemory for FakeGraph {
             text.text = self.text_bytes.map_or(text.text, |bytes| "x".repeat(bytes));
             (id.clone(), text)
         };
-        Ok(ids.iter().filter(|id| !self.gone.contains(id)).map(text).collect())
+        let texts = ids.iter().filter(|id| !self.gone.contains(id)).map(text).collect();
+        Ok(Partial::whole(texts).missing(self.missing.1))
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Clues, Cost, Error, Evidence, Filter, Memory, Planner, Task, Tree};
+use clew_core::{
+    Clues, Cost, Error, Evidence, Filter, Memory, Partial, Planner, Task, Tree, TreeNode,
+};
 
 /// Bytes of the summaries that are read: about 3,000 tokens.
 const OUTLINE_BYTES: usize = 12_000;
@@ -27,15 +29,17 @@ impl Memory for TreeMemory<'_> {
         near: &[Evidence],
         most: usize,
         deadline: Instant,
-    ) -> Result<(Clues, Cost), Error> {
-        let outline = outline(self.tree, question, filter, deadline).await?;
-        match task {
-            Task::Answer => self.planner.clues(question, &outline, near, most, deadline).await,
+    ) -> Result<Partial<(Clues, Cost)>, Error> {
+        let outlined = outline(self.tree, question, filter, deadline).await?;
+        let Partial { found: outline, shards_missing } = outlined;
+        let found = match task {
+            Task::Answer => self.planner.clues(question, &outline, near, most, deadline).await?,
             Task::Summarise => {
                 let points = self.planner.key_points(question, &outline, most, deadline).await?;
-                Ok((Clues { key_points: points.texts, ..Clues::default() }, points.cost))
+                (Clues { key_points: points.texts, ..Clues::default() }, points.cost)
             }
-        }
+        };
+        Ok(Partial { found, shards_missing })
     }
 }
 
@@ -45,9 +49,15 @@ async fn outline(
     question: &str,
     filter: &Filter,
     deadline: Instant,
-) -> Result<String, Error> {
+) -> Result<Partial<String>, Error> {
+    let tops = tree.tops(question, filter, deadline).await?;
+    Ok(tops.map(lines))
+}
+
+/// The summaries of nodes, a line each, as many as fit.
+fn lines(nodes: Vec<TreeNode>) -> String {
     let mut outline = String::new();
-    for node in tree.tops(question, filter, deadline).await? {
+    for node in nodes {
         let line = match node.title.as_str() {
             "" => node.summary,
             title => format!("{title}: {}", node.summary),
@@ -58,5 +68,5 @@ async fn outline(
         outline.push_str(&line);
         outline.push('\n');
     }
-    Ok(outline)
+    outline
 }

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use clew_chat::{History, Item, Recall, TimeUse, Value};
 use clew_core::{
-    Answer, Assignment, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction, ExtractionTask,
-    MemoryPoint, Outcome, Priority, Query, Reading, SearchMode, ShardIndex, TextKind, TraceEvent,
+    Answer, Assignment, Clues, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction,
+    ExtractionTask, GraphQuery, MemoryPoint, NodeId, Outcome, Partial, Priority, Query, Reading,
+    SearchMode, SegmentId, ShardIndex, Subgraph, TextKind, TraceEvent, TreeNode,
 };
 
 use tracing::{Instrument, info_span};
@@ -73,6 +74,58 @@ impl<'a> Work<'a> {
             took: started.elapsed(),
         });
         Ok(found.evidence)
+    }
+
+    /// What was found, where the shards that did not answer are to be told with the answer.
+    fn keep<T>(&mut self, partial: Partial<T>) -> T {
+        self.shards_missing.extend(partial.shards_missing);
+        partial.found
+    }
+
+    /// The nodes at the top of the tree.
+    pub(crate) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
+        let Question { text, filter, deadline, .. } = self.question;
+        let tops = self.seams.tree.tops(text, filter, *deadline).await?;
+        Ok(self.keep(tops))
+    }
+
+    /// The children of a node of the tree.
+    pub(crate) async fn children(&mut self, node: &NodeId) -> Result<Vec<TreeNode>, Error> {
+        let children = self.seams.tree.children(node, self.deadline()).await?;
+        Ok(self.keep(children))
+    }
+
+    /// The text of a segment of the tree, if it is there.
+    pub(crate) async fn segment(&mut self, node: &NodeId) -> Result<Option<Evidence>, Error> {
+        let segment = self.seams.tree.segment(node, self.deadline()).await?;
+        Ok(self.keep(segment))
+    }
+
+    /// The part of the graph around what `query` names.
+    pub(crate) async fn subgraph(&mut self, query: &GraphQuery) -> Result<Subgraph, Error> {
+        let graph = self.seams.graph.subgraph(query, self.deadline()).await?;
+        Ok(self.keep(graph))
+    }
+
+    /// The texts of segments, as far as they are there.
+    pub(crate) async fn segments(
+        &mut self,
+        ids: &[SegmentId],
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let texts = self.seams.graph.segments(ids, self.deadline()).await?;
+        Ok(self.keep(texts))
+    }
+
+    /// What the memory of the whole corpus drafts for the question; `near` is what a search for it found.
+    pub(crate) async fn clues(&mut self, near: &[Evidence], most: usize) -> Result<Clues, Error> {
+        let Question { text, task, filter, deadline, .. } = self.question;
+        let drafted = self.seams.memory.clues(*task, text, filter, near, most, *deadline).await?;
+        let (clues, cost) = self.keep(drafted);
+        self.spend(cost);
+        Ok(clues)
     }
 
     /// The rounds of conversations that fit the question best, best first, at most `k`.
@@ -203,7 +256,11 @@ impl<'a> Work<'a> {
 
     /// That nothing supports an answer.
     pub(crate) fn give_up(self) -> Answer {
-        let outcome = Outcome::NotInMemory;
+        let outcome = if self.shards_missing.is_empty() {
+            Outcome::NotInMemory
+        } else {
+            Outcome::NotFoundWithShardsMissing(self.shards_missing.into_iter().collect())
+        };
         Answer { outcome, text: String::new(), citations: Vec::new(), cost: self.cost }
     }
 }

@@ -6,10 +6,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use clew_core::Error;
+use clew_core::{Error, ShardIndex};
 use clew_proto::query::v1 as query;
 use serde::Serialize;
 use serde_json::{Value, json};
+
+/// Numbers of shards.
+pub fn shards<'s>(shards: impl IntoIterator<Item = &'s ShardIndex>) -> Vec<u32> {
+    shards.into_iter().map(|shard| shard.0).collect()
+}
+
+/// A line that names the shards that did not answer; nothing if all did.
+pub fn missing(shards: &[u32]) -> String {
+    let names: Vec<String> = shards.iter().map(u32::to_string).collect();
+    match names.as_slice() {
+        [] => String::new(),
+        [one] => format!("(shard {one} did not answer)\n"),
+        _ => format!("(shards {} did not answer)\n", names.join(", ")),
+    }
+}
+
+/// Tells on standard error which shards did not answer, beside a result that cannot say so itself.
+pub fn warn_of_missing(shards: &[u32]) {
+    eprint!("{}", missing(shards));
+}
 
 /// Where and how results are printed.
 pub struct Output {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use clew_auth::Caller;
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
-    Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, ErrorKind,
-    Grouping, Query, Retriever, StoredDocument,
+    Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, Grouping,
+    Partial, Query, Retrieved, Retriever, StoredDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -233,11 +233,9 @@ impl Chats {
                 query.grouping = Grouping::Documents;
                 let _permit = self.queries.enter()?;
                 let found = memory.search.retrieve(&query, deadline).await?;
-                if let Some(shard) = found.shards_missing.first() {
-                    let problem = format!("shard {shard} did not answer; ask again");
-                    return Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem));
-                }
-                let ids: Vec<_> = found.evidence.into_iter().map(|hit| hit.document_id).collect();
+                let Retrieved { evidence, shards_missing, .. } = found;
+                let found = Partial { found: evidence, shards_missing }.complete()?;
+                let ids: Vec<_> = found.into_iter().map(|hit| hit.document_id).collect();
                 forgetting.forget(&ids).await?;
             }
         }
@@ -258,9 +256,9 @@ async fn page(
     after: Option<&DocumentId>,
     deadline: Instant,
 ) -> Result<Option<Page>, Error> {
-    let ids = memory.ids(&wanted.prefix(), after, PAGE, deadline).await?;
+    let ids = memory.ids(&wanted.prefix(), after, PAGE, deadline).await?.complete()?;
     let Some(last) = ids.last().cloned() else { return Ok(None) };
-    let read = memory.documents(&ids, deadline).await?.into_iter();
+    let read = memory.documents(&ids, deadline).await?.complete()?.into_iter();
     let mut documents: Vec<Document> = read.map(|whole| whole.document).collect();
     documents.retain(|document| wanted.filter.admits(document));
     documents.sort_by(|a, b| a.id.cmp(&b.id));
@@ -310,7 +308,7 @@ impl<'a> Forgetting<'a> {
             return Ok(());
         }
         if self.preview {
-            let read = self.memory.documents(ids, self.deadline).await?.into_iter();
+            let read = self.memory.documents(ids, self.deadline).await?.complete()?.into_iter();
             self.tell_all(read.map(|whole| whole.document).collect());
             return Ok(());
         }

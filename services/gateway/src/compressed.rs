@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Planner, Task,
+    ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Partial, Planner, Task,
 };
 use clew_strategy::TreeMemory;
 
@@ -27,49 +27,58 @@ impl Memory for CompressedMemory<'_> {
         near: &[Evidence],
         most: usize,
         deadline: Instant,
-    ) -> Result<(Clues, Cost), Error> {
-        let drafted = match self.memory.corpus.settings().memory {
+    ) -> Result<Partial<(Clues, Cost)>, Error> {
+        let Partial { found: drafted, shards_missing } = match self.memory.corpus.settings().memory
+        {
             Some(_) => self.drafted(task, question, filter, deadline).await?,
-            None => DraftedClues::default(),
+            None => Partial::default(),
         };
         let is_drafted = drafted.clues != Clues::default();
         if is_drafted {
-            return Ok((shortened(drafted.clues, most), drafted.cost));
+            let clues = shortened(drafted.clues, most);
+            return Ok(Partial { found: (clues, drafted.cost), shards_missing });
         }
         let tree = TreeMemory { tree: self.memory, planner: self.planner };
-        let (clues, mut cost) = tree.clues(task, question, filter, near, most, deadline).await?;
-        cost += drafted.cost;
-        Ok((clues, cost))
+        let planned = tree.clues(task, question, filter, near, most, deadline).await?;
+        let planned = planned.missing(shards_missing);
+        Ok(planned.map(|(clues, mut cost)| {
+            cost += drafted.cost;
+            (clues, cost)
+        }))
     }
 }
 
 impl CompressedMemory<'_> {
-    /// The drafts of all shards, in turn, since each has seen another part.
+    /// The drafts of all shards, in turn, since each has seen another part. A model may draft for as long as the question
+    /// waits; a shard that is not there was found out by the search that comes first.
     async fn drafted(
         &self,
         task: Task,
         question: &str,
         filter: &Filter,
         deadline: Instant,
-    ) -> Result<DraftedClues, Error> {
+    ) -> Result<Partial<DraftedClues>, Error> {
         let query = &ClueQuery { task, question: question.to_owned(), filter: filter.clone() };
-        let drafts = self.memory.ask_all(|shard| async move { shard.clues(query, deadline).await });
-        let mut all = DraftedClues::default();
-        let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
-        for draft in drafts.await? {
-            all.memories += draft.memories;
-            all.cost += draft.cost;
-            queries.push(draft.clues.queries);
-            clues.push(draft.clues.clues);
-            key_points.push(draft.clues.key_points);
-        }
-        all.clues = Clues {
-            queries: in_turn(queries),
-            clues: in_turn(clues),
-            key_points: in_turn(key_points),
-        };
-        Ok(all)
+        let shards = &self.memory.shards;
+        let drafts = shards.ask_all(|shard| async move { shard.clues(query, deadline).await });
+        Ok(drafts.await?.map(united))
     }
+}
+
+/// The drafts of several shards as one.
+fn united(drafts: Vec<DraftedClues>) -> DraftedClues {
+    let mut all = DraftedClues::default();
+    let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
+    for draft in drafts {
+        all.memories += draft.memories;
+        all.cost += draft.cost;
+        queries.push(draft.clues.queries);
+        clues.push(draft.clues.clues);
+        key_points.push(draft.clues.key_points);
+    }
+    all.clues =
+        Clues { queries: in_turn(queries), clues: in_turn(clues), key_points: in_turn(key_points) };
+    all
 }
 
 /// The first of each, then the second of each, and so on, each text once.

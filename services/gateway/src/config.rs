@@ -31,7 +31,8 @@ pub struct GatewayConfig {
     /// Milliseconds that a search waits for its turn, 1 to 60,000; one that would wait longer is refused with a
     /// retry delay, before it is embedded. More lets bursts through and makes answers late under load that lasts.
     pub search_wait_ms: u64,
-    /// Milliseconds that a search waits for a shard before it answers without it, 10 to 600,000.
+    /// Milliseconds that a search, or a walk of trees and graphs, waits for a shard before it goes on without it, 10 to
+    /// 600,000.
     pub shard_patience_ms: u64,
     /// Bytes of documents that a gateway of a cluster holds while they wait for their shards, 1 MiB to
     /// 4 GiB. Beyond it ingest streams are not read until there is room.

@@ -4,20 +4,26 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error};
+use clew_core::{CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Partial};
 use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire};
+use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::corpus::v1::corpus_service_server::CorpusService;
 use clew_proto::to_status;
+use futures::{StreamExt, stream};
 use tonic::{Request, Response, Status};
 
 use crate::Backends;
+use crate::shards::Shards;
 use snapshots::Events;
 
 mod export;
 mod reembed;
 mod snapshots;
+
+/// Corpora of a list that are counted at the same time: one that does not run holds up none of the others.
+const COUNTED_AT_ONCE: usize = 16;
 
 /// The handler.
 pub(crate) struct Corpora {
@@ -107,19 +113,37 @@ impl Corpora {
             }
             _ => String::new(),
         };
-        let mut corpora = Vec::with_capacity(found.len());
-        for corpus in found {
-            // A corpus that cannot run is listed all the same, without counts.
-            corpora.push(match self.describe(&caller, &corpus, deadline).await {
-                Ok(described) => described,
-                Err(error) => {
-                    let name = &corpus.settings().name;
-                    tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
-                    described(&caller, &corpus, None)
-                }
-            });
-        }
+        let listing = found.into_iter().map(|corpus| self.listed(&caller, corpus, deadline));
+        let corpora = stream::iter(listing).buffered(COUNTED_AT_ONCE).collect().await;
         Ok(wire::ListCorporaResponse { corpora, next_page_token })
+    }
+
+    /// A corpus with its counts. One that cannot run is listed all the same: without counts, which would be too low, and
+    /// with the shards that cannot tell.
+    async fn listed(
+        &self,
+        caller: &Caller,
+        corpus: Arc<Corpus>,
+        deadline: Instant,
+    ) -> wire::Corpus {
+        let shards = Shards::over(&self.backends, Arc::clone(&corpus));
+        let deadline = shards.deadline(deadline);
+        let counted = shards.ask_all(|shard| async move { shard.counts(deadline).await }).await;
+        let (counts, shards_missing) = match counted {
+            Ok(Partial { found, shards_missing }) if shards_missing.is_empty() => {
+                let mut total = Counts::default();
+                found.into_iter().for_each(|counts| total += counts);
+                (Some(counts_to_wire(&total)), shards_missing)
+            }
+            Ok(Partial { shards_missing, .. }) => (None, shards_missing),
+            Err(error) => {
+                let name = &corpus.settings().name;
+                tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
+                (None, corpus.shards().iter().map(|shard| shard.index()).collect())
+            }
+        };
+        let shards_missing = shards_to_wire(&shards_missing);
+        wire::Corpus { shards_missing, ..described(caller, &corpus, counts) }
     }
 
     async fn delete(

@@ -28,6 +28,7 @@ mod remote;
 mod role;
 mod scatter;
 mod server;
+mod shards;
 
 pub use backends::Backends;
 pub use config::GatewayConfig;

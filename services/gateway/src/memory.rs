@@ -1,20 +1,21 @@
 //! The tree and the graph of a corpus, over all of its shards.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
     ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence, Filter,
-    GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Query, Retriever, SegmentId, Shard,
+    GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Partial, Query, Retriever, SegmentId,
     ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
 };
 use clew_runtime::timing::{Part, measured};
-use futures::future::{join_all, try_join_all};
+use futures::future::try_join_all;
 
 use crate::Backends;
 use crate::scatter::Scatter;
+use crate::shards::Shards;
 
 /// Nodes at the top that are shown.
 const MOST_TOPS: usize = 256;
@@ -28,16 +29,17 @@ const SEGMENTS_AT_ONCE: usize = 256;
 #[derive(Clone)]
 pub(crate) struct CorpusMemory {
     pub corpus: Arc<Corpus>,
+    /// Its shards, as the search asks them too.
+    pub shards: Shards,
     pub search: Scatter,
-    /// How long one shard may take.
-    pub patience: Duration,
 }
 
 impl CorpusMemory {
     /// The memory of `corpus`, with what the services share.
     pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
-        let search = Scatter::over(backends, Arc::clone(&corpus));
-        Self { corpus, search, patience: backends.config.shard_patience() }
+        let shards = Shards::over(backends, Arc::clone(&corpus));
+        let search = Scatter::over(backends, shards.clone());
+        Self { corpus, shards, search }
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -56,46 +58,19 @@ impl CorpusMemory {
         }
     }
 
-    fn deadline(&self, deadline: Instant) -> Instant {
-        deadline.min(Instant::now() + self.patience)
-    }
-
-    /// Asks every shard; those that fail are left out, unless all do.
-    pub(crate) async fn ask_all<T, F: Future<Output = Result<T, Error>>>(
-        &self,
-        ask: impl Fn(Arc<dyn Shard>) -> F,
-    ) -> Result<Vec<T>, Error> {
-        let asked = self.corpus.shards().iter().map(|shard| ask(Arc::clone(shard)));
-        let (mut answers, mut first_error) = (Vec::new(), None);
-        let asked = measured(Part::Store, join_all(asked)).await;
-        for (index, answer) in asked.into_iter().enumerate() {
-            match answer {
-                Ok(answer) => answers.push(answer),
-                Err(error) => {
-                    let error_chain = error.chain();
-                    tracing::warn!(shard = index, error = error_chain, "a shard did not answer");
-                    first_error.get_or_insert(error);
-                }
-            }
-        }
-        match first_error {
-            Some(error) if answers.is_empty() => Err(error),
-            _ => Ok(answers),
-        }
-    }
-
     /// The documents that a search finds first.
     async fn found_first(
         &self,
         question: &str,
         filter: &Filter,
         deadline: Instant,
-    ) -> Result<Vec<DocumentId>, Error> {
+    ) -> Result<Partial<Vec<DocumentId>>, Error> {
         let mut query = Query::new(question, DOCUMENTS);
         query.filter = filter.clone();
         query.grouping = Grouping::Documents;
         let found = self.search.retrieve(&query, deadline).await?;
-        Ok(found.evidence.into_iter().map(|evidence| evidence.document_id).collect())
+        let documents = found.evidence.into_iter().map(|evidence| evidence.document_id).collect();
+        Ok(Partial { found: documents, shards_missing: found.shards_missing })
     }
 
     /// The nodes at the top of all shards, those that cover the documents `first` before others.
@@ -103,39 +78,56 @@ impl CorpusMemory {
         &self,
         first: &[DocumentId],
         deadline: Instant,
-    ) -> Result<Vec<TreeNode>, Error> {
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
         let limit = (MOST_TOPS / self.corpus.shards().len()).max(2);
         let query = TreeQuery::Tops { first: first.to_vec(), limit };
-        let (query, deadline) = (&query, self.deadline(deadline));
-        let tops = self.ask_all(|shard| async move { shard.tree(query, deadline).await }).await?;
-        Ok(tops.into_iter().flatten().collect())
+        let (query, deadline) = (&query, self.shards.deadline(deadline));
+        let tops =
+            self.shards.ask_all(|shard| async move { shard.tree(query, deadline).await }).await?;
+        Ok(tops.map(|tops| tops.into_iter().flatten().collect()))
     }
 
     async fn roots(
         &self,
         documents: Vec<DocumentId>,
         deadline: Instant,
-    ) -> Result<Vec<TreeNode>, Error> {
-        let mut by_shard: HashMap<ShardIndex, Vec<DocumentId>> = HashMap::new();
-        for document in documents {
-            let shard = self.corpus.shard_of(&document).index();
-            by_shard.entry(shard).or_default().push(document);
-        }
-        let (by_shard, deadline) = (&by_shard, self.deadline(deadline));
-        let roots = self.ask_all(|shard| async move {
-            match by_shard.get(&shard.index()) {
-                Some(ids) => shard.tree(&TreeQuery::Roots(ids.clone()), deadline).await,
-                None => Ok(Vec::new()),
-            }
-        });
-        let mut roots: Vec<TreeNode> = roots.await?.into_iter().flatten().collect();
-        roots.sort_by(|a, b| a.documents.cmp(&b.documents));
-        Ok(roots)
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
+        let by_shard = &self.by_shard(documents, |document| document);
+        let deadline = self.shards.deadline(deadline);
+        let roots = self.shards.ask(
+            |shard| by_shard.contains_key(&shard),
+            |shard| async move {
+                let ids = by_shard.get(&shard.index()).cloned().unwrap_or_default();
+                shard.tree(&TreeQuery::Roots(ids), deadline).await
+            },
+        );
+        Ok(roots.await?.map(|roots| {
+            let mut roots: Vec<TreeNode> = roots.into_iter().flatten().collect();
+            roots.sort_by(|a, b| a.documents.cmp(&b.documents));
+            roots
+        }))
     }
 
-    fn shard(&self, index: ShardIndex) -> Option<&Arc<dyn Shard>> {
-        self.corpus.shards().get(index.0 as usize)
+    /// What belongs to documents, by the shards of these.
+    fn by_shard<T>(
+        &self,
+        of_documents: impl IntoIterator<Item = T>,
+        document: impl Fn(&T) -> &DocumentId,
+    ) -> HashMap<ShardIndex, Vec<T>> {
+        let mut by_shard: HashMap<ShardIndex, Vec<T>> = HashMap::new();
+        for one in of_documents {
+            by_shard.entry(self.corpus.shard_of(document(&one)).index()).or_default().push(one);
+        }
+        by_shard
+    }
+
+    /// The shard that has a node of the tree.
+    fn shard_of(&self, node: &NodeId) -> ShardIndex {
+        match node {
+            NodeId::Upper { shard, .. } => *shard,
+            NodeId::Document { document_id, .. } => self.corpus.shard_of(document_id).index(),
+        }
     }
 }
 
@@ -146,39 +138,48 @@ impl Tree for CorpusMemory {
         question: &str,
         filter: &Filter,
         deadline: Instant,
-    ) -> Result<Vec<TreeNode>, Error> {
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
         if !filter.is_empty() {
-            let documents = self.found_first(question, filter, deadline).await?;
-            return self.roots(documents, deadline).await;
+            let first = self.found_first(question, filter, deadline).await?;
+            let roots = self.roots(first.found, deadline).await?;
+            return Ok(roots.missing(first.shards_missing));
         }
         let tops = self.all_tops(&[], deadline).await?;
-        if tops.len() < MOST_TOPS {
+        if tops.found.len() < MOST_TOPS {
             return Ok(tops);
         }
         let first = self.found_first(question, filter, deadline).await?;
-        self.all_tops(&first, deadline).await
+        let again = self.all_tops(&first.found, deadline).await?;
+        Ok(again.missing(first.shards_missing))
     }
 
-    async fn children(&self, node: &NodeId, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
+    async fn children(
+        &self,
+        node: &NodeId,
+        deadline: Instant,
+    ) -> Result<Partial<Vec<TreeNode>>, Error> {
         self.check()?;
-        let shard = match node {
-            NodeId::Upper { shard, .. } => self.shard(*shard),
-            NodeId::Document { document_id, .. } => Some(self.corpus.shard_of(document_id)),
-        };
-        let Some(shard) = shard else { return Ok(Vec::new()) };
-        let query = TreeQuery::Children(node.clone());
-        measured(Part::Store, shard.tree(&query, self.deadline(deadline))).await
+        let query = &TreeQuery::Children(node.clone());
+        let (holder, deadline) = (self.shard_of(node), self.shards.deadline(deadline));
+        let children = self
+            .shards
+            .ask(|shard| shard == holder, |shard| async move { shard.tree(query, deadline).await });
+        Ok(children.await?.map(|children| children.into_iter().flatten().collect()))
     }
 
-    async fn segment(&self, node: &NodeId, deadline: Instant) -> Result<Option<Evidence>, Error> {
+    async fn segment(
+        &self,
+        node: &NodeId,
+        deadline: Instant,
+    ) -> Result<Partial<Option<Evidence>>, Error> {
         let NodeId::Document { document_id, version, level: 0, ordinal } = node else {
-            return Ok(None);
+            return Ok(Partial::whole(None));
         };
         let (document_id, version, ordinal) = (document_id.clone(), *version, *ordinal);
         let id = SegmentId { document_id, version, ordinal };
         let found = self.segments(std::slice::from_ref(&id), deadline).await?;
-        Ok(found.into_iter().next().map(|(_, evidence)| evidence))
+        Ok(found.map(|found| found.into_iter().next().map(|(_, evidence)| evidence)))
     }
 
     fn covers(&self, node: &TreeNode, found: &Evidence) -> bool {
@@ -200,45 +201,46 @@ impl Tree for CorpusMemory {
 
 #[async_trait]
 impl GraphMemory for CorpusMemory {
-    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
+    async fn subgraph(
+        &self,
+        query: &GraphQuery,
+        deadline: Instant,
+    ) -> Result<Partial<Subgraph>, Error> {
         self.check()?;
-        let deadline = self.deadline(deadline);
-        let parts = self.ask_all(|shard| {
+        let deadline = self.shards.deadline(deadline);
+        let parts = self.shards.ask_all(|shard| {
             // Places belong to one shard each; names may be known to all.
             let mut asked = query.clone();
             let is_here = |id: &DocumentId| self.corpus.shard_of(id).index() == shard.index();
             asked.places.retain(|place| is_here(&place.document_id));
             async move { shard.subgraph(&asked, deadline).await }
         });
-        let mut parts = parts.await?;
-        match parts.len() {
-            1 => Ok(parts.remove(0)),
-            _ => Ok(clew_graph::union(parts)),
-        }
+        Ok(parts.await?.map(|mut parts| match parts.len() {
+            1 => parts.remove(0),
+            _ => clew_graph::union(parts),
+        }))
     }
 
     async fn segments(
         &self,
         ids: &[SegmentId],
         deadline: Instant,
-    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+    ) -> Result<Partial<Vec<(SegmentId, Evidence)>>, Error> {
         self.check()?;
-        let deadline = self.deadline(deadline);
-        let mut by_shard: HashMap<ShardIndex, Vec<SegmentId>> = HashMap::new();
-        for id in ids {
-            let shard = self.corpus.shard_of(&id.document_id).index();
-            by_shard.entry(shard).or_default().push(id.clone());
-        }
-        let by_shard = &by_shard;
-        let found = self.ask_all(|shard| async move {
-            let mut found = Vec::new();
-            let ids = by_shard.get(&shard.index()).map(Vec::as_slice).unwrap_or_default();
-            for some in ids.chunks(SEGMENTS_AT_ONCE) {
-                found.extend(shard.segments(some, deadline).await?);
-            }
-            Ok(found)
-        });
-        Ok(found.await?.into_iter().flatten().collect())
+        let deadline = self.shards.deadline(deadline);
+        let by_shard = &self.by_shard(ids.iter().cloned(), |id| &id.document_id);
+        let found = self.shards.ask(
+            |shard| by_shard.contains_key(&shard),
+            |shard| async move {
+                let mut found = Vec::new();
+                let ids = by_shard.get(&shard.index()).map(Vec::as_slice).unwrap_or_default();
+                for some in ids.chunks(SEGMENTS_AT_ONCE) {
+                    found.extend(shard.segments(some, deadline).await?);
+                }
+                Ok(found)
+            },
+        );
+        Ok(found.await?.map(|found| found.into_iter().flatten().collect()))
     }
 }
 
@@ -263,10 +265,19 @@ impl Documents for CorpusMemory {
         &self,
         ids: &[DocumentId],
         deadline: Instant,
-    ) -> Result<Vec<WholeDocument>, Error> {
-        let deadline = self.deadline(deadline);
-        let read = read_documents(&self.corpus, ids, deadline).await?.into_iter();
-        Ok(read.map(|(stored, _)| self.whole(stored)).collect())
+    ) -> Result<Partial<Vec<WholeDocument>>, Error> {
+        let deadline = self.shards.deadline(deadline);
+        let by_shard = &self.by_shard(ids.iter().cloned(), |id| id);
+        let read = self.shards.ask(
+            |shard| by_shard.contains_key(&shard),
+            |shard| async move {
+                let ids = by_shard.get(&shard.index()).map(Vec::as_slice).unwrap_or_default();
+                shard.documents(ids, deadline).await
+            },
+        );
+        Ok(read
+            .await?
+            .map(|read| read.into_iter().flatten().map(|(stored, _)| self.whole(stored)).collect()))
     }
 
     async fn ids(
@@ -275,19 +286,20 @@ impl Documents for CorpusMemory {
         after: Option<&DocumentId>,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<DocumentId>, Error> {
-        let deadline = self.deadline(deadline);
+    ) -> Result<Partial<Vec<DocumentId>>, Error> {
+        let deadline = self.shards.deadline(deadline);
         // Nothing that begins so comes before the prefix itself.
         let first: DocumentId = prefix.parse()?;
         let after = Some(after.filter(|after| **after > first).cloned().unwrap_or(first));
         let query = &ListQuery { after, limit, state: None };
-        let listing = self.corpus.shards().iter().map(|shard| shard.list(query, deadline));
-        let listed = measured(Part::Store, try_join_all(listing)).await?.into_iter().flatten();
-        let mut ids: Vec<DocumentId> = listed.map(|status| status.document_id).collect();
-        ids.retain(|id| id.as_str().starts_with(prefix));
-        ids.sort();
-        ids.truncate(limit);
-        Ok(ids)
+        let listed =
+            self.shards.ask_all(|shard| async move { shard.list(query, deadline).await }).await?;
+        Ok(listed.map(|listed| {
+            let ids = listed.into_iter().flatten().map(|status| status.document_id);
+            let ids: BTreeSet<DocumentId> =
+                ids.filter(|id| id.as_str().starts_with(prefix)).collect();
+            ids.into_iter().take(limit).collect()
+        }))
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use clew_auth::Caller;
 use clew_core::{
-    Corpus, DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory, ListQuery,
-    MemoryRecord, Tree, Version,
+    DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory, ListQuery,
+    MemoryRecord, Partial, Shard, Tree, Version,
 };
 use clew_graph::PathLimits;
 use clew_proto::convert::corpus_name;
 use clew_proto::convert::memory as convert;
+use clew_proto::convert::query::shards_to_wire;
 use clew_proto::memory::v1 as wire;
 use clew_proto::memory::v1::memory_service_server::MemoryService;
 use clew_proto::to_status;
@@ -19,6 +20,7 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 use crate::memory::CorpusMemory;
+use crate::shards::Shards;
 
 /// Edges of a path, and the most there may be.
 const PATH_HOPS: (u32, u32) = (4, 8);
@@ -59,8 +61,7 @@ impl Memories {
             Some(parent) => memory.children(&parent, deadline).await?,
             None => memory.all_tops(&[], deadline).await?,
         };
-        let nodes = nodes.into_iter().map(convert::tree_node_to_wire).collect();
-        Ok(wire::ReadTreeResponse { nodes })
+        Ok(convert::tree_nodes_to_wire(nodes))
     }
 
     async fn read_graph(
@@ -74,7 +75,7 @@ impl Memories {
         let query = convert::graph_query_from_wire(query, &self.backends.limits)?;
         let memory = self.memory(&caller, &request.corpus, deadline).await?;
         let graph = memory.subgraph(&query, deadline).await?;
-        Ok(wire::ReadGraphResponse { graph: Some(convert::subgraph_to_wire(graph)) })
+        Ok(convert::read_graph_to_wire(graph))
     }
 
     async fn find_paths(
@@ -91,11 +92,16 @@ impl Memories {
             memory.subgraph(&clew_graph::half_way(name, most_hops), deadline).await
         };
         let (start, end) = (part(&request.from).await?, part(&request.to).await?);
+        let both = Partial::whole((start.found, end.found));
+        let Partial { found: (start, end), shards_missing } =
+            both.missing(start.shards_missing).missing(end.shards_missing);
         let limits = PathLimits { most_hops: most_hops as usize, most_paths: most_paths as usize };
         let connect =
             move || clew_graph::connect((&request.from, start), (&request.to, end), limits);
         let found = tokio::task::spawn_blocking(connect).await.map_err(panicked)??;
-        Ok(convert::paths_to_wire(found.paths, found.entities))
+        let mut paths = convert::paths_to_wire(found.paths, found.entities);
+        paths.shards_missing = shards_to_wire(&shards_missing);
+        Ok(paths)
     }
 
     async fn rank_graph(
@@ -112,11 +118,14 @@ impl Memories {
             return Err(Error::invalid("text", problem));
         }
         let memory = self.memory(&caller, &request.corpus, deadline).await?;
-        let graph = memory.subgraph(&clew_graph::reach(&request.text), deadline).await?;
+        let reached = memory.subgraph(&clew_graph::reach(&request.text), deadline).await?;
+        let Partial { found: graph, shards_missing } = reached;
         let seeds = graph.seeds.clone();
         let rank = move || clew_graph::rank(&graph);
         let ranking = tokio::task::spawn_blocking(rank).await.map_err(panicked)?;
-        Ok(convert::ranking_to_wire(&seeds, ranking.entities, ranking.segments, k))
+        let mut ranks = convert::ranking_to_wire(&seeds, ranking.entities, ranking.segments, k);
+        ranks.shards_missing = shards_to_wire(&shards_missing);
+        Ok(ranks)
     }
 
     async fn list_memories(
@@ -138,24 +147,44 @@ impl Memories {
                 ),
             ));
         }
-        let mut records: Vec<MemoryRecord> = Vec::new();
-        for shard in memory.corpus.shards() {
-            records.extend(shard.memories(deadline).await?);
-        }
-        let (documents, covered_documents) = covered(&memory.corpus, &records, deadline).await?;
+        let Partial { found, shards_missing } = kept(&memory.shards, deadline).await?;
         let model = self.backends.memory_encoder.memory_model(deadline).await?;
         Ok(wire::ListMemoriesResponse {
-            documents,
-            covered_documents,
-            memories: records.into_iter().map(convert::record_to_wire).collect(),
+            documents: found.iter().map(|kept| kept.documents).sum(),
+            covered_documents: found.iter().map(|kept| kept.covered).sum(),
+            memories: found
+                .into_iter()
+                .flat_map(|kept| kept.records)
+                .map(convert::record_to_wire)
+                .collect(),
             model: model.map(convert::model_to_wire),
+            shards_missing: shards_to_wire(&shards_missing),
         })
     }
 }
 
-/// How many documents can be found, and how many of them memories cover to their ends.
+/// The compressed memories of a shard, how many of its documents can be found, and how many of them memories cover to
+/// their ends.
+struct Kept {
+    records: Vec<MemoryRecord>,
+    documents: u64,
+    covered: u64,
+}
+
+/// What each shard keeps. A page of documents is waited for as long as one answer to a question.
+async fn kept(shards: &Shards, deadline: Instant) -> Result<Partial<Vec<Kept>>, Error> {
+    shards
+        .ask_all(|shard| async move {
+            let records = shard.memories(shards.deadline(deadline)).await?;
+            let (documents, covered) = covered(shards, shard, &records, deadline).await?;
+            Ok(Kept { records, documents, covered })
+        })
+        .await
+}
+
 async fn covered(
-    corpus: &Corpus,
+    shards: &Shards,
+    shard: Arc<dyn Shard>,
     records: &[MemoryRecord],
     deadline: Instant,
 ) -> Result<(u64, u64), Error> {
@@ -165,25 +194,22 @@ async fn covered(
         known.1 = known.1.max(part.span.end);
     }
     let (mut documents, mut covered) = (0, 0);
-    for shard in corpus.shards() {
-        let mut query = ListQuery { after: None, limit: PAGE, state: Some(DocumentState::Indexed) };
-        loop {
-            let page = shard.list(&query, deadline).await?;
-            let is_covered = |status: &&DocumentStatus| {
-                let end = ends.get(&status.document_id);
-                end.is_some_and(|(version, end)| {
-                    *version == status.version && *end as u64 >= status.bytes
-                })
-            };
-            documents += page.len() as u64;
-            covered += page.iter().filter(is_covered).count() as u64;
-            match page.last() {
-                Some(last) if page.len() == PAGE => query.after = Some(last.document_id.clone()),
-                _ => break,
-            }
+    let mut query = ListQuery { after: None, limit: PAGE, state: Some(DocumentState::Indexed) };
+    loop {
+        let page = shard.list(&query, shards.deadline(deadline)).await?;
+        let is_covered = |status: &&DocumentStatus| {
+            let end = ends.get(&status.document_id);
+            end.is_some_and(|(version, end)| {
+                *version == status.version && *end as u64 >= status.bytes
+            })
+        };
+        documents += page.len() as u64;
+        covered += page.iter().filter(is_covered).count() as u64;
+        match page.last() {
+            Some(last) if page.len() == PAGE => query.after = Some(last.document_id.clone()),
+            _ => return Ok((documents, covered)),
         }
     }
-    Ok((documents, covered))
 }
 
 /// A number of a request; 0 means the default.

@@ -25,6 +25,7 @@ use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::reading::while_read;
 use crate::scatter::Scatter;
+use crate::shards::Shards;
 
 /// The handler.
 pub(crate) struct Queries {
@@ -55,7 +56,7 @@ impl Queries {
         let (corpus, query) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
-        let scatter = Scatter::over(&self.backends, corpus);
+        let scatter = Scatter::over(&self.backends, Shards::over(&self.backends, corpus));
         let _permit = self.enter()?;
         let retrieved =
             stopwatch.over(metrics::stage("search", scatter.retrieve(&query, deadline))).await?;

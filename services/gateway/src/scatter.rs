@@ -1,13 +1,13 @@
 //! The retriever seam over all shards of a corpus: embed once, ask every shard, fuse.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    CandidateQuery, Candidates, Corpus, Cost, Encoders, Error, ErrorKind, Evidence, Grouping, Hit,
-    Limits, Priority, Query, Retrieved, Retriever, SearchMode, ShardIndex, TextKind,
+    CandidateQuery, Candidates, Cost, Encoders, Error, Evidence, Grouping, Hit, Limits, Partial,
+    Priority, Query, Retrieved, Retriever, SearchMode, Shard, TextKind,
 };
 use clew_runtime::timing::{Part, measured};
 use clew_runtime::turns::Turnstile;
@@ -16,26 +16,24 @@ use clew_telemetry::child;
 use tracing::Instrument;
 
 use crate::Backends;
+use crate::shards::Shards;
 
 /// Searches one corpus.
 #[derive(Clone)]
 pub(crate) struct Scatter {
-    pub corpus: Arc<Corpus>,
+    pub shards: Shards,
     pub encoders: Arc<dyn Encoders>,
     /// Who searches when. A turn is held while a question is embedded and shards are asked, and nothing that
     /// is waited for meanwhile needs another.
     pub turns: Turnstile,
     pub limits: Limits,
-    /// How long one shard may take.
-    pub patience: Duration,
 }
 
 impl Scatter {
-    /// Searches `corpus` with what the services share.
-    pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
+    /// Searches `shards` with what the services share.
+    pub(crate) fn over(backends: &Backends, shards: Shards) -> Self {
         let (encoders, turns) = (Arc::clone(&backends.encoders), backends.search_turns.clone());
-        let patience = backends.config.shard_patience();
-        Self { corpus, encoders, turns, limits: backends.limits, patience }
+        Self { shards, encoders, turns, limits: backends.limits }
     }
 }
 
@@ -43,7 +41,7 @@ impl Scatter {
 impl Retriever for Scatter {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
-        let shards = self.corpus.shards().len();
+        let shards = self.shards.corpus.shards().len();
         let span = child(|| tracing::info_span!("search", shards, k = query.k));
         self.search(query, deadline).instrument(span).await
     }
@@ -51,11 +49,12 @@ impl Retriever for Scatter {
 
 impl Scatter {
     async fn search(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
-        let whose = self.corpus.settings().name.takes_turns_as();
+        let corpus = &self.shards.corpus;
+        let whose = corpus.settings().name.takes_turns_as();
         // Before anything is embedded: what is refused is to cost nothing.
         let _turn = measured(Part::Queue, self.turns.enter(whose, deadline)).await?;
         let mut cost = Cost::default();
-        let model = &self.corpus.settings().encoder;
+        let model = &corpus.settings().encoder;
         let vector = if query.mode.uses_embeddings() {
             let texts = vec![query.text.clone()];
             let embedded = self
@@ -71,7 +70,7 @@ impl Scatter {
         } else {
             None
         };
-        let asked = CandidateQuery {
+        let asked = &CandidateQuery {
             encoder: model.fingerprint(),
             text: query.text.clone(),
             vector,
@@ -81,14 +80,12 @@ impl Scatter {
             limit: fusion::candidates_for(query.mode, query.k),
             exact: query.exact,
         };
-        let shards = self.corpus.shards();
         // A shard that cannot be reached costs its part of the answer, not the whole.
-        let deadline = deadline.min(Instant::now() + self.patience);
-        let asking = shards.iter().map(|shard| shard.candidates(&asked, deadline));
-        let answers = measured(Part::Store, futures::future::join_all(asking)).await;
-        cost.shards_searched += shards.len() as u64;
-        let (gathered, shards_missing) = gather(shards.iter().map(|s| s.index()).zip(answers))?;
-        Ok(Retrieved { evidence: fuse(gathered, query), shards_missing, cost })
+        let deadline = self.shards.deadline(deadline);
+        let asking = |shard: Arc<dyn Shard>| async move { shard.candidates(asked, deadline).await };
+        let Partial { found, shards_missing } = self.shards.ask_all(asking).await?;
+        cost.shards_searched += corpus.shards().len() as u64;
+        Ok(Retrieved { evidence: fuse(gather(found), query), shards_missing, cost })
     }
 }
 
@@ -103,39 +100,19 @@ struct Gathered {
     attainable: Option<f32>,
 }
 
-/// Unites the shards' candidates. Shards that failed are named; it is an error only if all did, or if one
-/// refused since it has too much to do: that passes, and half of the evidence would be less than was asked for.
-fn gather(
-    answers: impl Iterator<Item = (ShardIndex, Result<Candidates, Error>)>,
-) -> Result<(Gathered, Vec<ShardIndex>), Error> {
+/// Unites the shards' candidates.
+fn gather(found: Vec<Candidates>) -> Gathered {
     let mut all = Gathered::default();
     let mut is_attainable_known = true;
-    let mut missing = Vec::new();
-    let mut first_error = None;
-    let mut answered = 0;
-    for (shard, answer) in answers {
-        match answer {
-            Ok(candidates) => {
-                answered += 1;
-                all.dense.extend(candidates.dense);
-                let attainable = candidates.attainable.filter(|attainable| *attainable > 0.0);
-                is_attainable_known &= attainable.is_some() || candidates.sparse.is_empty();
-                all.attainable = all.attainable.into_iter().chain(attainable).reduce(f32::max);
-                all.sparse.extend(candidates.sparse);
-            }
-            Err(error) if error.kind() == ErrorKind::Exhausted => return Err(error),
-            Err(error) => {
-                tracing::warn!(%shard, error = error.chain(), "a shard did not answer a search");
-                missing.push(shard);
-                first_error.get_or_insert(error);
-            }
-        }
+    for candidates in found {
+        all.dense.extend(candidates.dense);
+        let attainable = candidates.attainable.filter(|attainable| *attainable > 0.0);
+        is_attainable_known &= attainable.is_some() || candidates.sparse.is_empty();
+        all.attainable = all.attainable.into_iter().chain(attainable).reduce(f32::max);
+        all.sparse.extend(candidates.sparse);
     }
     all.attainable = all.attainable.filter(|_| is_attainable_known);
-    match first_error {
-        Some(error) if answered == 0 => Err(error),
-        _ => Ok((all, missing)),
-    }
+    all
 }
 
 /// Fuses what was gathered into the best `k` items of evidence.
@@ -193,9 +170,11 @@ fn evidence(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use clew_core::{
-        ChunkId, Chunking, CorpusSettings, Embedding, Encoder, EncoderIdentity, OneEncoder, Span,
-        Timestamp, Version,
+        ChunkId, Chunking, Corpus, CorpusSettings, Embedding, Encoder, EncoderIdentity, ErrorKind,
+        OneEncoder, Span, Timestamp, Version,
     };
     use tokio::sync::{Semaphore, mpsc};
 
@@ -225,11 +204,10 @@ mod tests {
     fn order(answers: Vec<Candidates>, mode: SearchMode) -> Vec<String> {
         let mut query = Query::new("q", 10);
         query.mode = mode;
-        let answers = answers.into_iter().enumerate();
-        let answers = answers.map(|(i, found)| (ShardIndex(i as u32), Ok(found)));
-        let (gathered, missing) = gather(answers).unwrap();
-        assert!(missing.is_empty());
-        fuse(gathered, &query).iter().map(|evidence| evidence.document_id.to_string()).collect()
+        fuse(gather(answers), &query)
+            .iter()
+            .map(|evidence| evidence.document_id.to_string())
+            .collect()
     }
 
     #[test]
@@ -264,19 +242,6 @@ mod tests {
         assert_eq!(order(vec![dense], SearchMode::Dense), ["a", "b"]);
         let sparse = found(&[], &[("b", 9.0), ("a", 2.0)], Some(10.0));
         assert_eq!(order(vec![sparse], SearchMode::Sparse), ["b", "a"]);
-    }
-
-    #[test]
-    fn a_shard_that_fails_is_named_and_all_of_them_or_a_full_one_are_an_error() {
-        let failed = || Err(Error::new(ErrorKind::Unavailable, "UNAVAILABLE", "gone"));
-        let some = vec![(ShardIndex(0), failed()), (ShardIndex(1), Ok(found(&[], &[], None)))];
-        let (_, missing) = gather(some.into_iter()).unwrap();
-        assert_eq!(missing, [ShardIndex(0)]);
-        let full = Err(Error::exhausted("the shard's queue of searches", Duration::ZERO));
-        let refused = vec![(ShardIndex(0), full), (ShardIndex(1), Ok(found(&[], &[], None)))];
-        assert_eq!(gather(refused.into_iter()).err().unwrap().kind(), ErrorKind::Exhausted);
-        let all = vec![(ShardIndex(0), failed())];
-        assert_eq!(gather(all.into_iter()).err().unwrap().kind(), ErrorKind::Unavailable);
     }
 
     /// Tells what it is asked to embed, and does it when it may.
@@ -334,8 +299,8 @@ mod tests {
             };
             let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
             let encoders = Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>));
-            let (turns, patience) = (turns.clone(), Duration::from_secs(60));
-            Scatter { corpus, encoders, turns, limits: Limits::default(), patience }
+            let shards = Shards::new(corpus, Duration::from_secs(60));
+            Scatter { shards, encoders, turns: turns.clone(), limits: Limits::default() }
         };
         let search = |tenant: &'static str| {
             let scatter = of(tenant);

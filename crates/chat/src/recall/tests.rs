@@ -11,6 +11,8 @@ use super::*;
 struct Memory {
     documents: Vec<Document>,
     hits: Vec<Evidence>,
+    /// The shard that does not answer a search, and that which does not when documents are read.
+    missing: (Option<ShardIndex>, Option<ShardIndex>),
 }
 
 fn passage(document: &Document, span: Span, score: f32) -> Evidence {
@@ -64,7 +66,8 @@ impl Memory {
 #[async_trait]
 impl Retriever for Memory {
     async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
-        let (mut evidence, shards_missing) = (self.hits.clone(), Vec::new());
+        let mut evidence = self.hits.clone();
+        let shards_missing = self.missing.0.into_iter().collect();
         let asked = query.filter.event_time;
         evidence.retain(|hit| hit.event_time.is_none_or(|time| asked.contains(time)));
         Ok(Retrieved { evidence, shards_missing, cost: Cost::default() })
@@ -73,13 +76,17 @@ impl Retriever for Memory {
 
 #[async_trait]
 impl Documents for Memory {
-    async fn documents(&self, ids: &[DocumentId], _: Instant) -> Result<Vec<WholeDocument>, Error> {
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        _: Instant,
+    ) -> Result<Partial<Vec<WholeDocument>>, Error> {
         let asked = self.documents.iter().filter(|document| ids.contains(&document.id));
         let whole = |document: &Document| {
             let span = Span::new(0, document.text.len());
             WholeDocument { document: document.clone(), passage: passage(document, span, 0.0) }
         };
-        Ok(asked.map(whole).collect())
+        Ok(Partial::whole(asked.map(whole).collect()).missing(self.missing.1))
     }
 
     async fn ids(
@@ -88,9 +95,10 @@ impl Documents for Memory {
         _: Option<&DocumentId>,
         _: usize,
         _: Instant,
-    ) -> Result<Vec<DocumentId>, Error> {
+    ) -> Result<Partial<Vec<DocumentId>>, Error> {
         let ids = self.documents.iter().map(|document| document.id.clone());
-        Ok(ids.filter(|id| id.as_str().starts_with(prefix)).collect())
+        let ids = ids.filter(|id| id.as_str().starts_with(prefix)).collect();
+        Ok(Partial::whole(ids).missing(self.missing.1))
     }
 }
 
@@ -109,6 +117,18 @@ fn of_hives() -> Recall {
 
 fn days(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.session.as_str()).collect()
+}
+
+#[tokio::test]
+async fn shards_that_do_not_answer_are_named_whether_turns_are_searched_or_read() {
+    for value in [Value::Turn, Value::Round, Value::Session] {
+        let mut memory = memory(0);
+        memory.missing = (Some(ShardIndex(3)), Some(ShardIndex(1)));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let asked = Recall { value, ..of_hives() };
+        let recalled = recall(&memory, &memory, &asked, deadline).await.unwrap();
+        assert_eq!(recalled.shards_missing, [ShardIndex(1), ShardIndex(3)]);
+    }
 }
 
 const FOUR: &str = "I keep four hives on my roof.";

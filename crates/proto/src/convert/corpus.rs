@@ -235,6 +235,7 @@ pub fn corpus_to_wire(
         retention_days: settings.retention_days.unwrap_or_default(),
         memory: settings.memory.map(memory_to_wire),
         reembedding: settings.reembedding.map(reembedding_to_wire),
+        shards_missing: Vec::new(),
     }
 }
 

@@ -2,14 +2,14 @@
 
 use clew_core::{
     CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Limits, MemoryModelIdentity,
-    MemoryPart, MemoryRecord, NodeId, RelationEdge, SegmentId, ShardIndex, Span, Subgraph,
+    MemoryPart, MemoryRecord, NodeId, Partial, RelationEdge, SegmentId, ShardIndex, Span, Subgraph,
     TreeNode, UpperKey, Version, Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
 use crate::convert::query::{
     evidence_from_wire, evidence_to_wire, place_from_wire, place_to_wire, required_span,
-    span_from_wire, span_to_wire,
+    shards_from_wire, shards_to_wire, span_from_wire, span_to_wire,
 };
 use crate::convert::{corpus_name, document_id};
 use crate::memory::v1 as wire;
@@ -115,6 +115,25 @@ pub fn tree_node_to_wire(node: TreeNode) -> wire::TreeNode {
         bytes: node.bytes,
         children: node.children,
     }
+}
+
+/// Nodes for the wire, with the shards that did not answer.
+pub fn tree_nodes_to_wire(nodes: Partial<Vec<TreeNode>>) -> wire::ReadTreeResponse {
+    wire::ReadTreeResponse {
+        nodes: nodes.found.into_iter().map(tree_node_to_wire).collect(),
+        shards_missing: shards_to_wire(&nodes.shards_missing),
+    }
+}
+
+/// Nodes from the wire, with the shards that did not answer.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn tree_nodes_from_wire(read: wire::ReadTreeResponse) -> Result<Partial<Vec<TreeNode>>, Error> {
+    Ok(Partial {
+        found: read.nodes.into_iter().map(tree_node_from_wire).collect::<Result<_, Error>>()?,
+        shards_missing: shards_from_wire(read.shards_missing),
+    })
 }
 
 /// A node from the wire.
@@ -265,6 +284,7 @@ pub fn paths_to_wire(
     wire::FindPathsResponse {
         paths: paths.into_iter().map(path).collect(),
         entities: entities.into_iter().map(entity_to_wire).collect(),
+        shards_missing: Vec::new(),
     }
 }
 
@@ -284,6 +304,7 @@ pub fn ranking_to_wire(
         entities: entities.into_iter().take(k).map(entity).collect(),
         segments: segments.into_iter().take(k).map(segment).collect(),
         seeds: seeds.iter().map(ToString::to_string).collect(),
+        shards_missing: Vec::new(),
     }
 }
 
@@ -295,6 +316,25 @@ pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
         relations: graph.relations.into_iter().map(relation_to_wire).collect(),
         is_cut: graph.is_cut,
     }
+}
+
+/// A part of a graph for the wire, with the shards that did not answer.
+pub fn read_graph_to_wire(graph: Partial<Subgraph>) -> wire::ReadGraphResponse {
+    wire::ReadGraphResponse {
+        shards_missing: shards_to_wire(&graph.shards_missing),
+        graph: Some(subgraph_to_wire(graph.found)),
+    }
+}
+
+/// A part of a graph from the wire, with the shards that did not answer.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn read_graph_from_wire(read: wire::ReadGraphResponse) -> Result<Partial<Subgraph>, Error> {
+    Ok(Partial {
+        found: subgraph_from_wire(read.graph.unwrap_or_default())?,
+        shards_missing: shards_from_wire(read.shards_missing),
+    })
 }
 
 /// A part of a graph from the wire.

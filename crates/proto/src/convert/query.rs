@@ -216,8 +216,14 @@ pub(crate) fn span_to_wire(span: Span) -> wire::Span {
     wire::Span { start: span.start as u64, end: span.end as u64 }
 }
 
-fn shards_to_wire(shards: &[ShardIndex]) -> Vec<u32> {
+/// Shards that did not answer, for the wire.
+pub fn shards_to_wire(shards: &[ShardIndex]) -> Vec<u32> {
     shards.iter().map(|shard| shard.0).collect()
+}
+
+/// Shards that did not answer, from the wire.
+pub(crate) fn shards_from_wire(shards: Vec<u32>) -> Vec<ShardIndex> {
+    shards.into_iter().map(ShardIndex).collect()
 }
 
 /// Evidence for the wire.
@@ -432,6 +438,9 @@ pub fn answer_to_wire(answer: Answer) -> wire::Answer {
         Outcome::NotInMemory => (wire::Outcome::NotInMemory, Vec::new()),
         Outcome::AnsweredWithShardsMissing(shards) => {
             (wire::Outcome::AnsweredWithShardsMissing, shards_to_wire(&shards))
+        }
+        Outcome::NotFoundWithShardsMissing(shards) => {
+            (wire::Outcome::NotInMemory, shards_to_wire(&shards))
         }
     };
     wire::Answer {

@@ -118,7 +118,7 @@ pub struct RecallResponse {
     /// Until here.
     #[prost(message, optional, tag = "3")]
     pub until: ::core::option::Option<::prost_types::Timestamp>,
-    /// Shards that did not answer.
+    /// Shards that did not answer; turns of theirs are missing among the items, and within them.
     #[prost(uint32, repeated, tag = "4")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
     /// What it cost.

@@ -93,7 +93,7 @@ pub struct Corpus {
     /// When it was made.
     #[prost(message, optional, tag = "5")]
     pub created_at: ::core::option::Option<::prost_types::Timestamp>,
-    /// What it holds now.
+    /// What it holds now; absent where a response says so, and in a list if shards are missing.
     #[prost(message, optional, tag = "6")]
     pub counts: ::core::option::Option<CorpusCounts>,
     /// How its trees and graph are made; absent: it has none.
@@ -108,6 +108,9 @@ pub struct Corpus {
     /// Its last move to another model; absent: there was none.
     #[prost(message, optional, tag = "10")]
     pub reembedding: ::core::option::Option<Reembedding>,
+    /// In a list: shards that did not answer, for which reason there are no counts. Other calls fail then.
+    #[prost(uint32, repeated, tag = "11")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// The last move of a corpus to another embedding model, under way or ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -89,6 +89,9 @@ pub struct ReadTreeResponse {
     /// The nodes, in order.
     #[prost(message, repeated, tag = "1")]
     pub nodes: ::prost::alloc::vec::Vec<TreeNode>,
+    /// Shards that did not answer; their nodes are not among them.
+    #[prost(uint32, repeated, tag = "2")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// A segment of a document: a leaf of its tree.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -211,6 +214,9 @@ pub struct ReadGraphResponse {
     /// The part of the graph.
     #[prost(message, optional, tag = "1")]
     pub graph: ::core::option::Option<Subgraph>,
+    /// Shards that did not answer; what they know is not in it.
+    #[prost(uint32, repeated, tag = "2")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// Request of FindPaths.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -247,6 +253,9 @@ pub struct FindPathsResponse {
     /// The entities on them, by key.
     #[prost(message, repeated, tag = "2")]
     pub entities: ::prost::alloc::vec::Vec<Entity>,
+    /// Shards that did not answer; ways over what they know are not among them.
+    #[prost(uint32, repeated, tag = "3")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// Request of RankGraph.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -296,6 +305,9 @@ pub struct RankGraphResponse {
     /// Keys of the seeds.
     #[prost(string, repeated, tag = "3")]
     pub seeds: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Shards that did not answer; what they know was not ranked.
+    #[prost(uint32, repeated, tag = "4")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// Request of ListMemories.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -319,6 +331,9 @@ pub struct ListMemoriesResponse {
     /// Which model of the encoders forms them; absent if they have none.
     #[prost(message, optional, tag = "4")]
     pub model: ::core::option::Option<MemoryModel>,
+    /// Shards that did not answer; their memories and documents are not among them.
+    #[prost(uint32, repeated, tag = "5")]
+    pub shards_missing: ::prost::alloc::vec::Vec<u32>,
 }
 /// What is told of a compressed memory.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -392,7 +407,9 @@ pub mod memory_service_client {
     ///
     /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`; a refused
     /// request carries google.rpc.BadRequest naming each field at fault. Calls about a corpus that was made
-    /// without tree and graph fail with FAILED_PRECONDITION and the reason NO_STRUCTURE.
+    /// without tree and graph fail with FAILED_PRECONDITION and the reason NO_STRUCTURE. A shard that cannot be
+    /// reached costs its part of an answer, which names it; a call fails with UNAVAILABLE only if no shard answers,
+    /// and with RESOURCE_EXHAUSTED if one has too much to do.
     #[derive(Debug, Clone)]
     pub struct MemoryServiceClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -664,7 +681,9 @@ pub mod memory_service_server {
     ///
     /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`; a refused
     /// request carries google.rpc.BadRequest naming each field at fault. Calls about a corpus that was made
-    /// without tree and graph fail with FAILED_PRECONDITION and the reason NO_STRUCTURE.
+    /// without tree and graph fail with FAILED_PRECONDITION and the reason NO_STRUCTURE. A shard that cannot be
+    /// reached costs its part of an answer, which names it; a call fails with UNAVAILABLE only if no shard answers,
+    /// and with RESOURCE_EXHAUSTED if one has too much to do.
     #[derive(Debug)]
     pub struct MemoryServiceServer<T> {
         inner: Arc<T>,

@@ -498,7 +498,7 @@ pub struct Answer {
     /// What it cost.
     #[prost(message, optional, tag = "4")]
     pub cost: ::core::option::Option<Cost>,
-    /// Shards that could not be asked.
+    /// Shards that could not be asked, whether for passages, trees, graphs or compressed memories.
     #[prost(uint32, repeated, tag = "5")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
     /// Where its time went.
@@ -657,7 +657,7 @@ pub enum Outcome {
     Unspecified = 0,
     /// The answer is supported by its citations.
     Answered = 1,
-    /// Nothing that was found supports an answer.
+    /// Nothing that was found supports an answer; if shards are missing, they were not looked through.
     NotInMemory = 2,
     /// Answered, but some shards could not be asked.
     AnsweredWithShardsMissing = 3,

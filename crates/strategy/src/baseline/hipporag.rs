@@ -38,13 +38,13 @@ impl Strategy for HippoRag {
         work.spend(named.cost);
         let mut query = clew_graph::reach(&question.text);
         query.texts.extend(named.texts);
-        let mut graph = seams.graph.subgraph(&query, work.deadline()).await?;
+        let mut graph = work.subgraph(&query).await?;
         let mut reason = "the question names them";
         let mut found = Vec::new();
         if graph.seeds.is_empty() {
             found = work.search(work.query(question.text.clone(), k)).await?;
             query.places = found.iter().take(SEED_PLACES).map(Evidence::place).collect();
-            graph = seams.graph.subgraph(&query, work.deadline()).await?;
+            graph = work.subgraph(&query).await?;
             reason = "they stand where a search for the question finds most";
         }
         if !graph.seeds.is_empty() {
@@ -59,7 +59,7 @@ impl Strategy for HippoRag {
             .filter(|(id, _)| admitted.has(&id.document_id))
             .take(k)
             .collect();
-        let evidence = if ranked.is_empty() { found } else { read(&work, ranked).await? };
+        let evidence = if ranked.is_empty() { found } else { read(&mut work, ranked).await? };
         work.trace(TraceEvent::Gathered {
             segments: evidence.len(),
             dropped: 0,
@@ -71,9 +71,9 @@ impl Strategy for HippoRag {
 }
 
 /// The texts of segments, with their ranks as scores.
-async fn read(work: &Work<'_>, ranked: Vec<(SegmentId, f64)>) -> Result<Vec<Evidence>, Error> {
+async fn read(work: &mut Work<'_>, ranked: Vec<(SegmentId, f64)>) -> Result<Vec<Evidence>, Error> {
     let ids: Vec<SegmentId> = ranked.iter().map(|(id, _)| id.clone()).collect();
-    let texts = work.seams.graph.segments(&ids, work.deadline()).await?;
+    let texts = work.segments(&ids).await?;
     let mut texts: HashMap<SegmentId, Evidence> = texts.into_iter().collect();
     let scored = |(id, rank): (SegmentId, f64)| {
         let text = texts.remove(&id)?;

@@ -36,11 +36,9 @@ impl Strategy for MemoRag {
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);
-        let Question { text, task, filter, deadline, .. } = question;
+        let Question { text, task, .. } = question;
         let near = work.search(work.query(text.clone(), k)).await?;
-        let drafted = seams.memory.clues(*task, text, filter, &near, MOST, *deadline).await?;
-        let (Clues { queries, clues, key_points }, cost) = drafted;
-        work.spend(cost);
+        let Clues { queries, clues, key_points } = work.clues(&near, MOST).await?;
         let mut pool = Pool::default();
         // The words in which a summary is asked for are not those of its texts.
         pool.add(near, if *task == Task::Summarise { CLUE_WEIGHT } else { 1.0 });

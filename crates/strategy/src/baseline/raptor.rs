@@ -78,9 +78,7 @@ struct Scored {
 }
 
 async fn tops(work: &mut Work<'_>, asked: &Asked) -> Result<Vec<Scored>, Error> {
-    let question = work.question;
-    let tree = work.seams.tree;
-    let mut tops = tree.tops(&question.text, &question.filter, work.deadline()).await?;
+    let mut tops = work.tops().await?;
     tops.truncate(MOST_NODES);
     scored(work, asked, tops.into_iter().map(|node| (node, String::new())).collect()).await
 }
@@ -97,7 +95,7 @@ async fn children(
         if found.len() >= most {
             break;
         }
-        let below = work.seams.tree.children(&parent.node.id, work.deadline()).await?;
+        let below = work.children(&parent.node.id).await?;
         found.extend(below.into_iter().map(|node| (node, parent.node.id.to_string())));
     }
     found.truncate(most);
@@ -148,9 +146,7 @@ async fn segments(
         let is_new = |leaf: &&&Scored| !taken.contains(&leaf.node.id);
         let Some(leaf) = leaves.iter().filter(is_below).find(is_new) else { continue };
         taken.insert(leaf.node.id.clone());
-        let Some(text) = work.seams.tree.segment(&leaf.node.id, work.deadline()).await? else {
-            continue;
-        };
+        let Some(text) = work.segment(&leaf.node.id).await? else { continue };
         work.trace(TraceEvent::Entered {
             node: best.node.id.to_string(),
             parent: best.parent.clone(),

@@ -68,7 +68,7 @@ impl Memory<'_> {
             most_relations,
             ..GraphQuery::default()
         };
-        let graph = self.work.seams.graph.subgraph(&around, self.work.deadline()).await?;
+        let graph = self.work.subgraph(&around).await?;
         // A view that is full knows enough.
         let _is_full = self.graph.learn(&graph);
         let is_of = |edge: &RelationEdge| keys.contains(&edge.head) || keys.contains(&edge.tail);
@@ -141,7 +141,7 @@ impl Memory<'_> {
                 GraphQuery { texts, places, most_entities, most_relations, ..GraphQuery::default() }
             }
         };
-        let graph = self.work.seams.graph.subgraph(&query, self.work.deadline()).await?;
+        let graph = self.work.subgraph(&query).await?;
         let _is_full = self.graph.learn(&graph);
         let is_admitted = |entity: &EntityNode| {
             entity.segments.iter().any(|id| self.admitted.has(&id.document_id))
@@ -179,11 +179,8 @@ impl Memory<'_> {
         Ok(scored.into_iter().take(most).map(|(_, item)| item).collect())
     }
 
-    async fn texts(&self, ids: &[SegmentId]) -> Result<Vec<(SegmentId, Evidence)>, Error> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut texts = self.work.seams.graph.segments(ids, self.work.deadline()).await?;
+    async fn texts(&mut self, ids: &[SegmentId]) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        let mut texts = self.work.segments(ids).await?;
         texts.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(texts)
     }

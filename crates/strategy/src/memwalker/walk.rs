@@ -70,9 +70,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
-        let question = self.work.question;
-        let tops =
-            self.work.seams.tree.tops(&question.text, &question.filter, question.deadline).await?;
+        let tops = self.work.tops().await?;
         let tops = self.admit(tops);
         self.bytes_total = tops.iter().map(|top| top.bytes).sum();
         Ok(tops)
@@ -83,7 +81,7 @@ impl<'a> Walk<'a> {
         self.work.check_time("walking the tree")?;
         self.trace_entered(&entry);
         self.memory.carry(&entry.node.summary);
-        let children = self.work.seams.tree.children(&entry.node.id, self.work.deadline()).await?;
+        let children = self.work.children(&entry.node.id).await?;
         if children.is_empty() {
             self.turn_back(entry.node, GONE);
             return Ok(children);
@@ -100,7 +98,7 @@ impl<'a> Walk<'a> {
         self.work.check_time("walking the tree")?;
         let node = entry.node;
         self.trace_entered(&entry);
-        let Some(text) = self.work.seams.tree.segment(&node.id, self.work.deadline()).await? else {
+        let Some(text) = self.work.segment(&node.id).await? else {
             self.turn_back(node, GONE);
             return Ok(None);
         };

@@ -160,10 +160,7 @@ impl<'a> Navigation<'a> {
         let query = GraphQuery { places, most_entities, most_relations, ..GraphQuery::default() };
         let mut ids = likely_segments(&self.subgraph(query).await?, hits);
         ids.truncate(MAX_LOCATED);
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.work.seams.graph.segments(&ids, self.work.deadline()).await
+        self.work.segments(&ids).await
     }
 
     async fn take_up_seeds(&mut self) -> Result<(), Error> {
@@ -225,7 +222,7 @@ impl<'a> Navigation<'a> {
     /// The most relevant segments of each of `entities`, the most relevant first. Those that state
     /// the edges that led here, as far as there are any, are `stated`.
     pub(super) async fn segments_of(
-        &self,
+        &mut self,
         entities: &[EntityNode],
         stated: &[SegmentId],
     ) -> Result<Vec<Passage>, Error> {
@@ -233,25 +230,24 @@ impl<'a> Navigation<'a> {
         let (of_one, of_all) = MAX_LOOKED_AT;
         let most = (of_all / entities.len().max(1)).clamp(SEGMENTS_PER_ENTITY, of_one);
         let is_stated = |id: &SegmentId| stated.contains(id);
-        let looked_at: Vec<Vec<&SegmentId>> = entities
+        // Of each entity, with how many entities each of its segments mentions.
+        let looked_at: Vec<Vec<(SegmentId, usize)>> = entities
             .iter()
-            .map(|entity| self.worth_a_look(entity, most, is_stated, &mentions))
+            .map(|entity| {
+                let ids = self.worth_a_look(entity, most, is_stated, &mentions).into_iter();
+                let mentioned = |id| mentions.get(id).copied().unwrap_or_default();
+                ids.map(|id| (id.clone(), mentioned(id))).collect()
+            })
             .collect();
-        let ids: BTreeSet<&SegmentId> = looked_at.iter().flatten().copied().collect();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
+        let ids: BTreeSet<&SegmentId> = looked_at.iter().flatten().map(|(id, _)| id).collect();
         let (mut texts, stored) = self.extension.texts(ids);
-        if !stored.is_empty() {
-            let deadline = self.work.deadline();
-            texts.extend(self.work.seams.graph.segments(&stored, deadline).await?);
-        }
+        texts.extend(self.work.segments(&stored).await?);
         let mut gathered = Vec::new();
         for ids in looked_at {
-            let passage = |id: &SegmentId| {
-                let entities = mentions.get(id).copied().unwrap_or_default();
-                let passage = Passage::new(texts.get(id)?.clone(), &self.hits, entities);
-                Some(Passage { segment: Some(id.clone()), states_edge: is_stated(id), ..passage })
+            let passage = |(id, entities): (SegmentId, usize)| {
+                let passage = Passage::new(texts.get(&id)?.clone(), &self.hits, entities);
+                let states_edge = is_stated(&id);
+                Some(Passage { segment: Some(id), states_edge, ..passage })
             };
             let mut passages: Vec<Passage> = ids.into_iter().filter_map(passage).collect();
             rank(&mut passages);
@@ -397,7 +393,7 @@ impl<'a> Navigation<'a> {
     }
 
     async fn ask_stored(&mut self, query: &GraphQuery) -> Result<Subgraph, Error> {
-        let told = self.work.seams.graph.subgraph(query, self.work.deadline()).await?;
+        let told = self.work.subgraph(query).await?;
         self.stored.extend(told.entities.iter().map(|entity| entity.key.clone()));
         Ok(told)
     }

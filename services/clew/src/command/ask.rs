@@ -86,16 +86,11 @@ fn text(answer: &wire::Answer, took: Duration) -> String {
     let mut text = String::new();
     match answer.outcome() {
         wire::Outcome::NotInMemory => text.push_str("not in memory\n"),
-        wire::Outcome::AnsweredWithShardsMissing => {
-            text.push_str(&format!(
-                "{}\n(shards {:?} did not answer)\n",
-                answer.text, answer.shards_missing
-            ));
-        }
-        wire::Outcome::Answered | wire::Outcome::Unspecified => {
-            text.push_str(&format!("{}\n", answer.text));
-        }
+        wire::Outcome::Answered
+        | wire::Outcome::AnsweredWithShardsMissing
+        | wire::Outcome::Unspecified => text.push_str(&format!("{}\n", answer.text)),
     }
+    text.push_str(&output::missing(&answer.shards_missing));
     for (i, citation) in answer.citations.iter().enumerate() {
         let span = citation.span.unwrap_or_default();
         let quote = one_line(&citation.quote, 120);

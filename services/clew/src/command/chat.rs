@@ -277,7 +277,10 @@ async fn recall(
                 text.push_str(&format!("  superseded: {} by: {}\n", said("older"), said("newer")));
             }
         }
-        if text.is_empty() { "nothing is recalled\n".to_owned() } else { text }
+        if text.is_empty() {
+            text.push_str("nothing is recalled\n");
+        }
+        text + &output::missing(&recalled.shards_missing)
     })
 }
 

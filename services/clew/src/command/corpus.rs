@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Corpus, CorpusAction, Shared};
 use crate::connection::Connection;
-use crate::output::{Output, timestamp};
+use crate::output::{self, Output, timestamp};
 
 /// Makes, lists or deletes corpora.
 pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow::Result<()> {
@@ -57,22 +57,23 @@ async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> 
     }
 }
 
-/// A corpus as JSON.
+/// A corpus as JSON. Counts are null where they are not known.
 pub fn document(corpus: &wire::Corpus) -> Value {
-    let counts = corpus.counts.unwrap_or_default();
+    let count = |of: fn(&wire::CorpusCounts) -> u64| corpus.counts.as_ref().map(of);
     let encoder = corpus.encoder.clone().unwrap_or_default();
     json!({
         "corpus": corpus.name,
-        "documents": counts.documents,
-        "indexed_documents": counts.indexed_documents,
-        "pending_documents": counts.pending_documents,
-        "failed_documents": counts.failed_documents,
-        "chunks": counts.chunks,
-        "tokens": counts.tokens,
-        "text_bytes": counts.text_bytes,
-        "structured_documents": counts.structured_documents,
-        "unstructured_documents": counts.unstructured_documents,
-        "nodes": counts.nodes,
+        "documents": count(|counts| counts.documents),
+        "indexed_documents": count(|counts| counts.indexed_documents),
+        "pending_documents": count(|counts| counts.pending_documents),
+        "failed_documents": count(|counts| counts.failed_documents),
+        "chunks": count(|counts| counts.chunks),
+        "tokens": count(|counts| counts.tokens),
+        "text_bytes": count(|counts| counts.text_bytes),
+        "structured_documents": count(|counts| counts.structured_documents),
+        "unstructured_documents": count(|counts| counts.unstructured_documents),
+        "nodes": count(|counts| counts.nodes),
+        "shards_missing": corpus.shards_missing,
         "shards": corpus.shards,
         "memory": corpus.memory.map(|memory| {
             json!({ "ratio": memory.ratio, "segment_tokens": memory.segment_tokens })
@@ -87,6 +88,10 @@ pub fn document(corpus: &wire::Corpus) -> Value {
 /// A corpus on one line.
 pub fn line(corpus: &wire::Corpus) -> String {
     let mut line = match &corpus.counts {
+        None if corpus.shards_missing.len() < corpus.shards as usize => {
+            let missing = output::missing(&corpus.shards_missing);
+            format!("{}: {}", corpus.name, missing.trim_end())
+        }
         None => format!("{}: does not run; ask for its status", corpus.name),
         Some(counts) => format!(
             "{}: {} documents ({} indexed, {} with tree and graph, {} pending, {} failed), {} chunks, \

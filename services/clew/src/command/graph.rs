@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use anyhow::Context as _;
-use clew_core::{CorpusName, EntityKey, GraphQuery, Subgraph};
+use clew_core::{CorpusName, EntityKey, GraphQuery, Partial, Subgraph};
 use clew_graph::{PathLimits, Ranking};
 use clew_proto::convert::memory as convert;
 use clew_proto::memory::v1 as wire;
@@ -23,12 +23,18 @@ const RELATION: usize = 100;
 pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::Result<()> {
     match arguments.action {
         GraphAction::Around { of, text, extent, svg } => {
-            let graph = around(shared, of, &text, extent).await?;
+            let Partial { found: graph, shards_missing } =
+                around(shared, of, &text, extent).await?;
+            let missing = output::shards(&shards_missing);
             match svg {
-                Some(file) => output::write(&file, &clew_graph::svg(&graph, &graph.seeds)),
+                Some(file) => {
+                    output::warn_of_missing(&missing);
+                    output::write(&file, &clew_graph::svg(&graph, &graph.seeds))
+                }
                 None => {
-                    let document: Value = serde_json::from_str(&clew_graph::to_json(&graph))?;
-                    output.print(&document, |_| as_text(&graph))
+                    let mut document: Value = serde_json::from_str(&clew_graph::to_json(&graph))?;
+                    document["shards_missing"] = json!(missing);
+                    output.print(&document, |_| as_text(&graph) + &output::missing(&missing))
                 }
             }
         }
@@ -49,8 +55,10 @@ pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::
             };
             let document = json!({
                 "paths": found.paths.iter().map(path_document).collect::<Vec<_>>(),
+                "shards_missing": found.shards_missing,
             });
-            output.print(&document, |_| paths_text(&found))
+            output
+                .print(&document, |_| paths_text(&found) + &output::missing(&found.shards_missing))
         }
         GraphAction::Rank { of, text, k } => {
             let ranked = match Source::open(shared, of).await? {
@@ -69,11 +77,17 @@ pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::
                 "seeds": ranked.seeds,
                 "entities": ranked.entities.iter().map(ranked_document).collect::<Vec<_>>(),
                 "segments": ranked.segments.iter().map(ranked_document).collect::<Vec<_>>(),
+                "shards_missing": ranked.shards_missing,
             });
-            output.print(&document, |_| ranks_text(&ranked))
+            output.print(&document, |_| {
+                ranks_text(&ranked) + &output::missing(&ranked.shards_missing)
+            })
         }
         GraphAction::Export { of, text, extent, format } => {
-            let graph = around(shared, of, &text, extent).await?;
+            let Partial { found: graph, shards_missing } =
+                around(shared, of, &text, extent).await?;
+            // What is written is read by programs that know nothing of shards.
+            output::warn_of_missing(&output::shards(&shards_missing));
             let written = match format {
                 GraphFormat::Graphml => clew_graph::to_graphml(&graph),
                 GraphFormat::Json => clew_graph::to_json(&graph),
@@ -115,7 +129,7 @@ async fn around(
     of: GraphSource,
     text: &str,
     extent: Extent,
-) -> anyhow::Result<Subgraph> {
+) -> anyhow::Result<Partial<Subgraph>> {
     let query = GraphQuery {
         texts: vec![text.to_owned()],
         hops: extent.hops,
@@ -129,7 +143,7 @@ async fn around(
             connection.close().await?;
             Ok(graph?)
         }
-        Source::File(graph) => Ok(graph.subgraph(&query)),
+        Source::File(graph) => Ok(Partial::whole(graph.subgraph(&query))),
     }
 }
 

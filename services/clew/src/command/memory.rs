@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{Estimate, Memory, MemoryAction, Shared};
 use crate::connection::Connection;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// About how many bytes a token has.
 const TOKEN_BYTES: u64 = 4;
@@ -36,7 +36,8 @@ pub async fn run(shared: &Shared, arguments: Memory, output: &Output) -> anyhow:
                 let until = Instant::now() + Duration::from_secs(wait_secs.unwrap_or(0));
                 loop {
                     let listed = connection.client.memories(&corpus).await?;
-                    let is_done = listed.covered_documents >= listed.documents;
+                    let is_whole = listed.shards_missing.is_empty();
+                    let is_done = is_whole && listed.covered_documents >= listed.documents;
                     if is_done || Instant::now() >= until {
                         return list(&listed, output);
                     }
@@ -76,6 +77,7 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
         "covered_documents": listed.covered_documents,
         "model": model,
         "memories": listed.memories.iter().map(memory).collect::<Vec<Value>>(),
+        "shards_missing": listed.shards_missing,
     });
     output.print(&document, |_| {
         let mut text = format!(
@@ -101,7 +103,7 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
                 memory.parts.len()
             ));
         }
-        text
+        text + &output::missing(&listed.shards_missing)
     })
 }
 

@@ -52,9 +52,7 @@ async fn search(connection: &Connection, arguments: Search, output: &Output) -> 
         if found.evidence.is_empty() {
             text.push_str("nothing was found\n");
         }
-        if !found.shards_missing.is_empty() {
-            text.push_str(&format!("shards {:?} did not answer\n", found.shards_missing));
-        }
+        text.push_str(&output::missing(&found.shards_missing));
         text.push_str(&format!("{} items in {}\n", found.evidence.len(), human(took)));
         text
     })

@@ -1,11 +1,13 @@
 //! `clew tree`.
 
-use clew_core::{CorpusName, NodeId, TreeNode};
+use std::collections::BTreeSet;
+
+use clew_core::{NodeId, ShardIndex, TreeNode};
 use serde_json::{Value, json};
 
 use crate::cli::{Shared, Tree};
 use crate::connection::Connection;
-use crate::output::{Output, one_line};
+use crate::output::{self, Output, one_line};
 
 /// Columns of a summary.
 const SUMMARY: usize = 100;
@@ -26,21 +28,27 @@ struct Shown {
 
 async fn show(connection: &Connection, arguments: &Tree, output: &Output) -> anyhow::Result<()> {
     let mut shown: Vec<Shown> = Vec::new();
-    let mut todo = children(connection, &arguments.corpus, None, 0).await?;
+    let tops = connection.client.read_tree(&arguments.corpus, None).await?;
+    let mut missing: BTreeSet<ShardIndex> = tops.shards_missing.into_iter().collect();
+    let mut todo = last_first(tops.found, 0);
     while let Some(next) = todo.pop() {
         if shown.len() == arguments.most {
             break;
         }
         if next.node.children > 0 && next.depth + 1 < arguments.depth {
             let id = Some(&next.node.id);
-            todo.extend(children(connection, &arguments.corpus, id, next.depth + 1).await?);
+            let below = connection.client.read_tree(&arguments.corpus, id).await?;
+            missing.extend(below.shards_missing);
+            todo.extend(last_first(below.found, next.depth + 1));
         }
         shown.push(next);
     }
     let left_out = !todo.is_empty();
+    let missing = output::shards(&missing);
     let document = json!({
         "nodes": shown.iter().map(as_json).collect::<Vec<_>>(),
         "is_cut": left_out,
+        "shards_missing": missing,
     });
     output.print(&document, |_| {
         let mut text: String = shown.iter().map(line).collect();
@@ -49,19 +57,13 @@ async fn show(connection: &Connection, arguments: &Tree, output: &Output) -> any
             (false, true) => text.push_str("(there are more; raise --most)\n"),
             (false, false) => {}
         }
-        text
+        text + &output::missing(&missing)
     })
 }
 
-/// The children of a node, or the nodes at the top, the first one last.
-async fn children(
-    connection: &Connection,
-    corpus: &CorpusName,
-    parent: Option<&NodeId>,
-    depth: u32,
-) -> anyhow::Result<Vec<Shown>> {
-    let nodes = connection.client.read_tree(corpus, parent).await?;
-    Ok(nodes.into_iter().rev().map(|node| Shown { depth, node }).collect())
+/// Nodes of one depth, the first one last.
+fn last_first(nodes: Vec<TreeNode>, depth: u32) -> Vec<Shown> {
+    nodes.into_iter().rev().map(|node| Shown { depth, node }).collect()
 }
 
 fn covered(node: &TreeNode) -> String {

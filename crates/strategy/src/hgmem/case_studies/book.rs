@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Embedding, Encoder, EncoderIdentity, Error, Evidence, GraphMemory, GraphQuery, Priority, Query,
-    Retrieved, Retriever, SegmentId, Span, Subgraph, TextKind,
+    Embedding, Encoder, EncoderIdentity, Error, Evidence, GraphMemory, GraphQuery, Partial,
+    Priority, Query, Retrieved, Retriever, SegmentId, Span, Subgraph, TextKind,
 };
 use clew_graph::{Graph, GraphDocument, GraphSegment};
 use clew_text::{one_line, terms};
@@ -117,17 +117,17 @@ impl Retriever for Book {
 
 #[async_trait]
 impl GraphMemory for Book {
-    async fn subgraph(&self, query: &GraphQuery, _: Instant) -> Result<Subgraph, Error> {
-        Ok(self.graph.subgraph(query))
+    async fn subgraph(&self, query: &GraphQuery, _: Instant) -> Result<Partial<Subgraph>, Error> {
+        Ok(Partial::whole(self.graph.subgraph(query)))
     }
 
     async fn segments(
         &self,
         ids: &[SegmentId],
         _: Instant,
-    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+    ) -> Result<Partial<Vec<(SegmentId, Evidence)>>, Error> {
         let text = |id: &SegmentId| (id.clone(), self.chunks[id.ordinal as usize].clone());
-        Ok(ids.iter().map(text).collect())
+        Ok(Partial::whole(ids.iter().map(text).collect()))
     }
 }
 
