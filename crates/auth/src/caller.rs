@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use clew_cluster::Quotas;
-use clew_core::{Access, CorpusName, Error, ErrorKind, TenantName};
+use clew_core::{Access, CorpusName, Error, ErrorKind, Owner, TenantName};
 use serde::{Deserialize, Serialize};
 use tonic::Request;
 
@@ -110,6 +110,11 @@ impl Caller {
         self.0.tenant.as_ref()
     }
 
+    /// Whose account his requests are on.
+    pub fn owner(&self) -> Owner {
+        Owner::of(self.tenant().map(TenantName::as_str))
+    }
+
     /// The access labels he holds.
     pub fn access(&self) -> &Access {
         &self.0.access
@@ -160,7 +165,7 @@ impl Caller {
 
     /// Tells how many tokens were read and written for him. What it took is known only afterwards, so that the
     /// next request waits for it.
-    pub async fn used_tokens(&self, tokens: u64) {
+    pub(crate) async fn used_tokens(&self, tokens: u64) {
         if let (Some(tenant), Some(rate)) = (&self.0.tenant, self.0.quota.tokens_per_second) {
             let name = format!("{tenant}:tokens");
             self.0.quotas.charge(&name, tokens as f64, self.0.quota.rate(rate)).await;

@@ -46,9 +46,9 @@ pub struct TenantEntry {
     pub name: Option<TenantName>,
     /// Requests a second.
     pub requests_per_second: Option<f64>,
-    /// Bytes of text a second that are brought.
+    /// Bytes of text a second that are brought, or given to graph builders.
     pub bytes_per_second: Option<f64>,
-    /// Tokens a second that models read and write for his questions.
+    /// Tokens a second that models read and write for his questions, and for texts that graph builders read for him.
     pub tokens_per_second: Option<f64>,
     /// For how many seconds' worth of a quota may be used at once after a rest, 1 to 3600; 10 by default.
     pub burst_secs: Option<f64>,

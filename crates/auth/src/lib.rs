@@ -6,8 +6,11 @@
 //! method (what it needs) ──────┘     └─► UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED
 //! ```
 //!
+//! What a request spends on models is on a [`Bill`], so that the tenant pays for it however the request ends.
+//!
 //! Keys are random, so that a hash of them is all that is stored: there is nothing to guess.
 
+mod bill;
 mod caller;
 mod config;
 mod guard;
@@ -15,6 +18,7 @@ mod key;
 mod keys;
 mod methods;
 
+pub use bill::Bill;
 pub use caller::{Caller, Scope, Scopes};
 pub use config::AuthConfig;
 pub use guard::{Guard, Guarded};

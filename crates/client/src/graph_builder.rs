@@ -3,12 +3,35 @@
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary, SummaryTask};
+use clew_core::{
+    Cost, Error, Extraction, ExtractionTask, GraphBuilder, Limits, Loan, Owner, Spent, Summary,
+    SummaryTask,
+};
+use clew_proto::convert::account::{account_to_wire, spent_from_wire};
 use clew_proto::convert::graph_builder as convert;
+use clew_proto::graph_builder::v1 as proto;
 use clew_proto::graph_builder::v1::graph_builder_service_client::GraphBuilderServiceClient;
+use clew_proto::query::v1 as query;
 use futures::TryStreamExt;
+use tonic::Streaming;
 
 use crate::{Client, Wire, failed, within};
+
+/// Whose account a node has something done on, and what may be spent of it. Clients have none to tell: what is done for
+/// them is on the account of their key.
+#[derive(Clone, Copy)]
+pub struct Lent<'a> {
+    /// Whose it is.
+    pub owner: Owner,
+    /// What may be spent, and is told.
+    pub loan: &'a Loan<'a>,
+}
+
+impl Lent<'_> {
+    fn to_wire(self) -> query::Account {
+        account_to_wire(self.owner, self.loan.for_another())
+    }
+}
 
 /// Has the tasks of one message summarised over `wire`, within `patience`.
 ///
@@ -17,12 +40,20 @@ use crate::{Client, Wire, failed, within};
 pub async fn summarise(
     wire: impl Into<Wire>,
     tasks: &[SummaryTask],
+    lent: Option<Lent<'_>>,
     patience: Duration,
 ) -> Result<Vec<Summary>, Error> {
-    let request = within(patience, convert::summarise_to_wire(tasks));
-    let responses = GraphBuilderServiceClient::new(wire.into()).summarise(request).await;
-    let responses = responses.map_err(failed)?.into_inner().map_err(failed);
-    in_order(tasks, responses.try_collect().await?, convert::summary_from_wire)
+    let account = lent.map(Lent::to_wire);
+    let message = proto::SummariseRequest { account, ..convert::summarise_to_wire(tasks) };
+    let responses =
+        GraphBuilderServiceClient::new(wire.into()).summarise(within(patience, message)).await;
+    let responses = responses.map_err(failed)?.into_inner();
+    let (made, is_told) = results(responses, lent, |response| response.spent).await?;
+    let summaries = in_order(tasks, made, convert::summary_from_wire)?;
+    if !is_told {
+        tell_costs(lent, summaries.iter().map(|summary| summary.cost));
+    }
+    Ok(summaries)
 }
 
 /// Has the tasks of one message extracted over `wire`, within `patience`.
@@ -32,12 +63,52 @@ pub async fn summarise(
 pub async fn extract(
     wire: impl Into<Wire>,
     tasks: &[ExtractionTask],
+    lent: Option<Lent<'_>>,
     patience: Duration,
 ) -> Result<Vec<Extraction>, Error> {
-    let request = within(patience, convert::extract_to_wire(tasks));
-    let responses = GraphBuilderServiceClient::new(wire.into()).extract(request).await;
-    let responses = responses.map_err(failed)?.into_inner().map_err(failed);
-    in_order(tasks, responses.try_collect().await?, convert::extraction_from_wire)
+    let account = lent.map(Lent::to_wire);
+    let message = proto::ExtractRequest { account, ..convert::extract_to_wire(tasks) };
+    let responses =
+        GraphBuilderServiceClient::new(wire.into()).extract(within(patience, message)).await;
+    let responses = responses.map_err(failed)?.into_inner();
+    let (made, is_told) = results(responses, lent, |response| response.spent).await?;
+    let extractions = in_order(tasks, made, convert::extraction_from_wire)?;
+    if !is_told {
+        tell_costs(lent, extractions.iter().map(|extraction| extraction.cost));
+    }
+    Ok(extractions)
+}
+
+/// The responses that are results, and whether it was told what was spent on them.
+async fn results<W>(
+    mut responses: Streaming<W>,
+    lent: Option<Lent<'_>>,
+    spent: impl Fn(&W) -> Option<query::Spent>,
+) -> Result<(Vec<W>, bool), Error> {
+    let (mut made, mut is_told) = (Vec::new(), false);
+    while let Some(response) = responses.try_next().await.map_err(failed)? {
+        match spent(&response) {
+            None => made.push(response),
+            Some(spent) => {
+                is_told = true;
+                if let Some(lent) = lent {
+                    lent.loan.is_spent(spent_from_wire(spent));
+                }
+            }
+        }
+    }
+    Ok((made, is_told))
+}
+
+/// Graph builders before accounts tell what was spent with the results alone.
+fn tell_costs(lent: Option<Lent<'_>>, costs: impl Iterator<Item = Cost>) {
+    if let Some(lent) = lent {
+        let all = costs.fold(Cost::default(), |mut all, cost| {
+            all += cost;
+            all
+        });
+        lent.loan.is_spent(Spent::of(all));
+    }
 }
 
 /// What the responses hold, one for each task.
@@ -64,7 +135,7 @@ impl GraphBuilder for Client {
         let mut summaries = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, SummaryTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            summaries.extend(summarise(self.wire.clone(), &batch, patience).await?);
+            summaries.extend(summarise(self.wire.clone(), &batch, None, patience).await?);
         }
         Ok(summaries)
     }
@@ -77,7 +148,7 @@ impl GraphBuilder for Client {
         let mut extractions = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, ExtractionTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            extractions.extend(extract(self.wire.clone(), &batch, patience).await?);
+            extractions.extend(extract(self.wire.clone(), &batch, None, patience).await?);
         }
         Ok(extractions)
     }

@@ -214,6 +214,8 @@ pub struct Cost {
     pub completion_tokens: u64,
     /// Shards that were asked.
     pub shards_searched: u64,
+    /// Whether something was not done since a budget of calls, tokens or time was used up.
+    pub is_out_of_budget: bool,
 }
 
 impl Cost {
@@ -230,6 +232,7 @@ impl std::ops::AddAssign for Cost {
         self.prompt_tokens += other.prompt_tokens;
         self.completion_tokens += other.completion_tokens;
         self.shards_searched += other.shards_searched;
+        self.is_out_of_budget |= other.is_out_of_budget;
     }
 }
 

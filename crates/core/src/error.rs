@@ -49,6 +49,9 @@ impl ErrorKind {
     }
 }
 
+/// The reason of an error that tells that the budget of a piece of work is spent.
+pub const BUDGET_SPENT: &str = "BUDGET_SPENT";
+
 /// One field that was refused and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -201,9 +204,9 @@ impl Error {
         self.retry_after
     }
 
-    /// Whether the same call may succeed later.
+    /// Whether the same call may succeed later. A budget that is spent stays so.
     pub fn is_retryable(&self) -> bool {
-        self.kind.is_retryable()
+        self.kind.is_retryable() && self.reason != BUDGET_SPENT
     }
 
     /// The whole chain of causes on one line, for logs.

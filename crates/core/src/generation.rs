@@ -1,5 +1,6 @@
 //! What is asked of a language model, and what it answers.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::{Error, Violations};
@@ -81,6 +82,8 @@ pub struct GenerationRequest {
     pub stop: Vec<String>,
     /// What the reply has to look like.
     pub format: ReplyFormat,
+    /// Most calls of models for it, repeated ones included; `None` for as many as whoever is asked thinks right.
+    pub most_calls: Option<NonZeroU32>,
 }
 
 /// Most texts that may end a reply: what remote endpoints take.
@@ -170,6 +173,9 @@ pub struct Generated {
 /// What is heard of a reply while it is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
+    /// A model is sent a request, for the first time or again. Told by those only who may repeat theirs; for others it
+    /// is one.
+    Asked,
     /// More of its text.
     Text(&'a str),
     /// What was heard so far is void: the model failed in the midst and another begins anew.
@@ -203,6 +209,7 @@ mod tests {
             sampling: Sampling { temperature: f32::NAN, top_p: 0.0, ..Sampling::default() },
             stop: vec![String::new()],
             format: ReplyFormat::JsonSchema("{".to_owned()),
+            most_calls: None,
         };
         let error = unsound.check().unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();

@@ -2,11 +2,13 @@
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
 //! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
-//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`GraphBuilder`] and [`Clock`] are the only seams between crates.
+//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`GraphBuilder`] and [`Clock`], and [`Reasoners`] and
+//! [`GraphBuilders`], by which each question gets those that work on its [`Account`], are the only seams between crates.
 //! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
 //! network.
 
 mod access;
+mod account;
 pub mod answer;
 mod chunk;
 mod clock_offset;
@@ -18,6 +20,7 @@ mod generation;
 mod graph;
 mod id;
 mod judging;
+mod ledger;
 mod limits;
 mod listening;
 mod memorising;
@@ -38,6 +41,7 @@ mod time;
 mod tree;
 
 pub use access::{Access, Label, Labels};
+pub use account::{Account, GraphBuilders, Owner, Reasoners};
 pub use answer::{
     Answer, Citation, Cost, Outcome, Place, PointFate, PointState, Timing, TraceEvent,
 };
@@ -45,7 +49,7 @@ pub use chunk::{Chunk, ChunkId};
 pub use clock_offset::ClockOffset;
 pub use corpus::Corpus;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
-pub use error::{Error, ErrorKind, Violation, Violations};
+pub use error::{BUDGET_SPENT, Error, ErrorKind, Violation, Violations};
 pub use generation::{
     ChatMessage, ChatRole, Finish, Generated, GenerationRequest, GeneratorIdentity, Heard,
     ReplyFormat, Sampling, Usage,
@@ -56,6 +60,7 @@ pub use graph::{
 };
 pub use id::{CorpusName, DocumentId, ShardIndex, TenantName};
 pub use judging::{GradingRule, JudgeTask, Judging, Verdict};
+pub use ledger::{Budget, Call, Ledger, Loan, Spent};
 pub use limits::Limits;
 pub use listening::Listener;
 pub use memorising::{

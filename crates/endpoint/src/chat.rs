@@ -240,6 +240,10 @@ impl<'a> ReplyReader<'a> {
 impl Reader for ReplyReader<'_> {
     type Reply = Reply;
 
+    fn ask(&mut self) {
+        (self.heard)(Heard::Asked);
+    }
+
     fn begin(&mut self) {
         if std::mem::take(&mut self.is_heard) {
             (self.heard)(Heard::Anew);
@@ -345,6 +349,7 @@ mod tests {
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Result<Reply, Failure>, String) {
         let mut told = String::new();
         let mut heard = |part: Heard<'_>| match part {
+            Heard::Asked => {}
             Heard::Text(text) => told.push_str(text),
             Heard::Anew => told.clear(),
         };

@@ -1,5 +1,6 @@
 //! Requests to an endpoint: who is admitted, how fast, what is tried again, and what a failure means.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -29,6 +30,9 @@ const MOST_REFUSAL_BYTES: usize = 64 << 10;
 pub(crate) trait Reader: Send {
     /// What it reads.
     type Reply: Send;
+
+    /// A request is about to be sent.
+    fn ask(&mut self) {}
 
     /// A response begins; what was read before is void.
     fn begin(&mut self);
@@ -144,8 +148,8 @@ impl Connection {
         self.room.try_enter(1)
     }
 
-    /// Sends `body` and reads the reply; tries again what may pass, as long as attempts, the budget and
-    /// time last.
+    /// Sends `body` and reads the reply; tries again what may pass, as long as attempts, of which there are at most
+    /// `most`, the budget and time last.
     ///
     /// # Errors
     /// That of the last attempt; [`ErrorKind::DeadlineExceeded`]; [`ErrorKind::Exhausted`] if the
@@ -153,9 +157,11 @@ impl Connection {
     pub(crate) async fn call<R: Reader>(
         &self,
         body: Bytes,
+        most: Option<NonZeroU32>,
         deadline: Instant,
         reader: &mut R,
     ) -> Result<Called<R::Reply>, Error> {
+        let attempts = most.map_or(self.attempts, |most| self.attempts.min(most.get()));
         self.budget.earn();
         let mut backoff = Backoff::new(RETRY_PAUSE.0, RETRY_PAUSE.1);
         let mut calls = 1;
@@ -168,7 +174,7 @@ impl Connection {
             let pause = error.retry_after().unwrap_or_default().max(backoff.next_delay());
             let now = Instant::now();
             let is_in_time = pause < deadline.saturating_duration_since(now);
-            let is_worth_it = is_passing && calls < self.attempts && is_in_time;
+            let is_worth_it = is_passing && calls < attempts && is_in_time;
             if !is_worth_it || !self.budget.spend(now) {
                 return Err(error);
             }
@@ -207,6 +213,7 @@ impl Connection {
     }
 
     async fn exchange<R: Reader>(&self, body: &Bytes, reader: &mut R) -> Result<R::Reply, Failure> {
+        reader.ask();
         let request = self.http.post(self.address.clone()).headers(self.headers.clone());
         let mut response = self.awaited(request.body(body.clone()).send()).await?;
         if !response.status().is_success() {

@@ -165,7 +165,8 @@ impl Encoder for EmbeddingEndpoint {
             let body = serde_json::to_vec(&body)
                 .map_err(|_| Error::internal("cannot write a request as JSON"))?;
             let mut reader = VectorReader::new(batch.len(), self.identity.dimension as usize);
-            let called = self.connection.call(Bytes::from(body), deadline, &mut reader).await?;
+            let called =
+                self.connection.call(Bytes::from(body), None, deadline, &mut reader).await?;
             let of_texts = called.reply.into_iter().zip(prepared);
             embeddings.extend(of_texts.map(|(vector, (_, tokens, truncated))| Embedding {
                 vector,

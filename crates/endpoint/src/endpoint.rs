@@ -1,5 +1,6 @@
 //! A language model behind an endpoint.
 
+use std::num::NonZeroU32;
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -99,7 +100,8 @@ impl Endpoint {
         // Others than OpenAI send the thoughts as well.
         let most_tokens = request.max_tokens.saturating_add(self.thinking_tokens);
         let mut reader = ReplyReader::new(most_tokens, heard);
-        let called = self.connection.call(body, deadline, &mut reader).await?;
+        let most = most_calls(request, usage)?;
+        let called = self.connection.call(body, most, deadline, &mut reader).await?;
         let reply = called.reply;
         let (prompt, completion) = match reply.tokens {
             Some(tokens) => (tokens.prompt, tokens.completion),
@@ -116,10 +118,17 @@ impl Endpoint {
         format: &Format<'_>,
         ask: &mut Ask<'_>,
         deadline: Instant,
+        heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
         usage: &mut Usage,
     ) -> Result<Reply, Error> {
+        // The text may not be the one that is returned.
+        let mut hear = |part: Heard<'_>| {
+            if matches!(part, Heard::Asked) {
+                heard(part);
+            }
+        };
         for round in 1..=FORMAT_ROUNDS {
-            let asked = self.ask(ask, deadline, &mut |_| {}, usage).await;
+            let asked = self.ask(ask, deadline, &mut hear, usage).await;
             let mut reply = match asked {
                 // The server takes the conversation, but not with our remark.
                 Err(error) if round > 1 && error.kind() == ErrorKind::InvalidInput => break,
@@ -142,6 +151,17 @@ impl Endpoint {
         let message = "the model did not keep to the format of the reply, though asked twice";
         Err(Error::new(ErrorKind::Unavailable, "MALFORMED_REPLY", message))
     }
+}
+
+/// How often the model may still be asked; `None` if nothing bounds it.
+fn most_calls(request: &GenerationRequest, usage: &Usage) -> Result<Option<NonZeroU32>, Error> {
+    let Some(most) = request.most_calls else { return Ok(None) };
+    let left = NonZeroU32::new(most.get().saturating_sub(usage.calls));
+    left.map(Some).ok_or_else(|| {
+        let message =
+            format!("the model did not reply as asked in {most} calls; no more are allowed");
+        Error::new(ErrorKind::Unavailable, "MALFORMED_REPLY", message)
+    })
 }
 
 /// What is asked of the model.
@@ -187,7 +207,7 @@ impl Generator for Endpoint {
         let reply = match &format {
             None => self.ask(&ask, deadline, heard, &mut usage).await?,
             Some(format) => {
-                let reply = self.ask_for(format, &mut ask, deadline, &mut usage).await?;
+                let reply = self.ask_for(format, &mut ask, deadline, heard, &mut usage).await?;
                 heard(Heard::Text(&reply.text));
                 reply
             }

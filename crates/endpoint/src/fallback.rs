@@ -1,5 +1,6 @@
 //! Several models, each for when those before it fail.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,25 +59,30 @@ impl Generator for Fallback {
     ) -> Result<Generated, Error> {
         let begun = Instant::now();
         let mut is_heard = false;
-        let mut failed = 0;
+        let (mut calls, mut failed) = (request.most_calls, 0);
         let models = [&self.first].into_iter().chain(&self.others);
         let mut failure = None;
         for (index, model) in models.enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
-            if failure.is_some() && left == Duration::ZERO {
+            if failure.is_some() && (left == Duration::ZERO || is_used_up(request, failed)) {
                 break;
             }
             if std::mem::take(&mut is_heard) {
                 heard(Heard::Anew);
             }
             let reserved = if index < self.others.len() { left / RESERVED } else { Duration::ZERO };
+            let mut asked = 0;
             let mut listen = |part: Heard<'_>| {
-                is_heard = matches!(part, Heard::Text(_));
+                match part {
+                    Heard::Asked => asked += 1,
+                    Heard::Text(_) => is_heard = true,
+                    Heard::Anew => is_heard = false,
+                }
                 heard(part);
             };
-            match model.generate(request, deadline - reserved, &mut listen).await {
+            let rest = GenerationRequest { most_calls: calls, ..request.clone() };
+            match model.generate(&rest, deadline - reserved, &mut listen).await {
                 Ok(mut generated) => {
-                    // A failure does not tell how often it asked; each is counted as once.
                     generated.usage.calls += failed;
                     generated.usage.took = begun.elapsed();
                     return Ok(generated);
@@ -85,13 +91,25 @@ impl Generator for Fallback {
                 Err(error) => {
                     let model = &model.identity().model;
                     tracing::warn!(%model, reason = error.reason(), error = %error.chain(), "a model failed");
-                    failed += 1;
+                    // Who cannot repeat a request does not tell of the one.
+                    failed += asked.max(1);
+                    calls = request.most_calls.and_then(|most| left_of(most, failed));
                     failure = Some(error);
                 }
             }
         }
         Err(failure.unwrap_or_else(|| Error::deadline("a model replied")))
     }
+}
+
+/// What is left of `most` calls.
+fn left_of(most: NonZeroU32, calls: u32) -> Option<NonZeroU32> {
+    NonZeroU32::new(most.get().saturating_sub(calls))
+}
+
+/// Whether no call is left that a request may take.
+fn is_used_up(request: &GenerationRequest, calls: u32) -> bool {
+    request.most_calls.is_some_and(|most| left_of(most, calls).is_none())
 }
 
 /// Whether another model may answer what one failed to answer so.

@@ -82,6 +82,7 @@ async fn ask(
     let mut heard = |part: Heard<'_>| match part {
         Heard::Text(more) => text.push_str(more),
         Heard::Anew => text.clear(),
+        Heard::Asked => {}
     };
     let begun = Instant::now();
     let reply = model.generate(request, begun + patience, &mut heard).await;
@@ -283,6 +284,41 @@ async fn fall_back(row: &Row, server: &ModelEndpoint, model: Arc<Endpoint>, kind
 }
 
 #[tokio::test]
+async fn models_are_asked_no_more_often_than_a_request_allows_and_each_time_is_heard() {
+    let json = ReplyFormat::JsonSchema(r#"{"type": "object", "required": ["a"]}"#.to_owned());
+    // What both say, and how often each is asked if so many calls are allowed.
+    let (fails, misses) = (ModelReply::Status(500, None), ModelReply::from("no JSON"));
+    let cases = [
+        (&fails, ReplyFormat::Text, 1, [1, 0]),
+        (&fails, ReplyFormat::Text, 2, [2, 0]),
+        (&fails, ReplyFormat::Text, 4, [3, 1]),
+        (&fails, ReplyFormat::Text, 9, [3, 3]),
+        (&misses, json.clone(), 1, [1, 0]),
+        (&misses, json, 3, [2, 1]),
+    ];
+    let asking = cases.into_iter().map(async |(says, format, most, expected)| {
+        let (server, other) = (ModelEndpoint::start().unwrap(), ModelEndpoint::start().unwrap());
+        for server in [&server, &other] {
+            let says = says.clone();
+            server.reply_by(move |_| says.clone());
+        }
+        let both = Fallback::new(
+            Arc::new(endpoint(&config(&server))),
+            vec![Arc::new(endpoint(&config(&other)))],
+        );
+        let most_calls = std::num::NonZeroU32::new(most);
+        let request = GenerationRequest { most_calls, ..request(format) };
+        let mut asked = 0;
+        let mut heard = |part: Heard<'_>| asked += usize::from(matches!(part, Heard::Asked));
+        let reply = both.generate(&request, Instant::now() + PATIENCE, &mut heard).await;
+        assert!(reply.is_err(), "{reply:?}");
+        let requests = [server.requests().len(), other.requests().len()];
+        assert_eq!((requests, asked), (expected, expected.iter().sum()), "{most} calls");
+    });
+    futures::future::join_all(asking).await;
+}
+
+#[tokio::test]
 async fn each_misbehaviour_ends_in_a_right_reply_or_a_typed_error() {
     let rows = rows();
     futures::future::join_all(rows.iter().map(|row| check(row, StructuredOutput::JsonSchema)))
@@ -361,7 +397,11 @@ async fn dropping_a_call_ends_its_request_and_makes_room() {
     });
     let asked = request(ReplyFormat::Text);
     let (said, mut is_said) = tokio::sync::mpsc::unbounded_channel();
-    let mut heard = move |_: Heard<'_>| said.send(()).unwrap();
+    let mut heard = move |heard: Heard<'_>| {
+        if let Heard::Text(_) = heard {
+            said.send(()).unwrap();
+        }
+    };
     let mut call = model.generate(&asked, Instant::now() + PATIENCE, &mut heard);
     tokio::select! {
         reply = &mut call => panic!("ended with {reply:?}"),

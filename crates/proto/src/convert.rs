@@ -1,5 +1,6 @@
 //! Conversions between wire messages and domain values, one file per service.
 
+pub mod account;
 pub mod chat;
 pub mod corpus;
 pub mod encoder;

@@ -22,7 +22,8 @@ pub fn to_status(error: &Error) -> Status {
     if error.kind() == ErrorKind::WrongState {
         details.add_precondition_failure_violation(error.reason(), "", error.message());
     }
-    if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) {
+    if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable) && error.is_retryable()
+    {
         details.set_retry_info(Some(error.retry_after().unwrap_or(DEFAULT_RETRY_DELAY)));
     }
     Status::with_error_details(code_of(error.kind()), error.message(), details)

@@ -1,8 +1,8 @@
 //! Reasoning by prompts: acts, how they are asked, and how their replies are read.
 //!
 //! An [`Act`] is one step of judgement with all it is made on. [`Prompted::perform`] cuts it to the
-//! model's window, renders its prompt, has the model reply and reads the reply. A [`Ledger`] counts what
-//! that costs and holds a whole question to its [`Budget`].
+//! model's window, renders its prompt, has the model reply and reads the reply. What that
+//! costs is drawn from the [`Account`] that it is done on, which is one for all acts of a question.
 //!
 //! | act | step | paper |
 //! |---|---|---|
@@ -44,7 +44,6 @@ mod acts;
 mod builder;
 mod cache;
 mod judge;
-mod ledger;
 mod listener;
 mod material;
 mod navigator;
@@ -62,7 +61,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_core::{
-    Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, ReplyFormat, Sampling,
+    Account, Budget, Error, ErrorKind, Finish, Generated, GenerationRequest, Generator,
+    GraphBuilder, GraphBuilders, Heard, Ledger, Owner, ReplyFormat, Sampling,
 };
 
 pub use self::act::{Act, Cut};
@@ -70,7 +70,6 @@ pub use self::acts::*;
 pub use self::cache::{RecentReplies, ReplyCache, ReplyKey};
 use self::cache::{Seal, key_and_seal};
 pub use self::judge::Judge;
-pub use self::ledger::{Budget, Ledger, Spent};
 pub use self::material::Passage;
 pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
@@ -85,8 +84,9 @@ const TEMPERATURES: [f32; 3] = [0.0, 0.5, 0.8];
 #[derive(Clone)]
 pub struct Prompted {
     generator: Arc<dyn Generator>,
-    cache: Option<(Arc<dyn ReplyCache>, Arc<str>)>,
+    cache: Option<Arc<dyn ReplyCache>>,
     budget: Budget,
+    account: Option<Account>,
     at_once: usize,
     questions: usize,
 }
@@ -99,20 +99,26 @@ impl fmt::Debug for Prompted {
 }
 
 impl Prompted {
-    /// Asks `generator`, with the default budget, one call at a time, and remembers nothing.
+    /// Asks `generator`, with the default budget, one call at a time, on nobody's account, and remembers nothing.
     pub fn new(generator: Arc<dyn Generator>) -> Self {
         let budget = Budget::default();
-        Self { generator, cache: None, budget, at_once: 1, questions: 0 }
+        Self { generator, cache: None, budget, account: None, at_once: 1, questions: 0 }
     }
 
-    /// Keeps replies in `cache`, apart from those of other tenants.
+    /// Keeps replies in `cache`, those of each owner of an account apart from others'.
     #[must_use]
-    pub fn with_cache(mut self, cache: Arc<dyn ReplyCache>, tenant: &str) -> Self {
-        self.cache = Some((cache, tenant.into()));
+    pub fn with_cache(mut self, cache: Arc<dyn ReplyCache>) -> Self {
+        self.cache = Some(cache);
         self
     }
 
-    /// Spends at most `budget` on a question that is read, and on each task of a graph builder.
+    /// The same, working on `account`.
+    #[must_use]
+    pub fn on_account(&self, account: &Account) -> Self {
+        Self { account: Some(account.clone()), ..self.clone() }
+    }
+
+    /// Spends at most `budget` on each act, and on each task of a graph builder, as far as the account has it.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = budget;
@@ -137,9 +143,12 @@ impl Prompted {
         self
     }
 
-    /// A ledger with its budget.
+    /// A ledger with its budget, part of that of the account.
     pub fn ledger(&self) -> Ledger {
-        Ledger::new(self.budget)
+        match &self.account {
+            Some(account) => account.ledger().part(self.budget),
+            None => Ledger::new(self.budget),
+        }
     }
 
     /// Has the model perform `act`.
@@ -164,7 +173,6 @@ impl Prompted {
         if let Some(output) = known(&act, kept.as_ref(), ledger).await {
             return Ok(output);
         }
-        let most_tokens = u64::from(tokens) + u64::from(act.max_tokens());
         let mut request = GenerationRequest {
             messages: rendered.into_messages(),
             max_tokens: act.max_tokens(),
@@ -174,9 +182,7 @@ impl Prompted {
         let mut last = None;
         for (attempt, temperature) in (0..).zip(TEMPERATURES) {
             request.sampling = Sampling { temperature, seed: Some(attempt), ..Sampling::default() };
-            let call = ledger.begin(most_tokens)?;
-            let generated = self.generator.generate(&request, deadline, &mut |_| {}).await?;
-            call.end(&generated.usage);
+            let generated = self.call(&mut request, tokens.into(), deadline, ledger).await?;
             match act.parse(reply(&generated)) {
                 Ok(output) => {
                     let is_kept = temperature == 0.0 && generated.finish == Finish::Stop;
@@ -202,16 +208,49 @@ impl Prompted {
         })
     }
 
+    /// One call of the model, whose prompt has about so many tokens. Dropped, it is counted as far as it was heard.
+    async fn call(
+        &self,
+        request: &mut GenerationRequest,
+        prompt_tokens: u64,
+        deadline: Instant,
+        ledger: &Ledger,
+    ) -> Result<Generated, Error> {
+        let began = Instant::now();
+        // No call takes longer than all calls may.
+        let ends = began.checked_add(ledger.left().time).filter(|ends| *ends < deadline);
+        let mut call = ledger.begin(prompt_tokens, request.max_tokens.into())?;
+        request.most_calls = call.most_calls();
+        let mut hear = |heard: Heard<'_>| match heard {
+            Heard::Asked => call.is_asked(),
+            Heard::Text(more) => call.is_said(self.generator.count_tokens(more).into()),
+            Heard::Anew => {}
+        };
+        let generated = self.generator.generate(request, ends.unwrap_or(deadline), &mut hear).await;
+        match generated {
+            Ok(generated) => {
+                call.end(&generated.usage);
+                Ok(generated)
+            }
+            Err(error) => {
+                call.fail(&error, began.elapsed());
+                let is_out_of_time = error.kind() == ErrorKind::DeadlineExceeded;
+                Err(if ends.is_some() && is_out_of_time { ledger.refuse("time") } else { error })
+            }
+        }
+    }
+
     /// Where the reply to `rendered` is kept.
     fn kept<A: Act>(&self, act: &A, rendered: &Rendered) -> Option<Kept<'_>> {
-        let (cache, tenant) = self.cache.as_ref()?;
+        let cache = self.cache.as_ref()?;
+        let owner = self.account.as_ref().map_or_else(Owner::default, Account::owner);
         let format = match act.format() {
             ReplyFormat::Text => String::new(),
             ReplyFormat::Choice(choices) => choices.join("\n"),
             ReplyFormat::JsonSchema(schema) => schema,
         };
         let (key, seal) = key_and_seal(&[
-            tenant,
+            &owner.to_string(),
             &self.generator.identity().model,
             act.prompt().name,
             &rendered.version.to_string(),
@@ -239,6 +278,12 @@ async fn known<A: Act>(act: &A, kept: Option<&Kept<'_>>, ledger: &Ledger) -> Opt
     let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
     ledger.count_cache_hit();
     Some(output)
+}
+
+impl GraphBuilders for Prompted {
+    fn on(&self, account: &Account) -> Arc<dyn GraphBuilder> {
+        Arc::new(self.on_account(account))
+    }
 }
 
 fn reply(generated: &Generated) -> Reply<'_> {

@@ -47,13 +47,13 @@ impl RunningNode {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seam: Arc<dyn Encoders> = Arc::new(encoders.clone());
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
-        let graph_builder =
-            clew_graph_builder::builder(&config.graph_builder, judgement.model, None)?;
+        let model = judgement.model.clone();
+        let graph_builders = clew_graph_builder::builder(&config.graph_builder, model, None)?;
         let retriever = Retriever::start(
             &tried,
             clew_retriever::Seams {
                 encoders: Arc::clone(&seam),
-                graph_builder: Arc::clone(&graph_builder),
+                graph_builders: Arc::clone(&graph_builders),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
                 snapshots: config.storage.snapshots(&data_dir).await?,
@@ -65,9 +65,9 @@ impl RunningNode {
         let backends = Backends {
             corpora: AllCorpora::new(Arc::clone(&retriever) as Arc<dyn Corpora>),
             encoders: seam,
-            reasoner: judgement.reasoner,
-            guide: judgement.guide,
-            graph_builder,
+            questions: None,
+            reasoners: Arc::new(judgement),
+            graph_builders,
             memory_encoder,
             clock,
             search_turns: config.gateway.search_turns(two_for_each_core()),

@@ -161,6 +161,7 @@ pub fn cost(cost: Option<&query::Cost>) -> Value {
         "prompt_tokens": cost.prompt_tokens,
         "completion_tokens": cost.completion_tokens,
         "shards_searched": cost.shards_searched,
+        "out_of_budget": cost.out_of_budget,
     })
 }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::{
-    Clock, Encoders, Error, Generator, GraphBuilder, Guide, MemoryEncoder, Reasoner, SystemClock,
+    Clock, Encoders, Error, Generator, GraphBuilders, MemoryEncoder, Reasoners, SystemClock,
 };
 use clew_gateway::Seams;
-use clew_generator::{Judgement, RemoteGenerator, RemoteGuide, RemoteReasoner};
-use clew_graph_builder::{Reader, RemoteGraphBuilder};
+use clew_generator::{Judgement, RemoteGenerator, RemoteReasoners};
+use clew_graph_builder::{Reader, RemoteGraphBuilders};
 use clew_memory_encoder::MemoryPool;
 use clew_node::{Node, Server, Stop};
 
@@ -86,7 +86,7 @@ async fn start(
         judgement = Some(loaded.clone());
         clew_generator::start(&node, &mut server, loaded, config.generator.clone())?;
     }
-    let mut own_graph_builder = None;
+    let mut own_graph_builders = None;
     if roles.contains(&Role::GraphBuilder) {
         let model: Option<Arc<dyn Generator>> = match (config.graph_builder.reader, judgement) {
             (Reader::Rules, _) => None,
@@ -95,20 +95,20 @@ async fn start(
         };
         let cache = Some(node.cache().clone());
         let builder = clew_graph_builder::builder(&config.graph_builder, model, cache)?;
-        own_graph_builder = Some(Arc::clone(&builder));
+        own_graph_builders = Some(Arc::clone(&builder));
         clew_graph_builder::start(&node, &mut server, builder, &config.graph_builder)?;
     }
     let calls_all = [Role::Gateway, Role::Retriever].iter().any(|role| roles.contains(role));
     if let (Some(encoders), true) = (encoders, calls_all) {
-        let graph_builder: Arc<dyn GraphBuilder> = match own_graph_builder {
-            Some(builder) => builder,
-            None => Arc::new(RemoteGraphBuilder::of(&node).await?),
+        let graph_builders: Arc<dyn GraphBuilders> = match own_graph_builders {
+            Some(builders) => builders,
+            None => Arc::new(RemoteGraphBuilders::of(&node).await?),
         };
         let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
         if let Some(tried) = tried {
             let seams = clew_retriever::Seams {
                 encoders: Arc::clone(&encoders),
-                graph_builder: Arc::clone(&graph_builder),
+                graph_builders: Arc::clone(&graph_builders),
                 memory_encoder: Arc::clone(&memory_encoder),
                 clock: Arc::clone(&clock),
                 snapshots: config.storage.snapshots(&data_dir).await?,
@@ -118,10 +118,9 @@ async fn start(
             stops.push(stop.await?);
         }
         if roles.contains(&Role::Gateway) {
-            let reasoner: Arc<dyn Reasoner> = Arc::new(RemoteReasoner::of(&node).await?);
-            let guide: Arc<dyn Guide> =
-                Arc::new(RemoteGuide::of(&node, Arc::clone(&encoders)).await?);
-            let seams = Seams { encoders, reasoner, guide, graph_builder, memory_encoder, clock };
+            let reasoners: Arc<dyn Reasoners> =
+                Arc::new(RemoteReasoners::of(&node, Arc::clone(&encoders)).await?);
+            let seams = Seams { encoders, reasoners, graph_builders, memory_encoder, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

@@ -1,10 +1,12 @@
-//! What the services share: the shards, the encoders, the reasoner, the graph builder and the bounds.
+//! What the services share: the shards, the encoders, the reasoners, the graph builders and the bounds.
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoders, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_cluster::Cache;
+use clew_core::{Account, Clock, Encoders, GraphBuilders, Limits, MemoryEncoder, Reasoners};
 use clew_runtime::turns::Turnstile;
 
+use crate::cached_questions::CachedQuestions;
 use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
 
@@ -12,14 +14,14 @@ use crate::{GatewayConfig, Moderation};
 pub struct Backends {
     /// The corpora and their shards, wherever they are and whosever.
     pub corpora: AllCorpora,
-    /// Embed questions and documents.
+    /// Embed questions and documents. What is embedded for a caller goes through [`Self::encoders_on`].
     pub encoders: Arc<dyn Encoders>,
-    /// Judges and composes answers.
-    pub reasoner: Arc<dyn Reasoner>,
-    /// Walks trees and graphs.
-    pub guide: Arc<dyn Guide>,
-    /// Reads summaries, entities and relations out of texts.
-    pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Keeps the embeddings of questions, if there is one.
+    pub questions: Option<Cache>,
+    /// Judge and compose answers, and walk trees and graphs.
+    pub reasoners: Arc<dyn Reasoners>,
+    /// Read summaries, entities and relations out of texts.
+    pub graph_builders: Arc<dyn GraphBuilders>,
     /// Forms compressed memories, and drafts from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
@@ -32,4 +34,15 @@ pub struct Backends {
     pub moderation: Moderation,
     /// Section `gateway`.
     pub config: GatewayConfig,
+}
+
+impl Backends {
+    /// Encoders whose tokens are counted on `account`, and which remember its owner's questions.
+    pub(crate) fn encoders_on(&self, account: &Account) -> Arc<dyn Encoders> {
+        let encoders = Arc::clone(&self.encoders);
+        account.metered(match &self.questions {
+            Some(cache) => Arc::new(CachedQuestions::new(encoders, cache.clone(), account.owner())),
+            None => encoders,
+        })
+    }
 }

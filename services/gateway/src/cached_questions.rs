@@ -1,26 +1,31 @@
-//! Encoders that remember the embeddings of questions, for all gateways of the cluster.
+//! Encoders that remember the embeddings of questions, for all gateways of the cluster and for each tenant apart.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_cluster::Cache;
-use clew_core::{Embedding, Encoder, EncoderIdentity, Encoders, Error, Priority, Span, TextKind};
+use clew_core::{
+    Embedding, Encoder, EncoderIdentity, Encoders, Error, Owner, Priority, Span, TextKind,
+};
 use futures::future::join_all;
 
 /// Passages are embedded once anyway; questions come again.
 pub(crate) struct CachedQuestions {
     encoders: Arc<dyn Encoders>,
     cache: Cache,
+    owner: Owner,
 }
 
 impl CachedQuestions {
-    pub fn new(encoders: Arc<dyn Encoders>, cache: Cache) -> Self {
-        Self { encoders, cache }
+    /// Remembers what `owner` asks, and knows nothing of what others did.
+    pub fn new(encoders: Arc<dyn Encoders>, cache: Cache, owner: Owner) -> Self {
+        Self { encoders, cache, owner }
     }
 
     fn cached(&self, encoder: Arc<dyn Encoder>) -> Arc<dyn Encoder> {
-        Arc::new(CachedEncoder { encoder, cache: self.cache.clone() })
+        let (cache, owner) = (self.cache.clone(), self.owner);
+        Arc::new(CachedEncoder { encoder, cache, owner })
     }
 }
 
@@ -47,17 +52,24 @@ impl Encoders for CachedQuestions {
 struct CachedEncoder {
     encoder: Arc<dyn Encoder>,
     cache: Cache,
+    owner: Owner,
 }
 
 impl CachedEncoder {
-    /// The key tells nothing of the question, and another model has others.
     fn key(&self, text: &str) -> String {
-        let mut hasher = blake3::Hasher::new_derive_key("clew question embedding v1");
-        // It is as long for every model.
-        hasher.update(self.encoder.identity().fingerprint().as_bytes());
-        hasher.update(text.as_bytes());
-        hasher.finalize().to_hex().to_string()
+        key(self.owner, self.encoder.identity(), text)
     }
+}
+
+/// The key tells nothing of the question, and another owner or model has others.
+fn key(owner: Owner, model: &EncoderIdentity, text: &str) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("clew question embedding v2");
+    hasher.update(&[u8::from(!owner.as_bytes().is_empty())]);
+    hasher.update(owner.as_bytes());
+    // It is as long for every model.
+    hasher.update(model.fingerprint().as_bytes());
+    hasher.update(text.as_bytes());
+    hasher.finalize().to_hex().to_string()
 }
 
 #[async_trait]
@@ -121,6 +133,27 @@ fn from_bytes(bytes: &[u8], dimension: usize) -> Option<Embedding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_asks_has_keys_of_their_own() {
+        let model = |name: &str| EncoderIdentity {
+            model: name.to_owned(),
+            revision: "1".to_owned(),
+            dimension: 2,
+            max_tokens: 8,
+        };
+        let owners = [Owner::of(None), Owner::of(Some("acme")), Owner::of(Some("other"))];
+        let asked = |owner, name, text| key(owner, &model(name), text);
+        let mut keys = std::collections::BTreeSet::new();
+        for owner in owners {
+            assert_eq!(asked(owner, "a", "who?"), asked(owner, "a", "who?"));
+            keys.extend(
+                [("a", "who?"), ("b", "who?"), ("a", "why?")]
+                    .map(|(name, text)| asked(owner, name, text)),
+            );
+        }
+        assert_eq!(keys.len(), 9);
+    }
 
     #[test]
     fn an_embedding_comes_back_and_nothing_else_does() {

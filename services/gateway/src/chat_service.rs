@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_auth::Caller;
+use clew_auth::{Bill, Caller};
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
-    Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents, Error, Grouping,
-    Partial, Query, Retrieved, Retriever, StoredDocument,
+    Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
+    Error, Grouping, Guide, Partial, Query, Retrieved, Retriever, StoredDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -54,10 +54,11 @@ impl Chats {
         &self,
         caller: &Caller,
         corpus: &CorpusName,
+        account: &Account,
         deadline: Instant,
     ) -> Result<CorpusMemory, Error> {
         let corpus = self.backends.corpora.of(caller).get(corpus, deadline).await?;
-        Ok(CorpusMemory::over(&self.backends, corpus))
+        Ok(CorpusMemory::over(&self.backends, corpus, account))
     }
 
     async fn append(
@@ -71,7 +72,11 @@ impl Chats {
         let appended = convert::append_from_wire(request.into_inner())?;
         caller.access().check_attached(&appended.labels)?;
         let corpus = self.backends.corpora.of(&caller).get(&appended.corpus, deadline).await?;
-        let documents = self.documents(&corpus, &appended, deadline).await?;
+        // It is no question: each turn that a model hears has a budget of its own.
+        let mut bill = Bill::open(&caller, Budget::UNBOUNDED);
+        let guide = self.backends.reasoners.guide(bill.account());
+        let documents = documents(&corpus, &appended, guide.as_ref(), deadline).await?;
+        bill.settle().await;
         for document in &documents {
             self.backends.moderation.check(document, deadline).await?;
         }
@@ -93,55 +98,6 @@ impl Chats {
         Ok(wire::AppendTurnsResponse { turns: told.collect() })
     }
 
-    /// Turns as documents, in order.
-    async fn documents(
-        &self,
-        corpus: &Corpus,
-        appended: &Appended,
-        deadline: Instant,
-    ) -> Result<Vec<Document>, Error> {
-        let Appended { user, turns, inference, labels, .. } = appended;
-        let labelled = |document: Document| Document { labels: labels.clone(), ..document };
-        let by_rules = turns.iter().map(|turn| turn.document(user).map(labelled));
-        let mut documents = by_rules.collect::<Result<Vec<_>, _>>()?;
-        if *inference == Inference::Rules {
-            return Ok(documents);
-        }
-        let ids: Vec<_> = documents.iter().map(|document| document.id.clone()).collect();
-        let kept = read_documents(corpus, &ids, deadline).await?.into_iter();
-        let mut kept: HashMap<_, _> =
-            kept.map(|(stored, _)| (stored.document.id.clone(), stored.document)).collect();
-        let mut heard = Vec::new();
-        for (place, turn) in turns.iter().enumerate() {
-            match kept.remove(&ids[place]) {
-                // What a model says differs from time to time: the same turn again is to change nothing.
-                Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
-                    documents[place] = labelled(same);
-                }
-                _ if turn.role == Role::Assistant => {}
-                _ => heard.push(self.heard(place, user, turn, deadline)),
-            }
-        }
-        let mut heard = stream::iter(heard).buffer_unordered(HEARD_AT_ONCE);
-        while let Some((place, document)) = heard.try_next().await? {
-            documents[place] = labelled(document);
-        }
-        Ok(documents)
-    }
-
-    /// A turn with what the model says that is stated in it.
-    async fn heard(
-        &self,
-        place: usize,
-        user: &str,
-        turn: &Turn,
-        deadline: Instant,
-    ) -> Result<(usize, Document), Error> {
-        let speaker = if turn.role == Role::User { "" } else { &turn.speaker };
-        let facts = self.backends.guide.facts(speaker, &turn.text, deadline).await?;
-        Ok((place, turn.document_with(user, &facts.texts)?))
-    }
-
     async fn recall(
         &self,
         request: Request<wire::RecallRequest>,
@@ -152,11 +108,16 @@ impl Chats {
         let limits = &self.backends.limits;
         let (corpus, mut asked, inference) =
             convert::recall_from_wire(request.into_inner(), limits)?;
-        let memory = self.memory(&caller, &corpus, deadline).await?;
+        let budget = match inference {
+            Inference::Model => self.backends.reasoners.budget(deadline).await?,
+            Inference::Rules => Budget::default(),
+        };
+        let mut bill = Bill::open(&caller, budget);
+        let memory = self.memory(&caller, &corpus, bill.account(), deadline).await?;
         let _permit = self.queries.enter()?;
         let mut cost = Cost::default();
         if let (Inference::Model, Some(asked_at)) = (inference, asked.asked_at) {
-            let guide = &self.backends.guide;
+            let guide = self.backends.reasoners.guide(bill.account());
             let (range, spent) = guide.time_range(&asked.question, asked_at, deadline).await?;
             // Nothing inferred means that nothing is asked about, not that rules are to guess.
             asked.time = if range.is_some() { asked.time } else { TimeUse::Ignore };
@@ -164,7 +125,7 @@ impl Chats {
         }
         let mut recalled = clew_chat::recall(&memory.search, &memory, &asked, deadline).await?;
         recalled.cost += cost;
-        caller.used_tokens(recalled.cost.tokens()).await;
+        bill.settle().await;
         Ok(convert::recalled_to_wire(recalled))
     }
 
@@ -172,7 +133,8 @@ impl Chats {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
         let wanted = Arc::new(convert::list_from_wire(request.into_inner())?);
-        let memory = self.memory(&caller, &wanted.corpus, deadline).await?;
+        let account = Account::open(caller.owner(), Budget::default());
+        let memory = self.memory(&caller, &wanted.corpus, &account, deadline).await?;
         let pages = stream::try_unfold(None, move |after: Option<DocumentId>| {
             let (memory, wanted) = (memory.clone(), Arc::clone(&wanted));
             async move {
@@ -200,7 +162,8 @@ impl Chats {
         let deadline = self.backends.config.deadline(&request);
         let ToForget { of, which, preview } =
             convert::forget_from_wire(request.into_inner(), &self.backends.limits)?;
-        let memory = self.memory(&caller, &of.corpus, deadline).await?;
+        let bill = Bill::open(&caller, Budget::default());
+        let memory = self.memory(&caller, &of.corpus, bill.account(), deadline).await?;
         let mut forgetting = Forgetting::new(&memory, preview, deadline);
         match which {
             WhichTurns::All => {
@@ -241,6 +204,55 @@ impl Chats {
         }
         Ok(forgetting.receipt())
     }
+}
+
+/// Turns as documents, in order.
+async fn documents(
+    corpus: &Corpus,
+    appended: &Appended,
+    guide: &dyn Guide,
+    deadline: Instant,
+) -> Result<Vec<Document>, Error> {
+    let Appended { user, turns, inference, labels, .. } = appended;
+    let labelled = |document: Document| Document { labels: labels.clone(), ..document };
+    let by_rules = turns.iter().map(|turn| turn.document(user).map(labelled));
+    let mut documents = by_rules.collect::<Result<Vec<_>, _>>()?;
+    if *inference == Inference::Rules {
+        return Ok(documents);
+    }
+    let ids: Vec<_> = documents.iter().map(|document| document.id.clone()).collect();
+    let kept = read_documents(corpus, &ids, deadline).await?.into_iter();
+    let mut kept: HashMap<_, _> =
+        kept.map(|(stored, _)| (stored.document.id.clone(), stored.document)).collect();
+    let mut heard = Vec::new();
+    for (place, turn) in turns.iter().enumerate() {
+        match kept.remove(&ids[place]) {
+            // What a model says differs from time to time: the same turn again is to change nothing.
+            Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
+                documents[place] = labelled(same);
+            }
+            _ if turn.role == Role::Assistant => {}
+            _ => heard.push(heard_by(guide, place, user, turn, deadline)),
+        }
+    }
+    let mut heard = stream::iter(heard).buffer_unordered(HEARD_AT_ONCE);
+    while let Some((place, document)) = heard.try_next().await? {
+        documents[place] = labelled(document);
+    }
+    Ok(documents)
+}
+
+/// A turn with what the model says that is stated in it.
+async fn heard_by(
+    guide: &dyn Guide,
+    place: usize,
+    user: &str,
+    turn: &Turn,
+    deadline: Instant,
+) -> Result<(usize, Document), Error> {
+    let speaker = if turn.role == Role::User { "" } else { &turn.speaker };
+    let facts = guide.facts(speaker, &turn.text, deadline).await?;
+    Ok((place, turn.document_with(user, &facts.texts)?))
 }
 
 /// Turns as documents, in the order of their ids.

@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Partial, Planner, Task,
+    Account, ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Partial,
+    Planner, Task,
 };
 use clew_strategy::TreeMemory;
 
@@ -15,6 +16,8 @@ use crate::memory::CorpusMemory;
 pub(crate) struct CompressedMemory<'a> {
     pub memory: &'a CorpusMemory,
     pub planner: &'a dyn Planner,
+    /// What the question is asked on.
+    pub account: &'a Account,
 }
 
 #[async_trait]
@@ -60,7 +63,12 @@ impl CompressedMemory<'_> {
     ) -> Result<Partial<DraftedClues>, Error> {
         let query = &ClueQuery { task, question: question.to_owned(), filter: filter.clone() };
         let shards = &self.memory.shards;
-        let drafts = shards.ask_all(|shard| async move { shard.clues(query, deadline).await });
+        // What memory models draft is no call of a language model, and no budget bounds it.
+        let drafts = shards.ask_all(|shard| async move {
+            let drafted = shard.clues(query, deadline).await?;
+            self.account.ledger().add_aside(Cost { shards_searched: 0, ..drafted.cost });
+            Ok(drafted)
+        });
         Ok(drafts.await?.map(united))
     }
 }

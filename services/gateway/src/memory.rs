@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence, Filter,
-    GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Partial, Query, Retriever, SegmentId,
-    ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery, WholeDocument,
+    Account, ChunkId, Corpus, DocumentId, DocumentStatus, Documents, Error, ErrorKind, Evidence,
+    Filter, GraphMemory, GraphQuery, Grouping, ListQuery, NodeId, Partial, Query, Retriever,
+    SegmentId, ShardIndex, Span, StoredDocument, Subgraph, Tree, TreeNode, TreeQuery,
+    WholeDocument,
 };
 use clew_runtime::timing::{Part, measured};
 use futures::future::try_join_all;
@@ -35,10 +36,10 @@ pub(crate) struct CorpusMemory {
 }
 
 impl CorpusMemory {
-    /// The memory of `corpus`, with what the services share.
-    pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
+    /// The memory of `corpus`, with what the services share, asked on `account`.
+    pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>, account: &Account) -> Self {
         let shards = Shards::over(backends, Arc::clone(&corpus));
-        let search = Scatter::over(backends, shards.clone());
+        let search = Scatter::over(backends, shards.clone(), account);
         Self { corpus, shards, search }
     }
 

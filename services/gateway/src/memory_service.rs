@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clew_auth::Caller;
 use clew_core::{
-    DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory, ListQuery,
-    MemoryRecord, Partial, Shard, Tree, Version,
+    Account, Budget, DocumentId, DocumentState, DocumentStatus, Error, ErrorKind, GraphMemory,
+    ListQuery, MemoryRecord, Partial, Shard, Tree, Version,
 };
 use clew_graph::PathLimits;
 use clew_proto::convert::corpus_name;
@@ -46,7 +46,9 @@ impl Memories {
     ) -> Result<CorpusMemory, Error> {
         let corpus = corpus_name(corpus)?;
         let corpus = self.backends.corpora.of(caller).get(&corpus, deadline).await?;
-        Ok(CorpusMemory::over(&self.backends, corpus))
+        // Nothing here asks a model.
+        let account = Account::open(caller.owner(), Budget::default());
+        Ok(CorpusMemory::over(&self.backends, corpus, &account))
     }
 
     async fn read_tree(

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_auth::Caller;
-use clew_core::{Error, Retriever};
+use clew_auth::{Bill, Caller};
+use clew_core::{Budget, Error, Retriever};
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -56,11 +56,13 @@ impl Queries {
         let (corpus, query) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
-        let scatter = Scatter::over(&self.backends, Shards::over(&self.backends, corpus));
+        let mut bill = Bill::open(&caller, Budget::default());
+        let shards = Shards::over(&self.backends, corpus);
+        let scatter = Scatter::over(&self.backends, shards, bill.account());
         let _permit = self.enter()?;
         let retrieved =
             stopwatch.over(metrics::stage("search", scatter.retrieve(&query, deadline))).await?;
-        caller.used_tokens(retrieved.cost.tokens()).await;
+        bill.settle().await;
         let response = convert::retrieved_to_wire(retrieved);
         let timing = Some(convert::timing_to_wire(stopwatch.read()));
         Ok(wire::SearchResponse { timing, ..response })
@@ -78,8 +80,10 @@ impl Queries {
         caller.has_tokens().await?;
         let strategy = clew_strategy::find(&asked.strategy)?;
         let corpus = self.backends.corpora.of(&caller).get(&asked.corpus, deadline).await?;
-        let memory = CorpusMemory::over(&self.backends, corpus);
         let permit = self.enter()?;
+        let budget = self.backends.reasoners.budget(deadline).await?;
+        let bill = Bill::open(&caller, budget);
+        let memory = CorpusMemory::over(&self.backends, corpus, bill.account());
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question {
             text: asked.text,
@@ -94,7 +98,7 @@ impl Queries {
         let name = strategy.name();
         let span = child(|| tracing::info_span!("answer", strategy = name));
         let arguments = Arguments {
-            caller,
+            bill,
             question,
             strategy,
             memory,

@@ -1,10 +1,10 @@
-//! One coordinator actor per question: runs the strategy within the question's deadline.
+//! One coordinator actor per question: runs the strategy within the question's deadline, on the question's account.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use clew_auth::Caller;
-use clew_core::{Answer, Error, Timing, TraceEvent};
+use clew_auth::Bill;
+use clew_core::{Account, Answer, Cost, Error, Timing, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::Stopwatch;
@@ -35,7 +35,8 @@ pub(crate) struct Coordinator;
 
 /// What a coordinator works with.
 pub(crate) struct Arguments {
-    pub caller: Caller,
+    /// The question's account, charged however it ends.
+    pub bill: Bill,
     pub question: Question,
     pub strategy: &'static dyn Strategy,
     pub memory: CorpusMemory,
@@ -79,7 +80,7 @@ impl Actor for Coordinator {
 
 async fn run(arguments: Arguments) {
     let Arguments {
-        caller,
+        mut bill,
         question,
         strategy,
         memory,
@@ -89,38 +90,47 @@ async fn run(arguments: Arguments) {
         stopwatch,
         span: _,
     } = arguments;
+    let account = bill.account().clone();
+    let reasoner = backends.reasoners.reasoner(&account);
+    let guide = backends.reasoners.guide(&account);
+    let graph_builder = backends.graph_builders.on(&account);
     let progress = Reported(events.clone());
-    let encoder = backends.encoders.current();
+    let encoder = backends.encoders_on(&account).current();
     let seams = Seams {
         retriever: &memory.search,
         documents: &memory,
-        reasoner: backends.reasoner.as_ref(),
+        reasoner: reasoner.as_ref(),
         tree: &memory,
         graph: &memory,
-        navigator: backends.guide.as_ref(),
-        planner: backends.guide.as_ref(),
-        memory: &CompressedMemory { memory: &memory, planner: backends.guide.as_ref() },
+        navigator: guide.as_ref(),
+        planner: guide.as_ref(),
+        memory: &CompressedMemory { memory: &memory, planner: guide.as_ref(), account: &account },
         encoder: encoder.as_ref(),
-        graph_builder: backends.graph_builder.as_ref(),
+        graph_builder: graph_builder.as_ref(),
     };
     let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();
     let answering = within(question.deadline, "answering", async {
         let answer = stopwatch.over(answering).await;
         let answer = answer.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")));
-        answer.map(|answer| (answer, stopwatch.read()))
+        answer.map(|answer| (with_cost_of(&account, answer), stopwatch.read()))
     });
     tokio::select! {
         // The client left: nobody wants the answer.
         () = events.closed() => {}
         ended = metrics::stage("answer", answering) => {
-            if let Ok((answer, _)) = &ended {
-                caller.used_tokens(answer.cost.tokens()).await;
-            }
+            // The next question is to find it counted.
+            bill.settle().await;
             // Its place is for the next, however slowly the client reads.
             drop(permit);
             drop(events.send_timeout(Event::Ended(ended), backends.config.reader_patience()).await);
         }
     }
+}
+
+/// The answer with all that was spent on it, also by steps that came to nothing.
+fn with_cost_of(account: &Account, answer: Answer) -> Answer {
+    let shards_searched = answer.cost.shards_searched;
+    Answer { cost: Cost { shards_searched, ..account.ledger().cost() }, ..answer }
 }
 
 struct Reported(mpsc::Sender<Event>);

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoders, Error, GraphBuilder, Guide, Limits, MemoryEncoder, Reasoner};
+use clew_core::{Clock, Encoders, Error, GraphBuilders, Limits, MemoryEncoder, Reasoners};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
 use clew_proto::graph_builder::v1::graph_builder_service_server::GraphBuilderServiceServer;
 
-use crate::cached_questions::CachedQuestions;
 use crate::cluster_service::ClusterRpc;
 use crate::remote::RemoteCorpora;
 use crate::server::services;
@@ -29,12 +28,10 @@ const SEARCHES_AT_ONCE: usize = 64;
 pub struct Seams {
     /// Embed questions and documents.
     pub encoders: Arc<dyn Encoders>,
-    /// Judges and composes answers.
-    pub reasoner: Arc<dyn Reasoner>,
-    /// Walks trees and graphs.
-    pub guide: Arc<dyn Guide>,
-    /// Reads summaries, entities and relations out of texts.
-    pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Judge and compose answers, and walk trees and graphs.
+    pub reasoners: Arc<dyn Reasoners>,
+    /// Read summaries, entities and relations out of texts.
+    pub graph_builders: Arc<dyn GraphBuilders>,
     /// Forms compressed memories, and drafts from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.
@@ -51,9 +48,8 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoders, reasoner, guide, graph_builder, memory_encoder, clock } = seams;
+    let Seams { encoders, reasoners, graph_builders, memory_encoder, clock } = seams;
     config.validate()?;
-    let encoders = Arc::new(CachedQuestions::new(encoders, node.cache().clone()));
     let limits = Limits::default();
     let service = "clew.shard.v1.ShardService";
     let retrievers =
@@ -68,9 +64,9 @@ pub async fn start(
     let backends = Arc::new(Backends {
         corpora,
         encoders,
-        reasoner,
-        guide,
-        graph_builder,
+        questions: Some(node.cache().clone()),
+        reasoners,
+        graph_builders,
         memory_encoder,
         clock,
         search_turns,

@@ -6,8 +6,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::fusion::{self, Rule};
 use clew_core::{
-    CandidateQuery, Candidates, Cost, Encoders, Error, Evidence, Grouping, Hit, Limits, Partial,
-    Priority, Query, Retrieved, Retriever, SearchMode, Shard, TextKind,
+    Account, CandidateQuery, Candidates, Cost, Encoders, Error, Evidence, Grouping, Hit, Limits,
+    Partial, Priority, Query, Retrieved, Retriever, SearchMode, Shard, TextKind,
 };
 use clew_runtime::timing::{Part, measured};
 use clew_runtime::turns::Turnstile;
@@ -30,9 +30,9 @@ pub(crate) struct Scatter {
 }
 
 impl Scatter {
-    /// Searches `shards` with what the services share.
-    pub(crate) fn over(backends: &Backends, shards: Shards) -> Self {
-        let (encoders, turns) = (Arc::clone(&backends.encoders), backends.search_turns.clone());
+    /// Searches `shards` on `account` with what the services share.
+    pub(crate) fn over(backends: &Backends, shards: Shards, account: &Account) -> Self {
+        let (encoders, turns) = (backends.encoders_on(account), backends.search_turns.clone());
         Self { shards, encoders, turns, limits: backends.limits }
     }
 }

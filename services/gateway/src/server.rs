@@ -52,9 +52,9 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let chats = ChatServiceServer::new(Chats::new(Arc::clone(backends), Arc::clone(&queries)));
     let queries = QueryServiceServer::from_arc(queries);
     let memories = MemoryServiceServer::new(Memories { backends: Arc::clone(backends) });
-    let graph_builder = Arc::clone(&backends.graph_builder);
+    let graph_builders = Arc::clone(&backends.graph_builders);
     let graph_builder_bytes = backends.config.graph_builder_bytes;
-    let graphs = GraphBuilderRpc::new(graph_builder, backends.limits, graph_builder_bytes);
+    let graphs = GraphBuilderRpc::new(graph_builders, backends.limits, graph_builder_bytes);
     (
         corpora.max_decoding_message_size(MAX_MESSAGE_BYTES),
         ingestion.max_decoding_message_size(MAX_MESSAGE_BYTES),

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clew_core::{Error, Violations};
+use clew_core::{Budget, Error, Violations};
 use clew_endpoint::EndpointConfig;
 pub use clew_model::{DeviceChoice, Precision};
-use clew_reason::prompted::Budget;
 use serde::{Deserialize, Serialize};
 
 /// Section `generator`: what is read at once, and with which language model.
@@ -22,12 +21,12 @@ pub struct GeneratorConfig {
     pub fallback: Vec<EndpointConfig>,
     /// A language model that runs in this process; it comes last.
     pub local: Option<LocalConfig>,
-    /// What the language model may be asked for one question.
+    /// What the language model may be asked for one question: by all steps of it, on whatever nodes they are taken.
     pub budget: BudgetConfig,
 }
 
-/// What a language model may be asked for one piece of work. A piece of work that would take more ends
-/// with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
+/// What a language model may be asked for one piece of work: a question with all of its steps, or one text. A piece of
+/// work that would take more ends with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetConfig {

@@ -1,4 +1,4 @@
-//! The seams `Navigator` and `Planner` in a cluster: with the model of its generators, or without one.
+//! The reasoners and guides of a cluster: with the model of its generators, or without one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,67 +6,105 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Cache;
 use clew_core::{
-    ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence, Findings, Guide,
-    LeafReading, Listener, MemoryPoint, MergedPoint, Named, Navigator, Planner, PointChanges,
-    Reflection, Rewording, TimeRange, Timestamp, Triage,
+    Account, Budget, ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence,
+    Findings, Guide, LeafReading, Listener, MemoryPoint, MergedPoint, Named, Navigator, Planner,
+    PointChanges, Reasoner, Reasoners, Reflection, Rewording, TimeRange, Timestamp, Triage,
 };
 use clew_node::Node;
-use clew_reason::Extractive;
+use clew_runtime::deadline::within;
 use clew_runtime::pool::Pool;
 use tokio::sync::Mutex;
 
-use crate::config::BudgetConfig;
-use crate::models::prompted;
-use crate::remote::{RemoteGenerator, generators};
+use crate::models::{Judge, prompted};
+use crate::remote::{RemoteGenerator, RemoteReasoner, generators};
 
 /// How long it is believed that the generators have no model.
 const BELIEVED: Duration = Duration::from_secs(60);
 
-/// Walks trees and graphs with the language model of a cluster's generators, or, where they have none,
-/// extractively. Which it is, the generators are asked with the first question.
-pub struct RemoteGuide {
+/// Has evidence read by a cluster's generators, and trees and graphs walked with their language model, or, where they
+/// have none, extractively. Which it is, the generators are asked with the first question. Cheap to clone.
+#[derive(Clone)]
+pub struct RemoteReasoners {
     generators: Pool,
     encoders: Arc<dyn Encoders>,
     cache: Option<Cache>,
-    known: Mutex<Option<Known>>,
+    known: Arc<Mutex<Option<Known>>>,
 }
 
+#[derive(Clone)]
 struct Known {
-    guide: Arc<dyn Guide>,
+    judge: Judge,
+    budget: Budget,
     until: Option<Instant>,
 }
 
-impl RemoteGuide {
-    /// The navigator of the node's cluster; the current one of `encoders` compares texts where there is no model.
+impl RemoteReasoners {
+    /// Those of the node's cluster; the current one of `encoders` compares texts where there is no model.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
     pub async fn of(node: &Node, encoders: Arc<dyn Encoders>) -> Result<Self, Error> {
-        let (generators, cache) = (generators(node).await?, Some(node.cache().clone()));
-        Ok(Self { generators, encoders, cache, known: Mutex::default() })
+        Ok(Self::over(generators(node).await?, encoders, Some(node.cache().clone())))
     }
 
-    async fn guide(&self, deadline: Instant) -> Result<Arc<dyn Guide>, Error> {
+    /// Those of `generators`. Replies are kept here, and with the nodes that share `cache`.
+    pub fn over(generators: Pool, encoders: Arc<dyn Encoders>, cache: Option<Cache>) -> Self {
+        Self { generators, encoders, cache, known: Arc::default() }
+    }
+
+    async fn known(&self, deadline: Instant) -> Result<Known, Error> {
         let mut known = self.known.lock().await;
-        if let Some(Known { guide, until }) = &*known
-            && until.is_none_or(|until| Instant::now() < until)
+        if let Some(known) = &*known
+            && known.until.is_none_or(|until| Instant::now() < until)
         {
-            return Ok(Arc::clone(guide));
+            return Ok(known.clone());
         }
-        let described = RemoteGenerator::described(self.generators.clone(), deadline).await;
-        let (guide, until): (Arc<dyn Guide>, _) = match described {
-            Ok(model) => {
-                let budget = BudgetConfig::default();
-                (Arc::new(prompted(Arc::new(model), &budget, self.cache.clone())), None)
+        let found = match RemoteGenerator::described(self.generators.clone(), deadline).await {
+            Ok((model, budget)) => {
+                // The budget is the whole question's, which its account holds each call to.
+                let prompted = prompted(Arc::new(model), budget, self.cache.clone());
+                Known { judge: Judge::Model(prompted), budget, until: None }
             }
             Err(error) if error.reason() == "NO_MODEL" => {
-                let until = Instant::now() + BELIEVED;
-                (Arc::new(Extractive::new(Arc::clone(&self.encoders))), Some(until))
+                let judge = Judge::Rules(Arc::clone(&self.encoders));
+                let until = Some(Instant::now() + BELIEVED);
+                Known { judge, budget: Budget::default(), until }
             }
             Err(error) => return Err(error),
         };
-        *known = Some(Known { guide: Arc::clone(&guide), until });
-        Ok(guide)
+        *known = Some(found.clone());
+        Ok(found)
+    }
+}
+
+#[async_trait]
+impl Reasoners for RemoteReasoners {
+    /// What the generators are configured with; where they have no model, the default.
+    async fn budget(&self, deadline: Instant) -> Result<Budget, Error> {
+        let known = self.known(deadline);
+        Ok(within(deadline, "asking generators for their budget", known).await?.budget)
+    }
+
+    fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner> {
+        Arc::new(RemoteReasoner::new(self.generators.clone(), account.clone()))
+    }
+
+    fn guide(&self, account: &Account) -> Arc<dyn Guide> {
+        Arc::new(RemoteGuide { reasoners: self.clone(), account: account.clone() })
+    }
+}
+
+/// A guide that works on one account.
+struct RemoteGuide {
+    reasoners: RemoteReasoners,
+    account: Account,
+}
+
+impl RemoteGuide {
+    async fn guide(&self, deadline: Instant) -> Result<Arc<dyn Guide>, Error> {
+        let known = self.reasoners.known(deadline);
+        let known = within(deadline, "asking generators for their model", known).await?;
+        Ok(known.judge.guide(&self.account))
     }
 }
 

@@ -1,14 +1,15 @@
-//! The language model that the configuration names, and the reasoner over it.
+//! The language model that the configuration names, and the reasoners over it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use async_trait::async_trait;
 use clew_cluster::Cache;
-use clew_core::{Encoders, Error, Generator, Guide, Reasoner};
+use clew_core::{Account, Budget, Encoders, Error, Generator, Guide, Reasoner, Reasoners};
 use clew_endpoint::{Endpoint, EndpointConfig, Fallback};
 use clew_reason::Extractive;
-use clew_reason::prompted::Prompted;
+use clew_reason::prompted::{Prompted, ReplyCache};
 
-use crate::config::BudgetConfig;
 use crate::counted::Counted;
 use crate::replies::KeptReplies;
 use crate::{GeneratorConfig, LocalGenerator};
@@ -37,13 +38,40 @@ pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>
     Ok(Some(if others.is_empty() { first } else { Arc::new(Fallback::new(first, others)) }))
 }
 
-/// What judges on a node: a reasoner, and the language model behind it, if there is one.
+/// Who judges.
+#[derive(Clone)]
+pub(crate) enum Judge {
+    /// A language model.
+    Model(Prompted),
+    /// Rules over the evidence's own sentences, which the current one of these encoders compares.
+    Rules(Arc<dyn Encoders>),
+}
+
+impl Judge {
+    pub fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner> {
+        match self {
+            Self::Model(prompted) => Arc::new(prompted.on_account(account)),
+            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
+        }
+    }
+
+    pub fn guide(&self, account: &Account) -> Arc<dyn Guide> {
+        match self {
+            Self::Model(prompted) => Arc::new(prompted.on_account(account)),
+            Self::Rules(encoders) => Arc::new(extractive(encoders, account)),
+        }
+    }
+}
+
+fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> Extractive {
+    Extractive::new(account.metered(Arc::clone(encoders)))
+}
+
+/// What judges on a node: a reasoner and a guide for each account, and the language model behind them, if there is one.
 #[derive(Clone)]
 pub struct Judgement {
-    /// Reads evidence: with the model, or without one by the evidence's own sentences.
-    pub reasoner: Arc<dyn Reasoner>,
-    /// Walks trees and graphs, as the reasoner reads.
-    pub guide: Arc<dyn Guide>,
+    judge: Judge,
+    budget: Budget,
     /// Replies to whatever is asked.
     pub model: Option<Arc<dyn Generator>>,
 }
@@ -59,28 +87,36 @@ impl Judgement {
         encoders: Arc<dyn Encoders>,
         cache: Option<Cache>,
     ) -> Result<Self, Error> {
-        let model = model(config).await?;
-        let (reasoner, guide): (Arc<dyn Reasoner>, Arc<dyn Guide>) = match &model {
-            None => {
-                let extractive = Arc::new(Extractive::new(encoders));
-                (Arc::clone(&extractive) as Arc<dyn Reasoner>, extractive)
-            }
+        let (model, budget) = (model(config).await?, config.budget.budget());
+        let judge = match &model {
+            None => Judge::Rules(encoders),
             Some(model) => {
                 tracing::info!(model = model.identity().model, "a language model reads evidence");
-                let prompted = Arc::new(prompted(Arc::clone(model), &config.budget, cache));
-                (Arc::clone(&prompted) as Arc<dyn Reasoner>, prompted)
+                Judge::Model(prompted(Arc::clone(model), budget, cache))
             }
         };
-        Ok(Self { reasoner, guide, model })
+        Ok(Self { judge, budget, model })
     }
 }
 
-/// Asks `model` within `budget`. Replies are kept here, and with the nodes that share `cache`.
-pub fn prompted(
-    model: Arc<dyn Generator>,
-    budget: &BudgetConfig,
-    cache: Option<Cache>,
-) -> Prompted {
-    let replies = Arc::new(KeptReplies::new(cache));
-    Prompted::new(model).with_cache(replies, "").with_budget(budget.budget())
+#[async_trait]
+impl Reasoners for Judgement {
+    async fn budget(&self, _deadline: Instant) -> Result<Budget, Error> {
+        Ok(self.budget)
+    }
+
+    fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner> {
+        self.judge.reasoner(account)
+    }
+
+    fn guide(&self, account: &Account) -> Arc<dyn Guide> {
+        self.judge.guide(account)
+    }
+}
+
+/// Asks `model`, each time within `budget`. Replies are kept here, and with the nodes that share `cache`, for each owner
+/// of an account apart.
+pub fn prompted(model: Arc<dyn Generator>, budget: Budget, cache: Option<Cache>) -> Prompted {
+    let replies: Arc<dyn ReplyCache> = Arc::new(KeptReplies::new(cache));
+    Prompted::new(model).with_cache(replies).with_budget(budget)
 }

@@ -1,14 +1,17 @@
 //! The seams `Reasoner` and `Generator` over generators elsewhere.
 
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_cluster::Role;
 use clew_core::{
-    Assignment, Error, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard, Reading,
-    Reasoner,
+    Account, Assignment, BUDGET_SPENT, Budget, Error, ErrorKind, Generated, GenerationRequest,
+    Generator, GeneratorIdentity, Heard, Reading, Reasoner, Spent,
 };
 use clew_node::Node;
+use clew_proto::convert::account::{account_to_wire, spent_from_wire};
 use clew_proto::convert::generator as convert;
 use clew_proto::from_status;
 use clew_proto::generator::v1 as wire;
@@ -32,18 +35,15 @@ pub(crate) async fn generators(node: &Node) -> Result<Pool, Error> {
     node.pool(Some(Role::Generator), "generators", SERVICE, CREDITS).await
 }
 
-/// Has evidence read by the least busy generator of a cluster.
-pub struct RemoteReasoner {
+/// Has evidence read by the least busy generator of a cluster, on an account of which the generator gets what is left.
+pub(crate) struct RemoteReasoner {
     generators: Pool,
+    account: Account,
 }
 
 impl RemoteReasoner {
-    /// The generators of the node's cluster, as one reasoner.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
-    pub async fn of(node: &Node) -> Result<Self, Error> {
-        Ok(Self { generators: generators(node).await? })
+    pub fn new(generators: Pool, account: Account) -> Self {
+        Self { generators, account }
     }
 }
 
@@ -51,16 +51,29 @@ impl RemoteReasoner {
 impl Reasoner for RemoteReasoner {
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error> {
         let message = convert::read_to_wire(assignment);
+        let loan = &self.account.ledger().lend();
         self.generators
             .call(1, deadline, |channel| {
-                let request = request(message.clone(), deadline);
+                let account = Some(account_to_wire(self.account.owner(), loan.for_another()));
+                let message = wire::ReadRequest { account, ..message.clone() };
+                let request = request(message, deadline);
                 async move {
+                    let mut is_told = false;
                     let mut client = GeneratorServiceClient::new(channel);
                     let mut events = client.read(request).await.map_err(failed)?.into_inner();
                     while let Some(response) = events.try_next().await.map_err(failed)? {
                         match response.event {
+                            Some(read_response::Event::Spent(spent)) => {
+                                is_told = true;
+                                loan.is_spent(spent_from_wire(spent));
+                            }
                             Some(read_response::Event::Reading(reading)) => {
-                                return convert::reading_from_wire(reading);
+                                let reading = convert::reading_from_wire(reading)?;
+                                // Generators before accounts tell it with the reading alone.
+                                if !is_told {
+                                    loan.is_spent(Spent::of(reading.cost));
+                                }
+                                return Ok(reading);
                             }
                             Some(read_response::Event::TextDelta(_)) | None => {}
                         }
@@ -82,6 +95,8 @@ pub struct RemoteGenerator {
 enum Told {
     /// It begins.
     Begun,
+    /// The model is asked.
+    Asked,
     /// More of the text.
     Text(String),
 }
@@ -96,15 +111,18 @@ impl RemoteGenerator {
         Self::connect(generators(node).await?).await
     }
 
-    /// The language model of `generators`, as they tell now.
+    /// The language model of `generators` and what a question may take of it, as they tell now.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have none;
     /// [`clew_core::ErrorKind::Unavailable`] if none answers.
-    pub(crate) async fn described(generators: Pool, deadline: Instant) -> Result<Self, Error> {
-        let identity =
+    pub(crate) async fn described(
+        generators: Pool,
+        deadline: Instant,
+    ) -> Result<(Self, Budget), Error> {
+        let (identity, budget) =
             describe(&generators, deadline.min(Instant::now() + ANSWER_PATIENCE)).await?;
-        Ok(Self { generators, identity })
+        Ok((Self { generators, identity }, budget))
     }
 
     /// The language model of `generators`. Waits as [`Self::of`] does.
@@ -114,7 +132,7 @@ impl RemoteGenerator {
     pub async fn connect(generators: Pool) -> Result<Self, Error> {
         loop {
             match describe(&generators, Instant::now() + ANSWER_PATIENCE).await {
-                Ok(identity) => return Ok(Self { generators, identity }),
+                Ok((identity, _)) => return Ok(Self { generators, identity }),
                 Err(error) if !error.is_retryable() => return Err(error),
                 Err(error) => {
                     tracing::warn!(error = error.chain(), "waiting for a generator");
@@ -125,7 +143,10 @@ impl RemoteGenerator {
     }
 }
 
-async fn describe(generators: &Pool, deadline: Instant) -> Result<GeneratorIdentity, Error> {
+async fn describe(
+    generators: &Pool,
+    deadline: Instant,
+) -> Result<(GeneratorIdentity, Budget), Error> {
     generators
         .call(1, deadline, |channel| async move {
             let mut client = GeneratorServiceClient::new(channel);
@@ -156,15 +177,30 @@ impl Generator for RemoteGenerator {
         let message = convert::generate_to_wire(asked.clone());
         // What is told here is heard below at once.
         let (tell, mut told) = mpsc::unbounded_channel();
+        let calls = AtomicU32::new(0);
         let reply = self.generators.call(1, deadline, |channel| {
-            let (request, tell) = (request(message.clone(), deadline), tell.clone());
-            async move { one_try(GeneratorServiceClient::new(channel), request, tell).await }
+            let (tell, calls) = (tell.clone(), &calls);
+            let most = left_of(asked.most_calls, calls.load(Ordering::Relaxed));
+            let message =
+                most.map(|most_calls| wire::GenerateRequest { most_calls, ..message.clone() });
+            async move {
+                let request = request(message?, deadline);
+                let tell = |told| {
+                    if matches!(told, Told::Asked) {
+                        calls.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // Who asked listens for as long as this runs.
+                    drop(tell.send(told));
+                };
+                one_try(GeneratorServiceClient::new(channel), request, tell).await
+            }
         });
         tokio::pin!(reply);
         let mut is_heard = false;
         let mut hear = |told: Told| match told {
             Told::Begun if is_heard => heard(Heard::Anew),
             Told::Begun => {}
+            Told::Asked => heard(Heard::Asked),
             Told::Text(more) => {
                 is_heard = true;
                 heard(Heard::Text(&more));
@@ -186,13 +222,23 @@ impl Generator for RemoteGenerator {
     }
 }
 
+/// What is left of `most` calls, as the wire tells it: 0 if nothing bounds them.
+fn left_of(most: Option<NonZeroU32>, calls: u32) -> Result<u32, Error> {
+    let Some(most) = most else { return Ok(0) };
+    match most.get().saturating_sub(calls) {
+        0 => {
+            let message = format!("a language model was asked {most} times and did not reply");
+            Err(Error::new(ErrorKind::Exhausted, BUDGET_SPENT, message))
+        }
+        left => Ok(left),
+    }
+}
+
 async fn one_try(
     mut client: GeneratorServiceClient<clew_runtime::peer::Channel>,
     request: tonic::Request<wire::GenerateRequest>,
-    tell: mpsc::UnboundedSender<Told>,
+    tell: impl Fn(Told),
 ) -> Result<Generated, Error> {
-    // Who asked listens for as long as this runs.
-    let tell = |told| drop(tell.send(told));
     tell(Told::Begun);
     let mut text = String::new();
     let mut events = client.generate(request).await.map_err(failed)?.into_inner();
@@ -202,6 +248,7 @@ async fn one_try(
                 text.push_str(&more);
                 tell(Told::Text(more));
             }
+            Some(generate_response::Event::Asked(wire::Asked {})) => tell(Told::Asked),
             Some(generate_response::Event::Anew(wire::Anew {})) => {
                 text.clear();
                 tell(Told::Begun);

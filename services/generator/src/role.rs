@@ -24,7 +24,7 @@ pub fn start(
 ) -> Result<(), Error> {
     config.validate()?;
     let service =
-        GeneratorRpc::new(judgement.reasoner, judgement.model, Limits::default(), &config);
+        GeneratorRpc::new(Arc::new(judgement.clone()), judgement.model, Limits::default(), &config);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     node.health().watch(troubles);

@@ -1,10 +1,10 @@
-//! `GeneratorService`: a reasoner and the language model of this process, for callers elsewhere.
+//! `GeneratorService`: reasoners and the language model of this process, for callers elsewhere.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Error, ErrorKind, Generator, Heard, Limits, Reasoner};
+use clew_core::{Budget, Error, ErrorKind, Generator, Heard, Limits, Reasoners};
 use clew_proto::convert::generator as convert;
 use clew_proto::generator::v1 as wire;
 use clew_proto::generator::v1::generator_service_server::GeneratorService;
@@ -12,20 +12,21 @@ use clew_proto::generator::v1::{generate_response, read_response};
 use clew_proto::to_status;
 use clew_runtime::admission::Gate;
 use clew_runtime::deadline::{of_request, within};
-use futures::{FutureExt, Stream, StreamExt, future, stream};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, future, stream};
 use tokio::sync::mpsc;
 use tonic::{Request, Response, Status};
 
-use crate::GeneratorConfig;
+use crate::{GeneratorConfig, Received, Told};
 
 /// Time of a call that names no deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The handler.
 pub struct GeneratorRpc {
-    reasoner: Arc<dyn Reasoner>,
+    reasoners: Arc<dyn Reasoners>,
     model: Option<Arc<dyn Generator>>,
     limits: Limits,
+    budget: Budget,
     work: Gate,
 }
 
@@ -33,9 +34,9 @@ pub struct GeneratorRpc {
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl GeneratorRpc {
-    /// Has evidence read by `reasoner`, and offers `model`, if there is one.
+    /// Has evidence read by one of `reasoners`, and offers `model`, if there is one.
     pub fn new(
-        reasoner: Arc<dyn Reasoner>,
+        reasoners: Arc<dyn Reasoners>,
         model: Option<Arc<dyn Generator>>,
         limits: Limits,
         config: &GeneratorConfig,
@@ -43,7 +44,7 @@ impl GeneratorRpc {
         let retry_after = Duration::from_millis(500);
         let work = Gate::new("the generator's queue", config.readings, retry_after)
             .seen_as("readings", "requests");
-        Self { reasoner, model, limits, work }
+        Self { reasoners, model, limits, budget: config.budget.budget(), work }
     }
 
     /// What it holds.
@@ -59,13 +60,36 @@ impl GeneratorRpc {
         })
     }
 
-    async fn try_read(&self, request: Request<wire::ReadRequest>) -> Result<wire::Reading, Error> {
+    fn try_read(
+        &self,
+        request: Request<wire::ReadRequest>,
+    ) -> Result<Responses<wire::ReadResponse>, Error> {
+        use read_response::Event;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let assignment = convert::read_from_wire(request.into_inner(), &self.limits)?;
-        let _permit = self.work.try_enter(1)?;
-        let assignment = assignment.borrowed();
-        let reading = self.reasoner.read(&assignment, deadline);
-        Ok(convert::reading_to_wire(within(deadline, "reading", reading).await?))
+        let message = request.into_inner();
+        let received = Received::of(message.account.as_ref(), self.budget)?;
+        let assignment = convert::read_from_wire(message, &self.limits)?;
+        let permit = self.work.try_enter(1)?;
+        let reasoner = self.reasoners.reasoner(received.account());
+        let reading = async move {
+            let _permit = permit;
+            let assignment = assignment.borrowed();
+            within(deadline, "reading", reasoner.read(&assignment, deadline)).await
+        };
+        let events = received.while_working(reading).map(|told| match told {
+            Told::Spent(spent) => Ok(vec![Event::Spent(spent)]),
+            Told::Done(Ok(reading)) => {
+                let reading = convert::reading_to_wire(reading);
+                // Its text is there at once.
+                let text = Some(reading.text.clone()).filter(|text| !text.is_empty());
+                let delta = text.map(Event::TextDelta).into_iter();
+                Ok(delta.chain([Event::Reading(reading)]).collect())
+            }
+            Told::Done(Err(error)) => Err(to_status(&error)),
+        });
+        let respond = |event| Ok(wire::ReadResponse { event: Some(event) });
+        let responses = events.map_ok(move |events| stream::iter(events.into_iter().map(respond)));
+        Ok(responses.try_flatten().boxed())
     }
 
     fn try_generate(
@@ -82,6 +106,7 @@ impl GeneratorRpc {
             let _permit = permit;
             let mut heard = |heard: Heard<'_>| {
                 let event = match heard {
+                    Heard::Asked => generate_response::Event::Asked(wire::Asked {}),
                     Heard::Text(more) => generate_response::Event::TextDelta(more.to_owned()),
                     Heard::Anew => generate_response::Event::Anew(wire::Anew {}),
                 };
@@ -113,13 +138,7 @@ impl GeneratorService for GeneratorRpc {
         &self,
         request: Request<wire::ReadRequest>,
     ) -> Result<Response<Self::ReadStream>, Status> {
-        use read_response::Event;
-        let reading = self.try_read(request).await.map_err(|error| to_status(&error))?;
-        // An extractive reader has its text at once.
-        let delta = (!reading.text.is_empty()).then(|| Event::TextDelta(reading.text.clone()));
-        let events = delta.into_iter().chain([Event::Reading(reading)]);
-        let responses = events.map(|event| Ok(wire::ReadResponse { event: Some(event) }));
-        Ok(Response::new(stream::iter(responses.collect::<Vec<_>>()).boxed()))
+        self.try_read(request).map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn describe_model(
@@ -127,7 +146,7 @@ impl GeneratorService for GeneratorRpc {
         _request: Request<wire::DescribeModelRequest>,
     ) -> Result<Response<wire::DescribeModelResponse>, Status> {
         let model = self.model().map_err(|error| to_status(&error))?;
-        Ok(Response::new(convert::identity_to_wire(model.identity())))
+        Ok(Response::new(convert::identity_to_wire(model.identity(), self.budget)))
     }
 
     async fn generate(

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Assignment, ChunkId, Cost, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span,
+    Assignment, Budget, ChunkId, Cost, Evidence, ExtractionTask, GraphBuilder, Reasoner, Span,
     SummaryLevel, SummaryTask, Version,
 };
 use clew_endpoint::{Endpoint, EndpointConfig};
-use clew_generator::config::BudgetConfig;
 use clew_generator::prompted;
 use clew_testkit::{ModelEndpoint, ModelReply, ModelRequest};
 use serde_json::json;
@@ -88,7 +87,7 @@ async fn costs_are_those_of_the_table() {
         ..EndpointConfig::default()
     };
     let model = Arc::new(Endpoint::try_new(&config, None).unwrap());
-    let prompted = prompted(model, &BudgetConfig::default(), None);
+    let prompted = prompted(model, Budget::default(), None);
     let soon = Instant::now() + Duration::from_secs(60);
 
     let found: Vec<Evidence> =

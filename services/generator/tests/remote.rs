@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Assignment, ChatMessage, ChatRole, Error, ErrorKind, Finish, GenerationRequest, Generator,
-    Heard, Limits, Reading, Reasoner, ReplyFormat,
+    Account, Assignment, Budget, ChatMessage, ChatRole, Error, ErrorKind, Finish,
+    GenerationRequest, Generator, Guide, Heard, Limits, Reading, Reasoner, Reasoners, ReplyFormat,
 };
 use clew_generator::config::LocalConfig;
 use clew_generator::{GeneratorConfig, GeneratorRpc, LocalGenerator, RemoteGenerator};
@@ -31,6 +31,21 @@ fn soon() -> Instant {
 
 /// Reads nothing; these tests generate only.
 struct Illiterate;
+
+#[async_trait]
+impl Reasoners for Illiterate {
+    async fn budget(&self, _: Instant) -> Result<Budget, Error> {
+        Ok(Budget::default())
+    }
+
+    fn reasoner(&self, _: &Account) -> Arc<dyn Reasoner> {
+        Arc::new(Self)
+    }
+
+    fn guide(&self, _: &Account) -> Arc<dyn Guide> {
+        panic!("nobody walks here")
+    }
+}
 
 #[async_trait]
 impl Reasoner for Illiterate {
@@ -115,6 +130,7 @@ async fn a_model_elsewhere_says_what_it_says_here() {
         let mut heard = String::new();
         let mut hear = |told: Heard<'_>| match told {
             Heard::Text(more) => heard.push_str(more),
+            Heard::Asked => {}
             Heard::Anew => panic!("nothing failed"),
         };
         let there = remote.generate(&request, soon(), &mut hear).await;
@@ -179,6 +195,7 @@ async fn another_begins_anew_when_one_is_lost_in_the_midst() {
             }
             heard.push_str(more);
         }
+        Heard::Asked => {}
         Heard::Anew => {
             heard.clear();
             times_anew += 1;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clew_cluster::Cache;
-use clew_core::{Error, ErrorKind, Generator, GraphBuilder};
+use clew_core::{Error, ErrorKind, Generator, GraphBuilders};
 
 use crate::given::Given;
 use crate::{Extractive, GraphBuilderConfig, Reader};
@@ -20,7 +20,7 @@ pub fn builder(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
     cache: Option<Cache>,
-) -> Result<Arc<dyn GraphBuilder>, Error> {
+) -> Result<Arc<dyn GraphBuilders>, Error> {
     let reader = reader(config, model, cache)?;
     match &config.graph {
         Some(file) => Ok(Arc::new(Given::read(file, reader)?)),
@@ -32,7 +32,7 @@ fn reader(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,
     cache: Option<Cache>,
-) -> Result<Arc<dyn GraphBuilder>, Error> {
+) -> Result<Arc<dyn GraphBuilders>, Error> {
     match (config.reader, model) {
         (Reader::Rules, _) => Ok(Arc::new(Extractive::new(config))),
         (Reader::Model, Some(model)) => {
@@ -40,7 +40,7 @@ fn reader(
                 0 => TEXTS_AT_ONCE,
                 threads => threads as usize,
             };
-            let prompted = clew_generator::prompted(model, &config.budget, cache);
+            let prompted = clew_generator::prompted(model, config.budget.budget(), cache);
             let prompted = prompted.with_questions(config.questions as usize);
             Ok(Arc::new(prompted.with_tasks_at_once(at_once)))
         }

@@ -20,7 +20,7 @@ pub struct GraphBuilderConfig {
     /// Questions that a model asks itself about each passage of a document, to find what it missed at first
     /// (QRMeM, section 2.1), 0 to 16. A question that is new costs two more calls.
     pub questions: u32,
-    /// What a model may be asked for one text.
+    /// What a model may be asked for one text; of a text that is read for a question, no more than the question has left.
     pub budget: BudgetConfig,
     /// File of a graph that was made elsewhere, as `clew graph --file` reads them: passages of documents with
     /// the title of one of its passages hold what it tells, and are not read. What was made of documents

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary, SummaryTask};
+use clew_core::{
+    Account, Error, Extraction, ExtractionTask, GraphBuilder, GraphBuilders, Limits, Summary,
+    SummaryTask,
+};
 use clew_runtime::deadline::within;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -63,6 +66,13 @@ impl Extractive {
             }
         };
         within(deadline, "reading texts", result).await
+    }
+}
+
+/// It spends nothing, whoever asks.
+impl GraphBuilders for Extractive {
+    fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
+        Arc::new(self.clone())
     }
 }
 

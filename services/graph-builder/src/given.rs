@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Cost, Entity, Error, Extraction, ExtractionTask, GraphBuilder, Relation, Span, Summary,
-    SummaryTask,
+    Account, Cost, Entity, Error, Extraction, ExtractionTask, GraphBuilder, GraphBuilders,
+    Relation, Span, Summary, SummaryTask,
 };
 
 /// Most key phrases of a passage.
@@ -20,7 +20,13 @@ const MAX_KEY_PHRASES: usize = 10;
 /// of a document with such a title is taken to hold the relations of that title of which it names an end,
 /// and the entities that it names.
 pub(crate) struct Given {
-    by_title: HashMap<String, Vec<Extraction>>,
+    by_title: Arc<HashMap<String, Vec<Extraction>>>,
+    otherwise: Arc<dyn GraphBuilders>,
+}
+
+/// The same for one account.
+struct GivenOn {
+    by_title: Arc<HashMap<String, Vec<Extraction>>>,
     otherwise: Arc<dyn GraphBuilder>,
 }
 
@@ -29,7 +35,7 @@ impl Given {
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] naming the key `graph_builder.graph` or the line of the file.
-    pub fn read(file: &Path, otherwise: Arc<dyn GraphBuilder>) -> Result<Self, Error> {
+    pub fn read(file: &Path, otherwise: Arc<dyn GraphBuilders>) -> Result<Self, Error> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let problem = format!("expected a file of text, got `{}`: {error}", file.display());
             Error::invalid("graph_builder.graph", problem).with_source(error)
@@ -40,9 +46,18 @@ impl Given {
             let title = if passage.title.is_empty() { passage.name } else { passage.title };
             by_title.entry(title).or_default().push(passage.extraction);
         }
-        Ok(Self { by_title, otherwise })
+        Ok(Self { by_title: Arc::new(by_title), otherwise })
     }
+}
 
+impl GraphBuilders for Given {
+    fn on(&self, account: &Account) -> Arc<dyn GraphBuilder> {
+        let (by_title, otherwise) = (Arc::clone(&self.by_title), self.otherwise.on(account));
+        Arc::new(GivenOn { by_title, otherwise })
+    }
+}
+
+impl GivenOn {
     /// What the file tells of a passage, if it does.
     fn of(&self, task: &ExtractionTask) -> Option<Extraction> {
         // In view of a question more is looked for than any file knows.
@@ -112,7 +127,7 @@ impl<'t> Found<'t> {
 }
 
 #[async_trait]
-impl GraphBuilder for Given {
+impl GraphBuilder for GivenOn {
     async fn summarise(
         &self,
         tasks: Vec<SummaryTask>,
@@ -148,6 +163,8 @@ mod tests {
     use std::io::Write as _;
     use std::time::Duration;
 
+    use clew_core::{Budget, Owner};
+
     use super::*;
     use crate::{Extractive, GraphBuilderConfig};
 
@@ -178,6 +195,8 @@ mod tests {
             task("Ada", "Built in kiel.", ""),
             task("Ada", "Carl met Dora.", "Whom did Carl meet?"),
         ];
+        let account = Account::open(Owner::default(), Budget::UNBOUNDED);
+        let given = given.on(&account);
         let found = given.extract(tasks, Instant::now() + Duration::from_secs(60)).await.unwrap();
         let told = |extraction: &Extraction| {
             let relation = &extraction.relations[0];

@@ -1,11 +1,15 @@
 //! The seam over graph builders elsewhere.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_client::graph_builder as client;
+use clew_client::graph_builder::{self as client, Lent};
 use clew_cluster::Role;
-use clew_core::{Error, Extraction, ExtractionTask, GraphBuilder, Limits, Summary, SummaryTask};
+use clew_core::{
+    Account, Error, Extraction, ExtractionTask, GraphBuilder, GraphBuilders, Limits, Summary,
+    SummaryTask,
+};
 use clew_node::Node;
 use clew_proto::convert::graph_builder as convert;
 use clew_runtime::pool::Pool;
@@ -16,22 +20,42 @@ const SERVICE: &str = "clew.graph_builder.v1.GraphBuilderService";
 /// Bytes of text that may be under way on one graph builder: less than it queues, so that several
 /// callers find room.
 const CREDITS: u32 = 8 << 20;
-/// Messages of one call that are under way at once, so that several graph builders share its tasks.
+/// Messages of one call that are under way at once, so that several graph builders share its tasks. On an account with
+/// bounds it is one after the other, as each gets all that is left.
 const MESSAGES: usize = 8;
 
 /// Has texts read by the least busy graph builders of a cluster.
-pub struct RemoteGraphBuilder {
+pub struct RemoteGraphBuilders {
     builders: Pool,
 }
 
-impl RemoteGraphBuilder {
-    /// The graph builders of the node's cluster, as one.
+impl RemoteGraphBuilders {
+    /// The graph builders of the node's cluster.
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
     pub async fn of(node: &Node) -> Result<Self, Error> {
         let role = Some(Role::GraphBuilder);
         Ok(Self { builders: node.pool(role, "graph-builders", SERVICE, CREDITS).await? })
+    }
+}
+
+impl GraphBuilders for RemoteGraphBuilders {
+    fn on(&self, account: &Account) -> Arc<dyn GraphBuilder> {
+        let (builders, account) = (self.builders.clone(), account.clone());
+        Arc::new(RemoteGraphBuilder { builders, account })
+    }
+}
+
+/// All of them as one, which works on one account.
+struct RemoteGraphBuilder {
+    builders: Pool,
+    account: Account,
+}
+
+impl RemoteGraphBuilder {
+    fn messages(&self) -> usize {
+        if self.account.ledger().is_bounded() { 1 } else { MESSAGES }
     }
 
     async fn summarise_batch(
@@ -40,7 +64,9 @@ impl RemoteGraphBuilder {
         deadline: Instant,
     ) -> Result<Vec<Summary>, Error> {
         let (bytes, tasks) = (tasks.iter().map(SummaryTask::bytes).sum(), &tasks);
-        let summarise = |channel| client::summarise(channel, tasks, rest(deadline));
+        let loan = self.account.ledger().lend();
+        let lent = Some(Lent { owner: self.account.owner(), loan: &loan });
+        let summarise = |channel| client::summarise(channel, tasks, lent, rest(deadline));
         self.builders.call(bytes, deadline, summarise).await
     }
 
@@ -50,7 +76,9 @@ impl RemoteGraphBuilder {
         deadline: Instant,
     ) -> Result<Vec<Extraction>, Error> {
         let (bytes, tasks) = (tasks.iter().map(ExtractionTask::bytes).sum(), &tasks);
-        let extract = |channel| client::extract(channel, tasks, rest(deadline));
+        let loan = self.account.ledger().lend();
+        let lent = Some(Lent { owner: self.account.owner(), loan: &loan });
+        let extract = |channel| client::extract(channel, tasks, lent, rest(deadline));
         self.builders.call(bytes, deadline, extract).await
     }
 }
@@ -65,7 +93,7 @@ impl GraphBuilder for RemoteGraphBuilder {
         let batches = convert::batches(tasks, SummaryTask::bytes, &Limits::default());
         let summarising = batches.into_iter().map(|batch| self.summarise_batch(batch, deadline));
         let batches: Vec<Vec<Summary>> =
-            stream::iter(summarising).buffered(MESSAGES).try_collect().await?;
+            stream::iter(summarising).buffered(self.messages()).try_collect().await?;
         Ok(batches.into_iter().flatten().collect())
     }
 
@@ -77,7 +105,7 @@ impl GraphBuilder for RemoteGraphBuilder {
         let batches = convert::batches(tasks, ExtractionTask::bytes, &Limits::default());
         let extracting = batches.into_iter().map(|batch| self.extract_batch(batch, deadline));
         let batches: Vec<Vec<Extraction>> =
-            stream::iter(extracting).buffered(MESSAGES).try_collect().await?;
+            stream::iter(extracting).buffered(self.messages()).try_collect().await?;
         Ok(batches.into_iter().flatten().collect())
     }
 }

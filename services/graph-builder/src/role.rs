@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Error, GraphBuilder, Limits};
+use clew_core::{Error, GraphBuilders, Limits};
 use clew_node::{Node, Server};
 
 use crate::{GraphBuilderConfig, GraphBuilderRpc};
@@ -14,11 +14,11 @@ use crate::{GraphBuilderConfig, GraphBuilderRpc};
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    builder: Arc<dyn GraphBuilder>,
+    builders: Arc<dyn GraphBuilders>,
     config: &GraphBuilderConfig,
 ) -> Result<(), Error> {
     config.validate()?;
-    let service = GraphBuilderRpc::new(builder, Limits::default(), config.queue_bytes);
+    let service = GraphBuilderRpc::new(builders, Limits::default(), config.queue_bytes);
     let gate = service.gate().clone();
     node.parts().add(move || gate.node());
     server.add(service.into_service());

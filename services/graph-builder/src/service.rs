@@ -4,16 +4,21 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clew_core::{Error, ExtractionTask, GraphBuilder, Limits, SummaryTask};
+use clew_auth::{Bill, Caller};
+use clew_core::{
+    Account, Budget, Error, ExtractionTask, GraphBuilder, GraphBuilders, Limits, SummaryTask,
+};
+use clew_generator::{Received, Told};
 use clew_proto::convert::graph_builder as convert;
 use clew_proto::graph_builder::v1 as wire;
 use clew_proto::graph_builder::v1::graph_builder_service_server::{
     GraphBuilderService, GraphBuilderServiceServer,
 };
+use clew_proto::query::v1 as query;
 use clew_proto::to_status;
-use clew_runtime::admission::Gate;
+use clew_runtime::admission::{Gate, Permit};
 use clew_runtime::deadline::{of_request, within};
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
 /// Time of a call that names no deadline.
@@ -25,17 +30,17 @@ const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
 /// The handler.
 pub struct GraphBuilderRpc {
-    builder: Arc<dyn GraphBuilder>,
+    builders: Arc<dyn GraphBuilders>,
     limits: Limits,
     queue: Gate,
 }
 
 impl GraphBuilderRpc {
-    /// Serves `builder`, which is given texts of at most `queue_bytes` at once.
-    pub fn new(builder: Arc<dyn GraphBuilder>, limits: Limits, queue_bytes: u32) -> Self {
+    /// Serves `builders`, which are given texts of at most `queue_bytes` at once.
+    pub fn new(builders: Arc<dyn GraphBuilders>, limits: Limits, queue_bytes: u32) -> Self {
         let queue = Gate::new("the queue of texts to be read", queue_bytes, RETRY_AFTER)
             .seen_as("graph_builder", "bytes");
-        Self { builder, limits, queue }
+        Self { builders, limits, queue }
     }
 
     /// What it holds, in bytes of text.
@@ -51,34 +56,102 @@ impl GraphBuilderRpc {
     async fn try_summarise(
         &self,
         request: Request<wire::SummariseRequest>,
-    ) -> Result<Vec<wire::SummariseResponse>, Error> {
+    ) -> Result<Responses<wire::SummariseResponse>, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let tasks = convert::summarise_from_wire(request.into_inner(), &self.limits)?;
-        let _permit = self.queue.try_enter(tasks.iter().map(SummaryTask::bytes).sum())?;
-        let summaries = self.builder.summarise(tasks, deadline);
-        let summaries = within(deadline, "summarising", summaries).await?;
-        Ok(summaries.into_iter().map(convert::summary_to_wire).collect())
+        let caller = Caller::of(&request)?;
+        let message = request.into_inner();
+        let received = received(&caller, message.account.as_ref())?;
+        let tasks = convert::summarise_from_wire(message, &self.limits)?;
+        let work = self.admit(&caller, tasks.iter().map(SummaryTask::bytes).sum(), &received);
+        let mut work = work.await?;
+        let summarising = async move {
+            let made = work.builder.summarise(tasks, deadline);
+            let made = within(deadline, "summarising", made).await;
+            work.bill.settle().await;
+            made
+        };
+        let spent = |spent| wire::SummariseResponse { spent: Some(spent), ..Default::default() };
+        Ok(responses(received, summarising, convert::summary_to_wire, spent))
     }
 
     async fn try_extract(
         &self,
         request: Request<wire::ExtractRequest>,
-    ) -> Result<Vec<wire::ExtractResponse>, Error> {
+    ) -> Result<Responses<wire::ExtractResponse>, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
-        let tasks = convert::extract_from_wire(request.into_inner(), &self.limits)?;
-        let _permit = self.queue.try_enter(tasks.iter().map(ExtractionTask::bytes).sum())?;
-        let extractions = within(deadline, "extracting", self.builder.extract(tasks, deadline));
-        Ok(extractions.await?.into_iter().map(convert::extraction_to_wire).collect())
+        let caller = Caller::of(&request)?;
+        let message = request.into_inner();
+        let received = received(&caller, message.account.as_ref())?;
+        let tasks = convert::extract_from_wire(message, &self.limits)?;
+        let work = self.admit(&caller, tasks.iter().map(ExtractionTask::bytes).sum(), &received);
+        let mut work = work.await?;
+        let extracting = async move {
+            let made = work.builder.extract(tasks, deadline);
+            let made = within(deadline, "extracting", made).await;
+            work.bill.settle().await;
+            made
+        };
+        let spent = |spent| wire::ExtractResponse { spent: Some(spent), ..Default::default() };
+        Ok(responses(received, extracting, convert::extraction_to_wire, spent))
+    }
+
+    /// Takes texts of so many bytes in, if the queue has room and the quotas of who sends them are not used up.
+    async fn admit(
+        &self,
+        caller: &Caller,
+        bytes: usize,
+        received: &Received,
+    ) -> Result<Work, Error> {
+        caller.has_tokens().await?;
+        let permit = self.queue.try_enter(bytes)?;
+        caller.take_bytes(bytes).await?;
+        let account = received.account();
+        let builder = self.builders.on(account);
+        Ok(Work { builder, bill: Bill::on(caller, account.clone()), _permit: permit })
+    }
+}
+
+/// What reads the texts of one call, and at whose cost.
+struct Work {
+    builder: Arc<dyn GraphBuilder>,
+    bill: Bill,
+    _permit: Permit,
+}
+
+/// The account of a request: a node tells it, and for a key it is its tenant's, bounded by the tenant's quota and by what
+/// may be spent on each text.
+fn received(caller: &Caller, account: Option<&query::Account>) -> Result<Received, Error> {
+    match account {
+        Some(account) if caller.tenant().is_none() => {
+            Received::of(Some(account), Budget::UNBOUNDED)
+        }
+        Some(_) => {
+            let problem = "expected none, since a key's requests are on the account of its tenant";
+            Err(Error::invalid("account", problem))
+        }
+        None => Ok(Received::on(Account::open(caller.owner(), Budget::UNBOUNDED))),
     }
 }
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-fn responses<T: Send + 'static>(
-    made: Result<Vec<T>, Error>,
-) -> Result<Response<Responses<T>>, Status> {
-    let made = made.map_err(|error| to_status(&error))?;
-    Ok(Response::new(stream::iter(made.into_iter().map(Ok)).boxed()))
+/// What is spent meanwhile, for a node, and then the results.
+fn responses<R, T>(
+    received: Received,
+    working: impl Future<Output = Result<Vec<R>, Error>> + Send + 'static,
+    result: fn(R) -> T,
+    spent: fn(query::Spent) -> T,
+) -> Responses<T>
+where
+    R: Send + 'static,
+    T: Send + 'static,
+{
+    let told = received.while_working(working).map(move |told| match told {
+        Told::Spent(now) => Ok(vec![spent(now)]),
+        Told::Done(Ok(made)) => Ok(made.into_iter().map(result).collect()),
+        Told::Done(Err(error)) => Err(to_status(&error)),
+    });
+    told.map_ok(|told| stream::iter(told.into_iter().map(Ok))).try_flatten().boxed()
 }
 
 #[tonic::async_trait]
@@ -90,14 +163,16 @@ impl GraphBuilderService for GraphBuilderRpc {
         &self,
         request: Request<wire::SummariseRequest>,
     ) -> Result<Response<Self::SummariseStream>, Status> {
-        responses(self.try_summarise(request).await)
+        let responses = self.try_summarise(request).await;
+        responses.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn extract(
         &self,
         request: Request<wire::ExtractRequest>,
     ) -> Result<Response<Self::ExtractStream>, Status> {
-        responses(self.try_extract(request).await)
+        let responses = self.try_extract(request).await;
+        responses.map(Response::new).map_err(|error| to_status(&error))
     }
 }
 
@@ -105,7 +180,6 @@ impl GraphBuilderService for GraphBuilderRpc {
 mod tests {
     use clew_core::ErrorKind;
     use clew_proto::from_status;
-    use futures::TryStreamExt;
 
     use super::*;
     use crate::{Extractive, GraphBuilderConfig};
@@ -117,7 +191,13 @@ mod tests {
 
     fn request(text: &str) -> Request<wire::ExtractRequest> {
         let task = wire::ExtractionTask { text: text.to_owned(), ..Default::default() };
-        Request::new(wire::ExtractRequest { tasks: vec![task] })
+        asked(wire::ExtractRequest { tasks: vec![task], account: None })
+    }
+
+    fn asked<T>(message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        request.extensions_mut().insert(Caller::operator("anybody"));
+        request
     }
 
     #[tokio::test]
@@ -141,8 +221,7 @@ mod tests {
     async fn a_bad_task_is_refused_before_it_waits() {
         let rpc = rpc(1);
         let _full = rpc.gate().try_enter(1).unwrap();
-        let Err(refused) = rpc.summarise(Request::new(wire::SummariseRequest::default())).await
-        else {
+        let Err(refused) = rpc.summarise(asked(wire::SummariseRequest::default())).await else {
             panic!("it has no task")
         };
         assert_eq!(from_status(&refused).violations()[0].field, "tasks");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::SystemClock;
-use clew_graph_builder::RemoteGraphBuilder;
+use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, Seams, StorageConfig};
@@ -42,11 +42,11 @@ fn main() -> ExitCode {
             let (storage, data_dir) = (&config.storage, &config.data_dir);
             let tried = clew_retriever::try_out(&node, storage, data_dir).await?;
             let encoders = node.encoders(config.remote_encoder).await?;
-            let graph_builder = Arc::new(RemoteGraphBuilder::of(&node).await?);
+            let graph_builders = Arc::new(RemoteGraphBuilders::of(&node).await?);
             let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
             let snapshots = config.storage.snapshots(&config.data_dir).await?;
-            let seams = Seams { encoders, graph_builder, memory_encoder, clock, snapshots };
+            let seams = Seams { encoders, graph_builders, memory_encoder, clock, snapshots };
             let config = config.retriever;
             let stop = clew_retriever::start(&node, &mut server, tried, seams, config).await?;
             Ok((server, vec![stop]))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoders, Error, GraphBuilder, MemoryEncoder};
+use clew_core::{Clock, Encoders, Error, GraphBuilders, MemoryEncoder};
 use clew_index::Snapshots;
 use clew_node::{Node, Server, Stop};
 
@@ -15,8 +15,8 @@ use crate::{RetrieverConfig, StorageConfig, Tried};
 pub struct Seams {
     /// Embed documents.
     pub encoders: Arc<dyn Encoders>,
-    /// Makes trees and graphs.
-    pub graph_builder: Arc<dyn GraphBuilder>,
+    /// Make trees and graphs.
+    pub graph_builders: Arc<dyn GraphBuilders>,
     /// Forms compressed memories.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
     /// Tells the time.

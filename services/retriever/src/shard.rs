@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Standing;
 use clew_core::{
-    Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
-    ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
+    Accepted, Accepting, Access, Account, Budget, CandidateQuery, Candidates, CheckQuery, Checked,
+    ChunkId, ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
     DraftedClues, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery, ListQuery,
-    MemoryEncoder, MemoryRecord, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span,
-    StoredDocument, Subgraph, TreeNode, TreeQuery,
+    MemoryEncoder, MemoryRecord, Owner, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName,
+    Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
@@ -104,7 +104,7 @@ impl Line for ShardLine {
     }
 
     async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<Running, Error> {
-        let Seams { encoders, graph_builder, memory_encoder, clock, .. } = self.seams.clone();
+        let Seams { encoders, graph_builders, memory_encoder, clock, .. } = self.seams.clone();
         let mut changes = self.settings.subscribe();
         let settings = Arc::clone(&changes.borrow_and_update());
         let deadline = Instant::now() + OPEN_PATIENCE;
@@ -121,6 +121,10 @@ impl Line for ShardLine {
             opened.map_err(Error::from)
         })
         .await?;
+        // Nobody waits for what is derived: nothing but the budget of each text bounds it. What a model replies is kept
+        // for the tenant alone.
+        let owner = Owner::of(settings.name.tenant());
+        let account = Account::open(owner, Budget::UNBOUNDED);
         let reader = shard.reader();
         let arguments = writer::Arguments {
             shard,
@@ -134,7 +138,7 @@ impl Line for ShardLine {
             settings: Arc::clone(&settings),
             reader: reader.clone(),
             encoders,
-            graph_builder,
+            graph_builder: graph_builders.on(&account),
             writer: writer.clone(),
             clock: Arc::clone(&clock),
             derive_bytes: self.config.derive_bytes,

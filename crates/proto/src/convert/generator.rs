@@ -1,14 +1,17 @@
 //! `clew.generator.v1` and domain values.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clew_core::{
-    Assignment, ChatMessage, ChatRole, Error, Evidence, Finish, Generated, GenerationRequest,
-    GeneratorIdentity, Limits, MemoryPoint, Reading, ReplyFormat, Sampling, Task, Timestamp, Usage,
-    Violations,
+    Assignment, Budget, ChatMessage, ChatRole, Error, Evidence, Finish, Generated,
+    GenerationRequest, GeneratorIdentity, Limits, MemoryPoint, Reading, ReplyFormat, Sampling,
+    Task, Timestamp, Usage, Violations,
 };
 
-use crate::convert::{duration_to_wire, optional_timestamp_from_wire, query, timestamp_to_wire};
+use crate::convert::{
+    account, duration_to_wire, optional_timestamp_from_wire, query, timestamp_to_wire,
+};
 use crate::generator::v1 as wire;
 use crate::generator::v1::generate_request::Format;
 
@@ -24,6 +27,7 @@ pub fn read_to_wire(assignment: &Assignment<'_>) -> wire::ReadRequest {
         task: query::task_to_wire(assignment.task).into(),
         asked_at: assignment.asked_at.map(timestamp_to_wire),
         points: assignment.points.iter().map(point).collect(),
+        account: None,
     }
 }
 
@@ -109,25 +113,30 @@ pub fn reading_from_wire(reading: wire::Reading) -> Result<Reading, Error> {
     })
 }
 
-/// Which model replies, for the wire.
-pub fn identity_to_wire(identity: &GeneratorIdentity) -> wire::DescribeModelResponse {
+/// Which model replies and what a question may take of it, for the wire.
+pub fn identity_to_wire(
+    identity: &GeneratorIdentity,
+    budget: Budget,
+) -> wire::DescribeModelResponse {
     let GeneratorIdentity { model, window } = identity.clone();
-    wire::DescribeModelResponse { model, window }
+    wire::DescribeModelResponse { model, window, budget: Some(account::budget_to_wire(budget)) }
 }
 
-/// Which model replies, from the wire.
+/// Which model replies and what a question may take of it, from the wire. Generators before accounts did not tell
+/// that.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] if it has no name or no window.
 pub fn identity_from_wire(
     response: wire::DescribeModelResponse,
-) -> Result<GeneratorIdentity, Error> {
-    let wire::DescribeModelResponse { model, window } = response;
+) -> Result<(GeneratorIdentity, Budget), Error> {
+    let wire::DescribeModelResponse { model, window, budget } = response;
     if model.is_empty() || window == 0 {
         let problem = format!("expected a name and a window, got `{model}` and {window}");
         return Err(Error::invalid("model", problem));
     }
-    Ok(GeneratorIdentity { model, window })
+    let budget = budget.map(|budget| account::budget_from_wire("budget", &budget)).transpose()?;
+    Ok((GeneratorIdentity { model, window }, budget.unwrap_or_default()))
 }
 
 /// What is asked of a model, for the wire.
@@ -151,6 +160,7 @@ pub fn generate_to_wire(request: GenerationRequest) -> wire::GenerateRequest {
             ReplyFormat::Choice(texts) => Some(Format::Choices(wire::Choices { texts })),
             ReplyFormat::JsonSchema(schema) => Some(Format::JsonSchema(schema)),
         },
+        most_calls: request.most_calls.map_or(0, NonZeroU32::get),
     }
 }
 
@@ -188,6 +198,7 @@ pub fn generate_from_wire(request: wire::GenerateRequest) -> Result<GenerationRe
             Some(Format::Choices(choices)) => ReplyFormat::Choice(choices.texts),
             Some(Format::JsonSchema(schema)) => ReplyFormat::JsonSchema(schema),
         },
+        most_calls: NonZeroU32::new(request.most_calls),
     };
     request.check()?;
     Ok(request)
@@ -260,6 +271,7 @@ mod tests {
                 },
                 stop: vec!["\n".to_owned()],
                 format,
+                most_calls: NonZeroU32::new(3),
             };
             assert_eq!(generate_from_wire(generate_to_wire(request.clone())).unwrap(), request);
         }
@@ -276,7 +288,9 @@ mod tests {
             assert_eq!(generated_from_wire(sent, generated.text.clone()).unwrap(), generated);
         }
         let identity = GeneratorIdentity { model: "tiny".to_owned(), window: 64 };
-        assert_eq!(identity_from_wire(identity_to_wire(&identity)).unwrap(), identity);
+        let budget = Budget::default();
+        let back = identity_from_wire(identity_to_wire(&identity, budget)).unwrap();
+        assert_eq!(back, (identity, budget));
     }
 
     #[test]

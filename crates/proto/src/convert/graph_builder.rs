@@ -44,7 +44,7 @@ pub fn summarise_to_wire(tasks: &[SummaryTask]) -> wire::SummariseRequest {
         parts: task.parts.clone(),
         max_bytes: u32::try_from(task.max_bytes).unwrap_or(u32::MAX),
     });
-    wire::SummariseRequest { tasks: tasks.collect() }
+    wire::SummariseRequest { tasks: tasks.collect(), account: None }
 }
 
 /// Tasks of summaries from the wire, within `limits`.
@@ -89,7 +89,7 @@ pub fn summary_to_wire(summary: Summary) -> wire::SummariseResponse {
         quotes: quotes.collect(),
         cost: Some(query::cost_to_wire(summary.cost)),
     };
-    wire::SummariseResponse { summary: Some(summary) }
+    wire::SummariseResponse { summary: Some(summary), spent: None }
 }
 
 /// The summary of `task` from the wire.
@@ -120,7 +120,7 @@ pub fn extract_to_wire(tasks: &[ExtractionTask]) -> wire::ExtractRequest {
         let ExtractionTask { text, background, question, speaker } = task;
         wire::ExtractionTask { text, background, question, speaker }
     });
-    wire::ExtractRequest { tasks: tasks.collect() }
+    wire::ExtractRequest { tasks: tasks.collect(), account: None }
 }
 
 /// Tasks of extraction from the wire, within `limits`.
@@ -163,7 +163,7 @@ pub fn extraction_to_wire(extraction: Extraction) -> wire::ExtractResponse {
         key_phrases: extraction.key_phrases,
         cost: Some(query::cost_to_wire(extraction.cost)),
     };
-    wire::ExtractResponse { extraction: Some(extraction) }
+    wire::ExtractResponse { extraction: Some(extraction), spent: None }
 }
 
 /// What was found in the passage of `task` from the wire.
@@ -323,12 +323,13 @@ mod tests {
         let unset = wire::SummaryTask::default();
         let (level, parts) = (wire::SummaryLevel::Leaf.into(), vec!["x".to_owned()]);
         let empty = wire::SummaryTask { level, parts, max_bytes: 0 };
-        let request = wire::SummariseRequest { tasks: vec![unset, empty] };
+        let request = wire::SummariseRequest { tasks: vec![unset, empty], account: None };
         let error = summarise_from_wire(request, &limits).unwrap_err();
         assert_eq!(fields(error), ["tasks[0].level", "tasks[1].max_bytes"]);
         let speaker = "x".repeat(limits.title_bytes + 1);
         let long = wire::ExtractionTask { speaker, ..wire::ExtractionTask::default() };
-        let request = wire::ExtractRequest { tasks: vec![long; limits.graph_tasks + 1] };
+        let tasks = vec![long; limits.graph_tasks + 1];
+        let request = wire::ExtractRequest { tasks, account: None };
         let error = extract_from_wire(request, &limits).unwrap_err();
         assert_eq!(fields(error)[..2], ["tasks", "tasks[0].speaker"]);
     }

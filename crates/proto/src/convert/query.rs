@@ -280,6 +280,7 @@ pub fn cost_from_wire(cost: wire::Cost) -> Cost {
         prompt_tokens: cost.prompt_tokens,
         completion_tokens: cost.completion_tokens,
         shards_searched: cost.shards_searched,
+        is_out_of_budget: cost.out_of_budget,
     }
 }
 
@@ -291,6 +292,7 @@ pub fn cost_to_wire(cost: Cost) -> wire::Cost {
         prompt_tokens: cost.prompt_tokens,
         completion_tokens: cost.completion_tokens,
         shards_searched: cost.shards_searched,
+        out_of_budget: cost.is_out_of_budget,
     }
 }
 

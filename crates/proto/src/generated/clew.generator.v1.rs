@@ -17,6 +17,10 @@ pub struct ReadRequest {
     /// What was worked out on the way, at most 256 points.
     #[prost(message, repeated, tag = "5")]
     pub points: ::prost::alloc::vec::Vec<MemoryPoint>,
+    /// The account of the question. Without one, the generator's own budget holds for this request alone, and what is
+    /// spent is not told but with the reading.
+    #[prost(message, optional, tag = "6")]
+    pub account: ::core::option::Option<super::super::query::v1::Account>,
 }
 /// A point of a working memory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -32,7 +36,7 @@ pub struct MemoryPoint {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ReadResponse {
     /// More of the text, or the end.
-    #[prost(oneof = "read_response::Event", tags = "1, 2")]
+    #[prost(oneof = "read_response::Event", tags = "1, 2, 3")]
     pub event: ::core::option::Option<read_response::Event>,
 }
 /// Nested message and enum types in `ReadResponse`.
@@ -46,6 +50,9 @@ pub mod read_response {
         /// The reading; the last message.
         #[prost(message, tag = "2")]
         Reading(super::Reading),
+        /// What was spent so far, whenever that changes. Told only of requests with an account, and before an error, too.
+        #[prost(message, tag = "3")]
+        Spent(super::super::super::query::v1::Spent),
     }
 }
 /// What a reader made of evidence.
@@ -85,6 +92,9 @@ pub struct DescribeModelResponse {
     /// Most tokens of a conversation and its reply together.
     #[prost(uint32, tag = "2")]
     pub window: u32,
+    /// What a question may take of it.
+    #[prost(message, optional, tag = "3")]
+    pub budget: ::core::option::Option<super::super::query::v1::Budget>,
 }
 /// Something that was said.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -130,6 +140,9 @@ pub struct GenerateRequest {
     /// Texts that end the reply and are not part of it; at most 4, none empty.
     #[prost(string, repeated, tag = "4")]
     pub stop: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Most calls of models for the reply, repeated ones included; 0 for as many as are configured.
+    #[prost(uint32, tag = "7")]
+    pub most_calls: u32,
     /// What the reply has to look like; anything if not set.
     #[prost(oneof = "generate_request::Format", tags = "5, 6")]
     pub format: ::core::option::Option<generate_request::Format>,
@@ -158,7 +171,7 @@ pub struct Choices {
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GenerateResponse {
     /// More of the reply, or its end.
-    #[prost(oneof = "generate_response::Event", tags = "1, 2, 3")]
+    #[prost(oneof = "generate_response::Event", tags = "1, 2, 3, 4")]
     pub event: ::core::option::Option<generate_response::Event>,
 }
 /// Nested message and enum types in `GenerateResponse`.
@@ -175,8 +188,14 @@ pub mod generate_response {
         /// The reply is complete; the last message.
         #[prost(message, tag = "3")]
         Generated(super::Generated),
+        /// A model is sent a request, for the first time or again. Told where requests are repeated.
+        #[prost(message, tag = "4")]
+        Asked(super::Asked),
     }
 }
+/// A model is sent a request.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Asked {}
 /// A reply begins anew.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Anew {}
@@ -366,8 +385,9 @@ pub mod generator_service_client {
             self
         }
         /// Judges whether evidence supports an answer to a question, and composes the answer: its text as it
-        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and
-        /// with UNAVAILABLE if the encoder or model behind it is gone.
+        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and with the
+        /// reason BUDGET_SPENT if the account it is done on has not enough left; with UNAVAILABLE if the encoder or model
+        /// behind it is gone.
         pub async fn read(
             &mut self,
             request: impl tonic::IntoRequest<super::ReadRequest>,
@@ -473,8 +493,9 @@ pub mod generator_service_server {
             + std::marker::Send
             + 'static;
         /// Judges whether evidence supports an answer to a question, and composes the answer: its text as it
-        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and
-        /// with UNAVAILABLE if the encoder or model behind it is gone.
+        /// comes, last the whole reading. Fails with RESOURCE_EXHAUSTED when the queue is full, at once, and with the
+        /// reason BUDGET_SPENT if the account it is done on has not enough left; with UNAVAILABLE if the encoder or model
+        /// behind it is gone.
         async fn read(
             &self,
             request: tonic::Request<super::ReadRequest>,

@@ -5,6 +5,9 @@ pub struct SummariseRequest {
     /// 1 to 256 tasks.
     #[prost(message, repeated, tag = "1")]
     pub tasks: ::prost::alloc::vec::Vec<SummaryTask>,
+    /// The account that it is done on, between nodes. A client has that of its key.
+    #[prost(message, optional, tag = "2")]
+    pub account: ::core::option::Option<super::super::query::v1::Account>,
 }
 /// Texts that are to become one summary.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -25,6 +28,9 @@ pub struct SummariseResponse {
     /// The summary of the next task.
     #[prost(message, optional, tag = "1")]
     pub summary: ::core::option::Option<Summary>,
+    /// In place of a summary, and only for a request with an account: what was spent on it so far.
+    #[prost(message, optional, tag = "2")]
+    pub spent: ::core::option::Option<super::super::query::v1::Spent>,
 }
 /// A text that tells what others say.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -56,6 +62,9 @@ pub struct ExtractRequest {
     /// 1 to 256 tasks.
     #[prost(message, repeated, tag = "1")]
     pub tasks: ::prost::alloc::vec::Vec<ExtractionTask>,
+    /// The account that it is done on, between nodes. A client has that of its key.
+    #[prost(message, optional, tag = "2")]
+    pub account: ::core::option::Option<super::super::query::v1::Account>,
 }
 /// A passage whose entities and relations are wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -81,6 +90,9 @@ pub struct ExtractResponse {
     /// What was found in the passage of the next task.
     #[prost(message, optional, tag = "1")]
     pub extraction: ::core::option::Option<Extraction>,
+    /// In place of an extraction, and only for a request with an account: what was spent on it so far.
+    #[prost(message, optional, tag = "2")]
+    pub spent: ::core::option::Option<super::super::query::v1::Spent>,
 }
 /// What was found in one passage.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -220,6 +232,9 @@ pub mod graph_builder_service_client {
     /// Reads out of texts what summary trees and graphs are built of. It stores nothing: any graph builder
     /// answers, and any call may be repeated. Gateways offer it to clients and pass it on to the graph builders.
     ///
+    /// Texts that a tenant has read come out of their quota of bytes, and what models read and write for it out of that of
+    /// tokens, also if the call fails or its caller leaves.
+    ///
     /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails
     /// has failed as a whole, whatever came before.
     #[derive(Debug, Clone)]
@@ -303,8 +318,9 @@ pub mod graph_builder_service_client {
             self
         }
         /// Summarises texts: one response for each task, in their order. Fails with INVALID_ARGUMENT for a task
-        /// beyond the limits, with RESOURCE_EXHAUSTED when the queue is full, at once, and with UNAVAILABLE if
-        /// the model behind it is gone.
+        /// beyond the limits, and for an `account` that comes with a tenant's key; with RESOURCE_EXHAUSTED when the queue is full, at
+        /// once, with the reason QUOTA_SPENT when a quota is used up, or BUDGET_SPENT when an account or the budget of a text
+        /// is; with UNAVAILABLE if the model behind it is gone.
         pub async fn summarise(
             &mut self,
             request: impl tonic::IntoRequest<super::SummariseRequest>,
@@ -387,8 +403,9 @@ pub mod graph_builder_service_server {
             + std::marker::Send
             + 'static;
         /// Summarises texts: one response for each task, in their order. Fails with INVALID_ARGUMENT for a task
-        /// beyond the limits, with RESOURCE_EXHAUSTED when the queue is full, at once, and with UNAVAILABLE if
-        /// the model behind it is gone.
+        /// beyond the limits, and for an `account` that comes with a tenant's key; with RESOURCE_EXHAUSTED when the queue is full, at
+        /// once, with the reason QUOTA_SPENT when a quota is used up, or BUDGET_SPENT when an account or the budget of a text
+        /// is; with UNAVAILABLE if the model behind it is gone.
         async fn summarise(
             &self,
             request: tonic::Request<super::SummariseRequest>,
@@ -408,6 +425,9 @@ pub mod graph_builder_service_server {
     }
     /// Reads out of texts what summary trees and graphs are built of. It stores nothing: any graph builder
     /// answers, and any call may be repeated. Gateways offer it to clients and pass it on to the graph builders.
+    ///
+    /// Texts that a tenant has read come out of their quota of bytes, and what models read and write for it out of that of
+    /// tokens, also if the call fails or its caller leaves.
     ///
     /// Every failure carries google.rpc.ErrorInfo with a stable reason and the domain `clew`. A call that fails
     /// has failed as a whole, whatever came before.

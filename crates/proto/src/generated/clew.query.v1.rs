@@ -465,6 +465,55 @@ pub struct Cost {
     /// Shards that were asked.
     #[prost(uint64, tag = "5")]
     pub shards_searched: u64,
+    /// Whether something was not done since the budget of calls, tokens or time of language models was used up.
+    #[prost(bool, tag = "6")]
+    pub out_of_budget: bool,
+}
+/// On whose account a node does something for another. A question has one account, wherever it is worked on: what is
+/// left travels with each request, and what was spent comes back before the response, or before the error.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Account {
+    /// Whose it is, as caches tell it apart: 32 bytes that are a hash of the tenant's name, or none for the operator.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub owner: ::prost::bytes::Bytes,
+    /// What may still be spent. Whoever does the work may have a smaller budget of its own, and keeps to both.
+    #[prost(message, optional, tag = "2")]
+    pub left: ::core::option::Option<Budget>,
+}
+/// Most that may be spent on language models.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Budget {
+    /// Calls, repeated ones included; not bounded if not set.
+    #[prost(uint64, optional, tag = "1")]
+    pub calls: ::core::option::Option<u64>,
+    /// Tokens, sent and received together; not bounded if not set.
+    #[prost(uint64, optional, tag = "2")]
+    pub tokens: ::core::option::Option<u64>,
+    /// Time that models work, summed over their calls; not bounded if not set.
+    #[prost(message, optional, tag = "3")]
+    pub time: ::core::option::Option<::prost_types::Duration>,
+}
+/// What was spent on an account since a request began, as far as it is known; the last one counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Spent {
+    /// Calls of language models, repeated ones and those under way included.
+    #[prost(uint64, tag = "1")]
+    pub calls: u64,
+    /// Tokens sent to them.
+    #[prost(uint64, tag = "2")]
+    pub prompt_tokens: u64,
+    /// Tokens received from them.
+    #[prost(uint64, tag = "3")]
+    pub completion_tokens: u64,
+    /// Time that they worked, summed over their calls.
+    #[prost(message, optional, tag = "4")]
+    pub time: ::core::option::Option<::prost_types::Duration>,
+    /// What no budget bounds, such as embedding.
+    #[prost(message, optional, tag = "5")]
+    pub aside: ::core::option::Option<Cost>,
+    /// Whether something was not done since a budget was used up.
+    #[prost(bool, tag = "6")]
+    pub out_of_budget: bool,
 }
 /// Where the time of a request went within the server. Parts that ran at the same time count each, so that
 /// they may be more than the total; what no part has went into judging, composing and converting.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Entity, EntityKind, Error, ErrorKind, Extraction, ExtractionTask, GraphBuilder, Limits,
+    Entity, EntityKind, Error, ErrorKind, Extraction, ExtractionTask, GraphBuilder, Ledger, Limits,
     Relation, Span, Summary, SummaryTask,
 };
 use futures::future::try_join_all;
@@ -12,8 +12,7 @@ use futures::future::try_join_all;
 use super::questions::diverse;
 use super::reader::find_quote;
 use super::{
-    AskQuestions, Ledger, NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities,
-    Summarise,
+    AskQuestions, NameEntities, NamedEntity, Prompted, RelateEntities, RelatedEntities, Summarise,
 };
 
 /// Most key phrases of a passage. They are read out of its words, without the model.

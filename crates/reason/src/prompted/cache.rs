@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// What a reply is kept by: a BLAKE3 hash of the tenant, the model, the prompt's name and version, the
+/// What a reply is kept by: a BLAKE3 hash of the account's owner, the model, the prompt's name and version, the
 /// rendered prompt, and what the reply may be. One tenant's replies are never another's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyKey([u8; 32]);

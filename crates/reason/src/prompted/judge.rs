@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use clew_core::{Cost, Error, GradingRule, JudgeTask, Judging, Verdict};
+use clew_core::{Cost, Error, GradingRule, JudgeTask, Judging, Ledger, Verdict};
 
-use super::{GradeAnswer, GradeNugget, Ledger, Prompted, Quality, RateAnswer};
+use super::{GradeAnswer, GradeNugget, Prompted, Quality, RateAnswer};
 
 /// Why a question cannot be answered, where the data set does not say more.
 const NEVER_SAID: &str = "It was never said.";

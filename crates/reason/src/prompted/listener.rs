@@ -7,7 +7,7 @@ use clew_core::{Cost, Error, Listener, Named, TimeRange, Timestamp};
 
 use super::{ExtractFacts, InferTimeRange, Prompted};
 
-/// Each call has a budget of its own.
+/// Each call is drawn from the account.
 #[async_trait]
 impl Listener for Prompted {
     async fn facts(&self, speaker: &str, message: &str, deadline: Instant) -> Result<Named, Error> {

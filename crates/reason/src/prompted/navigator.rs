@@ -18,7 +18,7 @@ use crate::extractive::check_spans;
 /// Most queries that a question is elaborated into.
 const MAX_QUERIES: usize = 3;
 
-/// Each call has a budget of its own. What there is nothing to ask about is answered without the model.
+/// Each call is drawn from the account. What there is nothing to ask about is answered without the model.
 #[async_trait]
 impl Navigator for Prompted {
     /// Performs [`ChooseChild`]. What was found by search is not shown to the model, which is to reason from

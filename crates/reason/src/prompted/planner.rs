@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Prompted {
-    /// Performs an act with a budget of its own.
+    /// Performs an act, and tells what it cost.
     pub(super) async fn alone<A: Act>(
         &self,
         act: &A,
@@ -36,7 +36,7 @@ impl Prompted {
     }
 }
 
-/// Each call has a budget of its own. What there is nothing to ask about is answered without the model.
+/// Each call is drawn from the account. What there is nothing to ask about is answered without the model.
 #[async_trait]
 impl Planner for Prompted {
     /// What was found near it is left out: whoever drafts knows the corpus, not one search's view of it.

@@ -104,10 +104,11 @@ fn text(answer: &wire::Answer, took: Duration) -> String {
     }
     let cost = answer.cost.unwrap_or_default();
     text.push_str(&format!(
-        "  {}, {} tokens embedded, {} model calls\n",
+        "  {}, {} tokens embedded, {} model calls{}\n",
         human(took),
         cost.embedded_tokens,
-        cost.model_calls
+        cost.model_calls,
+        if cost.out_of_budget { ", which is all that its budget allows" } else { "" }
     ));
     text
 }

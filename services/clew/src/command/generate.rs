@@ -123,5 +123,6 @@ fn request(arguments: &Generate) -> anyhow::Result<GenerationRequest> {
         },
         stop: arguments.stop.clone(),
         format,
+        most_calls: None,
     })
 }

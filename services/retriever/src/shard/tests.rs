@@ -230,7 +230,7 @@ impl Bench {
         };
         let seams = Seams {
             encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
-            graph_builder: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
+            graph_builders: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
             memory_encoder: Arc::new(NoMemoryModel),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             snapshots: None,

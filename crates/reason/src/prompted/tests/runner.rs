@@ -175,12 +175,81 @@ async fn a_budget_ends_the_tries_too() {
     assert_eq!(error.reason(), "BUDGET_SPENT");
 }
 
+/// Never replies, and tells of what it is asked as an endpoint does that repeats its requests.
+struct Silent {
+    identity: GeneratorIdentity,
+    deadlines: Mutex<Vec<Instant>>,
+}
+
+#[async_trait]
+impl Generator for Silent {
+    fn identity(&self) -> &GeneratorIdentity {
+        &self.identity
+    }
+
+    fn count_tokens(&self, _: &str) -> u32 {
+        10
+    }
+
+    async fn generate(
+        &self,
+        request: &GenerationRequest,
+        deadline: Instant,
+        heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
+    ) -> Result<Generated, Error> {
+        self.deadlines.lock().unwrap().push(deadline);
+        for _ in 0..request.most_calls.unwrap().get() {
+            heard(Heard::Asked);
+        }
+        heard(Heard::Text("The"));
+        tokio::time::sleep_until(deadline.into()).await;
+        Err(Error::deadline("the model replied"))
+    }
+}
+
+#[tokio::test]
+async fn what_is_broken_off_is_spent_as_far_as_it_was_heard_and_no_call_outlasts_the_budget() {
+    let identity = GeneratorIdentity { model: "silent".to_owned(), window: 8000 };
+    let model = Arc::new(Silent { identity, deadlines: Mutex::default() });
+    let account = Account::open(Owner::default(), Budget { calls: 3, ..Budget::UNBOUNDED });
+    let prompted = Prompted::new(model.clone()).on_account(&account);
+    let (act, ledger) = (choose(), prompted.ledger());
+    let mut asking = Box::pin(prompted.perform(&act, soon(), &ledger));
+    assert!(futures::poll!(&mut asking).is_pending());
+    drop(asking);
+    let spent = account.ledger().spent();
+    assert_eq!((spent.calls, spent.completion_tokens), (3, 10), "no more than it may");
+    assert!(spent.prompt_tokens > 0 && spent.prompt_tokens.is_multiple_of(3), "{spent:?}");
+    let error = prompted.perform(&act, soon(), &prompted.ledger()).await.unwrap_err();
+    assert_eq!((error.reason(), model.deadlines.lock().unwrap().len()), ("BUDGET_SPENT", 1));
+
+    let time = Duration::from_millis(20);
+    let account = Account::open(Owner::default(), Budget { time, ..Budget::UNBOUNDED });
+    let prompted = prompted.on_account(&account);
+    let error = prompted.perform(&act, soon(), &prompted.ledger()).await.unwrap_err();
+    assert_eq!((error.kind(), error.reason()), (ErrorKind::Exhausted, "BUDGET_SPENT"));
+    assert!(account.ledger().spent().time >= time && account.ledger().cost().is_out_of_budget);
+}
+
+#[tokio::test]
+async fn all_acts_of_an_account_draw_on_its_one_budget() {
+    let account = Account::open(Owner::default(), Budget { calls: 3, ..Budget::UNBOUNDED });
+    let model = Scripted::new(8000, &["Action: 1"; 9]);
+    let prompted = Prompted::new(model.clone()).on_account(&account);
+    for act in 1..=5 {
+        let performed = prompted.perform(&choose(), soon(), &prompted.ledger()).await;
+        assert_eq!(performed.is_ok(), act <= 3, "{performed:?}");
+    }
+    assert_eq!((model.temperatures().len(), account.ledger().cost().model_calls), (3, 3));
+}
+
 #[tokio::test]
 async fn a_readable_reply_is_asked_for_once() {
     let cache = Arc::new(RecentReplies::new(1 << 20));
     let model = Scripted::new(8000, &["Action: 1", "Action: 2"]);
-    let ours = Prompted::new(model.clone()).with_cache(cache.clone(), "ours");
-    let theirs = Prompted::new(model.clone()).with_cache(cache, "theirs");
+    let prompted = Prompted::new(model.clone()).with_cache(cache);
+    let of = |tenant| Account::open(Owner::of(Some(tenant)), Budget::UNBOUNDED);
+    let (ours, theirs) = (prompted.on_account(&of("ours")), prompted.on_account(&of("theirs")));
     let ledger = ours.ledger();
     for _ in 0..2 {
         let triage = ours.perform(&choose(), soon(), &ledger).await.unwrap();
@@ -199,7 +268,7 @@ async fn a_readable_reply_is_asked_for_once() {
 async fn replies_that_are_warm_or_cut_off_are_not_kept() {
     let cache = Arc::new(RecentReplies::new(1 << 20));
     let model = Scripted::new(8000, &["Hm.", "Action: 1", "{action: 2}…", "Action: 2"]);
-    let prompted = Prompted::new(model.clone()).with_cache(cache, "ours");
+    let prompted = Prompted::new(model.clone()).with_cache(cache);
     let ledger = prompted.ledger();
     for _ in 0..4 {
         prompted.perform(&choose(), soon(), &ledger).await.unwrap();

@@ -139,8 +139,10 @@ async fn reply(
     };
     let began = Instant::now();
     let mut first = None;
-    let mut hear = |_: Heard<'_>| {
-        first.get_or_insert_with(Instant::now);
+    let mut hear = |heard: Heard<'_>| {
+        if let Heard::Text(_) = heard {
+            first.get_or_insert_with(Instant::now);
+        }
     };
     let generated = generator.generate(&request, began + PATIENCE, &mut hear).await?;
     let last = Instant::now();

@@ -1,0 +1,105 @@
+//! What a request spends, charged however it ends.
+
+use clew_core::{Account, Budget};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use crate::Caller;
+
+/// The account of a caller's request. What is spent on it comes out of the tenant's quota of tokens: when it is settled,
+/// and what was spent since then when it is dropped, as it is when the caller leaves or the time is over.
+///
+/// So it is to be held by whatever does the work, and dropped after it.
+pub struct Bill {
+    caller: Caller,
+    account: Account,
+    charged: u64,
+}
+
+impl Bill {
+    /// A new account of `caller` that may spend `budget` on language models.
+    pub fn open(caller: &Caller, budget: Budget) -> Self {
+        Self::on(caller, Account::open(caller.owner(), budget))
+    }
+
+    /// What is spent on `account` from now on, at the cost of `caller`.
+    pub fn on(caller: &Caller, account: Account) -> Self {
+        let charged = account.ledger().cost().tokens();
+        Self { caller: caller.clone(), account, charged }
+    }
+
+    /// What the work is done on.
+    pub fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Charges what was spent so far, so that the caller's next request finds it counted.
+    pub async fn settle(&mut self) {
+        if let Some(charging) = self.charge() {
+            // A task ends without a result only with its process.
+            charging.await.ok();
+        }
+    }
+
+    /// On a task of its own: whoever waits for it may be gone at any time. Its waits are short.
+    fn charge(&mut self) -> Option<JoinHandle<()>> {
+        let spent = self.account.ledger().cost().tokens();
+        let due = spent.saturating_sub(self.charged);
+        if due == 0 || self.caller.tenant().is_none() {
+            return None;
+        }
+        let runtime = Handle::try_current().ok()?;
+        self.charged = spent;
+        let caller = self.caller.clone();
+        Some(runtime.spawn(async move { caller.used_tokens(due).await }))
+    }
+}
+
+impl Drop for Bill {
+    fn drop(&mut self) {
+        drop(self.charge());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clew_cluster::Quotas;
+    use clew_core::{Access, Cost};
+
+    use super::*;
+    use crate::keys::TenantEntry;
+
+    fn caller(tokens_per_second: f64) -> Caller {
+        let quota =
+            TenantEntry { tokens_per_second: Some(tokens_per_second), ..Default::default() };
+        let tenant = Some("acme".parse().unwrap());
+        Caller::new("key", tenant, Access::all(), quota, Quotas::local())
+    }
+
+    fn spend(bill: &Bill, tokens: u64) {
+        let cost = Cost { embedded_tokens: tokens, ..Cost::default() };
+        bill.account().ledger().add_aside(cost);
+    }
+
+    #[tokio::test]
+    async fn what_is_spent_is_charged_once_whether_it_is_settled_or_left() {
+        let caller = caller(1.0);
+        let mut bill = Bill::open(&caller, Budget::default());
+        spend(&bill, 1000);
+        bill.settle().await;
+        let wait = caller.has_tokens().await.unwrap_err().retry_after().unwrap();
+        bill.settle().await;
+        spend(&bill, 1000);
+        drop(bill);
+        let charged = async {
+            while caller.has_tokens().await.unwrap_err().retry_after().unwrap() <= wait {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), charged).await.unwrap();
+        let after = caller.has_tokens().await.unwrap_err().retry_after().unwrap();
+        assert!(after <= wait + Duration::from_secs(1000), "{wait:?}, then {after:?}");
+    }
+}

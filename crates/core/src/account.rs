@@ -1,0 +1,184 @@
+//! On whose account work is done: whose replies it may be given again, what it may still spend, and what it has spent.
+//!
+//! A question has one account, which everything that is done for it works on. So whatever asks a language model is
+//! only reached through an account: [`Reasoners`] and [`GraphBuilders`] give each its own reasoner, guide and graph
+//! builder, as [`crate::Corpora`] gives each caller a corpus as far as they see it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+
+use crate::{
+    Budget, Cost, Embedding, Encoder, EncoderIdentity, Encoders, Error, GraphBuilder, Guide,
+    Ledger, Priority, Reasoner, Span, TextKind,
+};
+
+/// Who asks, as caches tell it apart: a hash of a tenant's name, from which nobody reads the name, or nothing for the
+/// operator.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Owner(Option<[u8; 32]>);
+
+impl Owner {
+    /// Bytes of the hash.
+    pub const BYTES: usize = 32;
+
+    /// The tenant of that name, or the operator.
+    pub fn of(tenant: Option<&str>) -> Self {
+        Self(tenant.map(|name| blake3::derive_key("clew tenant v1", name.as_bytes())))
+    }
+
+    /// From what [`Self::as_bytes`] told; `None` for anything else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [] => Some(Self(None)),
+            hash => hash.try_into().ok().map(|hash| Self(Some(hash))),
+        }
+    }
+
+    /// The hash; empty for the operator.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |hash| hash.as_slice())
+    }
+}
+
+/// In hexadecimal digits; empty for the operator.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Owner({self})")
+    }
+}
+
+/// What a question, or another piece of work, is done on. Cheap to clone; all clones are one account.
+#[derive(Clone, Debug)]
+pub struct Account {
+    owner: Owner,
+    ledger: Arc<Ledger>,
+}
+
+impl Account {
+    /// An account of `owner` with that ledger.
+    pub fn new(owner: Owner, ledger: Ledger) -> Self {
+        Self { owner, ledger: Arc::new(ledger) }
+    }
+
+    /// An account of `owner` that may spend `budget`.
+    pub fn open(owner: Owner, budget: Budget) -> Self {
+        Self::new(owner, Ledger::new(budget))
+    }
+
+    /// Whose it is.
+    pub fn owner(&self) -> Owner {
+        self.owner
+    }
+
+    /// What it may spend and has spent.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
+    }
+
+    /// Encoders whose tokens are counted on this account.
+    pub fn metered(&self, encoders: Arc<dyn Encoders>) -> Arc<dyn Encoders> {
+        Arc::new(Metered { inner: encoders, ledger: Arc::clone(&self.ledger) })
+    }
+}
+
+/// The reasoners and guides of those who ask.
+#[async_trait]
+pub trait Reasoners: Send + Sync {
+    /// What a question may take of language models.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Unavailable`] and [`crate::ErrorKind::DeadlineExceeded`] if nobody tells.
+    async fn budget(&self, deadline: Instant) -> Result<Budget, Error>;
+
+    /// A reasoner that works on `account`.
+    fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner>;
+
+    /// A guide that works on `account`.
+    fn guide(&self, account: &Account) -> Arc<dyn Guide>;
+}
+
+/// The graph builders of those who ask.
+pub trait GraphBuilders: Send + Sync {
+    /// A graph builder that works on `account`.
+    fn on(&self, account: &Account) -> Arc<dyn GraphBuilder>;
+}
+
+/// Counts what is embedded.
+struct Metered<T: ?Sized> {
+    inner: Arc<T>,
+    ledger: Arc<Ledger>,
+}
+
+impl Metered<dyn Encoders> {
+    fn encoder(&self, encoder: Arc<dyn Encoder>) -> Arc<dyn Encoder> {
+        Arc::new(Metered { inner: encoder, ledger: Arc::clone(&self.ledger) })
+    }
+}
+
+#[async_trait]
+impl Encoders for Metered<dyn Encoders> {
+    fn current(&self) -> Arc<dyn Encoder> {
+        self.encoder(self.inner.current())
+    }
+
+    fn offered(&self) -> Vec<EncoderIdentity> {
+        self.inner.offered()
+    }
+
+    async fn of(
+        &self,
+        identity: &EncoderIdentity,
+        deadline: Instant,
+    ) -> Result<Arc<dyn Encoder>, Error> {
+        Ok(self.encoder(self.inner.of(identity, deadline).await?))
+    }
+}
+
+#[async_trait]
+impl Encoder for Metered<dyn Encoder> {
+    fn identity(&self) -> &EncoderIdentity {
+        self.inner.identity()
+    }
+
+    fn token_spans(&self, text: &str) -> Vec<Span> {
+        self.inner.token_spans(text)
+    }
+
+    async fn embed(
+        &self,
+        texts: Vec<String>,
+        kind: TextKind,
+        priority: Priority,
+        deadline: Instant,
+    ) -> Result<Vec<Embedding>, Error> {
+        let embedded = self.inner.embed(texts, kind, priority, deadline).await?;
+        let tokens = embedded.iter().map(|embedding| u64::from(embedding.tokens)).sum();
+        self.ledger.add_aside(Cost { embedded_tokens: tokens, ..Cost::default() });
+        Ok(embedded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_told_apart_by_what_travels_and_nothing_else_is_one() {
+        let (acme, other) = (Owner::of(Some("acme")), Owner::of(Some("other")));
+        assert_ne!(acme, other);
+        for owner in [acme, other, Owner::of(None)] {
+            assert_eq!(Owner::from_bytes(owner.as_bytes()), Some(owner));
+        }
+        assert_eq!(Owner::from_bytes(&[1; 31]), None);
+        assert!(!acme.to_string().contains("acme") && acme.to_string().len() == 64);
+    }
+}
