@@ -89,7 +89,7 @@ fn a_reply_that_is_interrupted_ends_at_once() {
 }
 
 /// Answers from the first passage that holds the word, as the prompt asks for it.
-fn answer(request: &ModelRequest) -> ModelReply {
+pub(crate) fn answer(request: &ModelRequest) -> ModelReply {
     let passages = request.last().to_owned();
     let number = passages.split('[').skip(1).find_map(|passage| {
         let (number, text) = passage.split_once(']')?;

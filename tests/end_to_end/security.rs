@@ -3,5 +3,6 @@
 mod cluster;
 mod keys;
 mod probe;
+mod spending;
 mod wire;
 mod world;

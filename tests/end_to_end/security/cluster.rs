@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clew_core::Query;
-use clew_testkit::{Authority, Validity};
+use clew_testkit::{Authority, ModelEndpoint, Validity};
 use clew_tls::NODE_NAME;
 use tonic::Code;
 
@@ -12,19 +12,23 @@ use super::world::World;
 use crate::client::{create_in_shards, document, remember};
 use crate::cluster::processes::Cluster;
 use crate::harness::{Server, eventually, start_and_kill};
+use crate::models::answer;
 
 /// How long a stranger is in the list of nodes.
 const LISTED: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
-    let world = World::new();
+    let (world, endpoint) = (World::new(), ModelEndpoint::start().unwrap());
+    endpoint.reply_by(answer);
     let path = |name: &str| world.path(name).to_string_lossy().into_owned();
     let settings = vec![
         ("CLEW_TLS__CERTIFICATE", path("{role}.crt")),
         ("CLEW_TLS__KEY", path("{role}.key")),
         ("CLEW_TLS__CA", path("ca.crt")),
         ("CLEW_AUTH__KEYS_FILE", path("keys.toml")),
+        ("CLEW_GENERATOR__ENDPOINT__URL", endpoint.url()),
+        ("CLEW_GENERATOR__ENDPOINT__MODEL", "test".to_owned()),
     ];
     let mut cluster = Cluster::start_with(2, settings).await;
     let acme = world.client(cluster.gateway(), "acme").await;
@@ -39,6 +43,23 @@ async fn an_encrypted_cluster_works_and_lets_no_stranger_in() {
     })
     .await;
     assert_eq!(found.len(), 6);
+
+    // A tenant gets neither the embeddings of another's questions nor replies to them, and its own of both.
+    let myths = vec![document("crete", "Theseus killed the Minotaur.")];
+    let other = world.client(cluster.gateway(), "other").await;
+    for client in [&acme, &other] {
+        let myth = create_in_shards(client, "myth", 1).await;
+        remember(client, &myth, myths.clone()).await;
+    }
+    for (tenant, is_new, calls) in
+        [("acme", true, 1), ("acme", false, 1), ("other", true, 2), ("other", false, 2)]
+    {
+        let ask = ["ask", "--corpus", "myth", "--json", "Who killed the Minotaur?"];
+        let asked = world.run(cluster.gateway(), tenant, &ask).done();
+        assert_eq!(asked["answer"], "Theseus did.", "{asked}");
+        assert_eq!(endpoint.requests().len(), calls, "{tenant}: {asked}");
+        assert_eq!(asked["cost"]["embedded_tokens"] != 0, is_new, "{tenant}: {asked}");
+    }
 
     // Neither a client's key nor his certificate opens what is the nodes'.
     let retriever = cluster.node("retriever-0");

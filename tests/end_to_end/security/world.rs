@@ -82,8 +82,14 @@ impl World {
     }
 
     pub fn serve(&self) -> Server {
+        self.serve_with(&[])
+    }
+
+    /// A server that is configured with `settings` besides.
+    pub fn serve_with(&self, settings: &[(&'static str, String)]) -> Server {
         let mut command = self.home.serve_command();
         self.secure(&mut command);
+        command.envs(settings.iter().map(|(key, value)| (*key, value)));
         Server::start(command)
     }
 
