@@ -10,8 +10,8 @@ mod wire;
 use std::time::Duration;
 
 use clew_core::{
-    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, NodeId, Partial, Query,
-    SnapshotName, Subgraph, Task, Timestamp, TreeNode,
+    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, NodeId,
+    Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode,
 };
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
@@ -281,9 +281,22 @@ impl Client {
         corpus: &CorpusName,
         documents: impl Stream<Item = Document> + Send + 'static,
     ) -> Result<impl Stream<Item = Result<ingest::IngestResponse, Error>> + Send, Error> {
+        self.ingest_if(corpus, documents, IfThere::Replace).await
+    }
+
+    /// Sends documents as [`Client::ingest`] does, and says what is to become of one whose id another has.
+    ///
+    /// # Errors
+    /// As there; [`ErrorKind::InvalidInput`] if the server is of a release that replaces in any case.
+    pub async fn ingest_if(
+        &self,
+        corpus: &CorpusName,
+        documents: impl Stream<Item = Document> + Send + 'static,
+        if_there: IfThere,
+    ) -> Result<impl Stream<Item = Result<ingest::IngestResponse, Error>> + Send, Error> {
         let corpus = corpus.to_string();
-        let messages =
-            documents.flat_map(move |document| futures::stream::iter(in_parts(&corpus, document)));
+        let messages = documents
+            .flat_map(move |document| futures::stream::iter(in_parts(&corpus, document, if_there)));
         // Without a timeout: the stream takes as long as there are documents.
         let responses = self.documents.clone().ingest(messages).await.map_err(failed)?;
         Ok(responses.into_inner().map(|response| response.map_err(failed)))
@@ -620,7 +633,7 @@ fn incomplete(field: &str) -> Error {
 }
 
 /// The messages that carry one document.
-fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
+fn in_parts(corpus: &str, document: Document, if_there: IfThere) -> Vec<ingest::IngestRequest> {
     use ingest::ingest_request::Payload;
     let mut document = convert_ingest::document_to_wire(document);
     let mut rest = std::mem::take(&mut document.text);
@@ -628,7 +641,10 @@ fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
     let mut messages = vec![ingest::IngestRequest {
         corpus: corpus.to_owned(),
         continues: !rest.is_empty(),
-        payload: Some(Payload::Document(document)),
+        payload: Some(match if_there {
+            IfThere::Replace => Payload::Document(document),
+            IfThere::Refuse => Payload::Addition(document),
+        }),
     }];
     while !rest.is_empty() {
         let part = convert_ingest::next_text_part(&mut rest);
@@ -645,6 +661,7 @@ fn in_parts(corpus: &str, document: Document) -> Vec<ingest::IngestRequest> {
 mod tests {
     use clew_core::{Attributes, MediaType};
     use clew_proto::convert::ingest::TEXT_PART_BYTES;
+    use clew_proto::ingest::v1::ingest_request::Payload;
 
     use super::*;
 
@@ -660,19 +677,22 @@ mod tests {
             event_time: None,
             labels: clew_core::Labels::default(),
         };
-        let messages = in_parts("notes", document);
-        let continues: Vec<bool> = messages.iter().map(|message| message.continues).collect();
-        assert_eq!(continues, [true, true, false]);
-        let mut sent = Vec::new();
-        for message in messages {
-            match message.payload {
-                Some(ingest::ingest_request::Payload::Document(document)) => {
-                    sent.extend(document.text)
+        for if_there in [IfThere::Replace, IfThere::Refuse] {
+            let messages = in_parts("notes", document.clone(), if_there);
+            let continues: Vec<bool> = messages.iter().map(|message| message.continues).collect();
+            assert_eq!(continues, [true, true, false]);
+            let mut sent = Vec::new();
+            for message in messages {
+                match (message.payload, if_there) {
+                    (Some(Payload::Document(document)), IfThere::Replace)
+                    | (Some(Payload::Addition(document)), IfThere::Refuse) => {
+                        sent.extend(document.text);
+                    }
+                    (Some(Payload::TextPart(part)), _) => sent.extend(part),
+                    (other, _) => panic!("{if_there:?}: {other:?}"),
                 }
-                Some(ingest::ingest_request::Payload::TextPart(part)) => sent.extend(part),
-                None => unreachable!("every message carries something"),
             }
+            assert_eq!(sent, text.as_bytes());
         }
-        assert_eq!(sent, text.as_bytes());
     }
 }

@@ -11,10 +11,10 @@ use crate::{
     Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
     EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
-    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, ListQuery, MemoryPoint, MemoryRecord,
-    Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex,
-    SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp,
-    TreeNode, TreeQuery,
+    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere, ListQuery, MemoryPoint,
+    MemoryRecord, Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy,
+    ShardIndex, SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary,
+    SummaryTask, Timestamp, TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -138,9 +138,14 @@ pub trait Shard: Send + Sync {
     /// # Errors
     /// [`crate::ErrorKind::Exhausted`] if there was no room in time; from the returned future
     /// [`crate::ErrorKind::Denied`] with the reason `LABEL_NOT_HELD` if it would replace a document that the
-    /// caller does not see. An error of the returned
+    /// caller does not see; those of [`IfThere::check_replaced`]. Another error of the returned
     /// future does not say that nothing was accepted: offering the document again is safe.
-    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error>;
+    async fn accept(
+        &self,
+        document: Document,
+        if_there: IfThere,
+        deadline: Instant,
+    ) -> Result<Accepting, Error>;
 
     /// Forgets documents, down to the bytes on disk; answers for each id what was removed, in order.
     ///

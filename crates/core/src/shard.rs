@@ -1,7 +1,7 @@
 //! What a shard is asked and what it tells: the nouns of the seam [`crate::Shard`].
 
 use crate::{
-    ChunkId, Document, DocumentId, ErrorKind, Filter, Grouping, Labels, SearchMode, Span,
+    ChunkId, Document, DocumentId, Error, ErrorKind, Filter, Grouping, Labels, SearchMode, Span,
     Timestamp, Version,
 };
 
@@ -69,8 +69,45 @@ pub struct Hit {
 pub struct Accepted {
     /// Its version.
     pub version: Version,
-    /// Whether that version was there already, with the same content.
-    pub unchanged: bool,
+    /// What it is to the documents that were there.
+    pub novelty: Novelty,
+}
+
+/// What an accepted document is to the documents that were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Novelty {
+    /// There was none of its id.
+    New,
+    /// It replaced one of its id with other content.
+    Replaced,
+    /// It was there already, with the same content: nothing was written.
+    Unchanged,
+}
+
+/// What becomes of a document that is offered while one of its id with other content is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IfThere {
+    /// It replaces that one.
+    Replace,
+    /// It is refused.
+    Refuse,
+}
+
+impl IfThere {
+    /// Whether a document with other content may be replaced.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AlreadyExists`] with the reason `DOCUMENT_EXISTS`.
+    pub fn check_replaced(self) -> Result<(), Error> {
+        match self {
+            Self::Replace => Ok(()),
+            Self::Refuse => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                "DOCUMENT_EXISTS",
+                "a document of this id is there with other content; choose another id, or have it replaced",
+            )),
+        }
+    }
 }
 
 /// What forgetting a document removed. All zero: there was nothing.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use clew_core::{
-    Accepted, Access, Chunk, Document, DocumentId, ErrorKind, FailureStatus, Recipe, Stage,
-    StoredDocument, Timestamp, Version,
+    Accepted, Access, Chunk, Document, DocumentId, ErrorKind, FailureStatus, IfThere, Novelty,
+    Recipe, Stage, StoredDocument, Timestamp, Version,
 };
 
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ pub struct DerivedDocument {
 }
 
 /// What became of an offer that a commit could be made for: accepted, or refused by
-/// [`Access::check_replaced`].
+/// [`Access::check_replaced`] or [`IfThere::check_replaced`].
 pub type Outcome = std::result::Result<Accepted, clew_core::Error>;
 
 /// A document that somebody offers.
@@ -50,6 +50,8 @@ pub struct Offer {
     pub document: Document,
     /// Of whoever offers it: it replaces only what that one sees.
     pub access: Access,
+    /// Whether it may replace that.
+    pub if_there: IfThere,
 }
 
 /// What a commit of chunks did.
@@ -92,14 +94,15 @@ impl Shard {
         documents: Vec<Document>,
         now: Timestamp,
     ) -> Result<Vec<Accepted>> {
-        let offer = |document| Offer { document, access: Access::all() };
+        let offer =
+            |document| Offer { document, access: Access::all(), if_there: IfThere::Replace };
         let outcomes = self.accept_offers(documents.into_iter().map(offer).collect(), now).await?;
-        // None is refused to one who holds all labels.
+        // None is refused to one who holds all labels and replaces what is there.
         Ok(outcomes.into_iter().flatten().collect())
     }
 
     /// Accepts documents at `now`: when this returns, they are on the disk. One that would replace what its offerer
-    /// does not see is refused, and the others are accepted.
+    /// does not see, or does not want replaced, is refused, and the others are accepted.
     ///
     /// A document with the content of its newest version is unchanged and writes nothing, so a
     /// stream of documents can be offered again after an interruption. The others are written in
@@ -118,26 +121,24 @@ impl Shard {
         self.begin_write().await?;
         let mut accepted = Vec::with_capacity(offers.len());
         let mut changed = Vec::new();
-        for Offer { document, access } in offers {
-            let record = self.catalogue.get(&document.id);
-            if let Some(record) = record
-                && let Err(refused) = access.check_replaced(record.needs())
-            {
-                accepted.push(Err(refused));
-                continue;
-            }
-            let (outcome, stored) = match record.and_then(|record| record.newest()) {
-                Some(newest) if newest.content_hash == document.content_hash() => {
-                    (Accepted { version: newest.version, unchanged: true }, None)
-                }
-                newest => {
-                    let version = Version::next(now, newest.map(|newest| newest.version));
-                    let stored = StoredDocument { document, version, accepted_at: now };
-                    (Accepted { version, unchanged: false }, Some(stored))
+        for offer in offers {
+            let (novelty, newest) = match self.compare(&offer) {
+                Ok(compared) => compared,
+                Err(refused) => {
+                    accepted.push(Err(refused));
+                    continue;
                 }
             };
-            accepted.push(Ok(outcome));
-            changed.extend(stored);
+            let version = match (novelty, newest) {
+                (Novelty::Unchanged, Some(same)) => same,
+                _ => {
+                    let version = Version::next(now, newest);
+                    let document = offer.document;
+                    changed.push(StoredDocument { document, version, accepted_at: now });
+                    version
+                }
+            };
+            accepted.push(Ok(Accepted { version, novelty }));
         }
         if changed.is_empty() {
             // A commit would have told that nobody replaced or forgot what is there already.
@@ -147,6 +148,23 @@ impl Shard {
         }
         self.end_write();
         Ok(accepted)
+    }
+
+    /// What an offered document is to those that are there, with the newest version of its id.
+    fn compare(
+        &self,
+        Offer { document, access, if_there }: &Offer,
+    ) -> std::result::Result<(Novelty, Option<Version>), clew_core::Error> {
+        let Some(record) = self.catalogue.get(&document.id) else {
+            return Ok((Novelty::New, None));
+        };
+        access.check_replaced(record.needs())?;
+        let Some(newest) = record.newest() else { return Ok((Novelty::New, None)) };
+        if newest.content_hash == document.content_hash() {
+            return Ok((Novelty::Unchanged, Some(newest.version)));
+        }
+        if_there.check_replaced()?;
+        Ok((Novelty::Replaced, Some(newest.version)))
     }
 
     async fn write_sources(&mut self, changed: &[StoredDocument]) -> Result<()> {

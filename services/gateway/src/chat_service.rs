@@ -9,7 +9,7 @@ use clew_auth::{Bill, Caller};
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
     Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
-    Error, Grouping, Guide, Partial, Query, Retrieved, Retriever, StoredDocument,
+    Error, Grouping, Guide, IfThere, Novelty, Partial, Query, Retrieved, Retriever, StoredDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -84,7 +84,8 @@ impl Chats {
         let ids = documents.iter().map(|document| document.id.clone()).collect();
         let mut accepting = Vec::new();
         for document in documents {
-            accepting.push(corpus.shard_of(&document.id).accept(document, deadline).await?);
+            let shard = corpus.shard_of(&document.id);
+            accepting.push(shard.accept(document, IfThere::Replace, deadline).await?);
         }
         let accepted = try_join_all(accepting).await?;
         if waits {
@@ -93,7 +94,7 @@ impl Chats {
         let told = appended.turns.iter().zip(accepted).map(|(turn, accepted)| wire::AppendedTurn {
             number: turn.id.number,
             version: accepted.version.0,
-            unchanged: accepted.unchanged,
+            unchanged: accepted.novelty == Novelty::Unchanged,
         });
         Ok(wire::AppendTurnsResponse { turns: told.collect() })
     }

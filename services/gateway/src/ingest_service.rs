@@ -243,7 +243,7 @@ enum Offered {
 }
 
 async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Offered {
-    let Assembled { corpus, id, document } = assembled;
+    let Assembled { corpus, id, document, if_there } = assembled;
     let deadline = Instant::now() + ACCEPT_PATIENCE;
     let corpus = match backends.corpora.of(caller).get(&corpus, deadline).await {
         Ok(corpus) => corpus,
@@ -255,7 +255,7 @@ async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Of
         caller.access().check_attached(&document.labels)?;
         backends.moderation.check(&document, deadline).await?;
         caller.take_bytes(document.text.len()).await?;
-        corpus.shard_of(&document.id).accept(document, deadline).await
+        corpus.shard_of(&document.id).accept(document, if_there, deadline).await
     };
     match offered.await {
         Ok(accepting) => Offered::Admitted(id, accepting),
@@ -272,10 +272,7 @@ impl Offered {
             Self::Admitted(id, accepting) => (id, accepting.await),
         };
         let result = match result {
-            Ok(accepted) => Wire::Accepted(wire::Accepted {
-                version: accepted.version.0,
-                unchanged: accepted.unchanged,
-            }),
+            Ok(accepted) => Wire::Accepted(convert::accepted_to_wire(&accepted)),
             Err(error) => Wire::Refused(convert::refusal(&error)),
         };
         Ok(wire::IngestResponse { document_id, result: Some(result) })

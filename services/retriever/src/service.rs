@@ -4,10 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Error, Limits, Shard};
+use clew_core::{Error, IfThere, Limits, Shard};
 use clew_proto::convert::shard::{self as convert, SeenShard, ShardRef};
 use clew_proto::convert::{export, ingest, memory, snapshot};
-use clew_proto::ingest::v1::Accepted;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::shard_service_server::ShardService;
 use clew_proto::to_status;
@@ -53,8 +52,12 @@ impl<S: Shards> ShardRpc<S> {
         use wire::accept_request::Payload;
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let mut messages = request.into_inner();
-        let Some(Payload::Document(new)) = next(&mut messages, deadline).await? else {
-            return Err(Error::invalid("payload", "expected a document first"));
+        let (new, if_there) = match next(&mut messages, deadline).await? {
+            Some(Payload::Document(new)) => (new, IfThere::Replace),
+            Some(Payload::Addition(new)) => (new, IfThere::Refuse),
+            Some(Payload::TextPart(_)) | None => {
+                return Err(Error::invalid("payload", "expected a document first"));
+            }
         };
         let shard = self.seen(convert::shard_from_wire(new.shard)?)?;
         let mut document =
@@ -80,9 +83,8 @@ impl<S: Shards> ShardRpc<S> {
         }
         document.text = text.into();
         let document = ingest::document_from_wire(document, &self.limits)?;
-        let accepted = shard.accept_admitted(document, permit, deadline).await?;
-        let accepted = Accepted { version: accepted.version.0, unchanged: accepted.unchanged };
-        Ok(wire::AcceptResponse { accepted: Some(accepted) })
+        let accepted = shard.accept_admitted(document, if_there, permit, deadline).await?;
+        Ok(wire::AcceptResponse { accepted: Some(ingest::accepted_to_wire(&accepted)) })
     }
 
     async fn forget(

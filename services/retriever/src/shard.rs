@@ -8,9 +8,9 @@ use clew_cluster::Standing;
 use clew_core::{
     Accepted, Accepting, Access, Account, Budget, CandidateQuery, Candidates, CheckQuery, Checked,
     ChunkId, ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
-    DraftedClues, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery, ListQuery,
-    MemoryEncoder, MemoryRecord, Owner, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName,
-    Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    DraftedClues, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery, IfThere,
+    ListQuery, MemoryEncoder, MemoryRecord, Owner, Reembedded, SegmentId, ShardCopy, ShardIndex,
+    SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
@@ -366,11 +366,12 @@ impl SeenHandle {
     pub(crate) async fn accept_admitted(
         &self,
         document: Document,
+        if_there: IfThere,
         permit: Permit,
         deadline: Instant,
     ) -> Result<Accepted, Error> {
         let (bytes, shard) = (document.text.len(), self.handle.shard.0);
-        let offer = Box::new(Offer { document, access: self.access.clone() });
+        let offer = Box::new(Offer { document, access: self.access.clone(), if_there });
         let accepting = child(|| tracing::info_span!("shard.accept", shard, bytes));
         let accept = async {
             let writer = self.handle.running(deadline).await?.writer;
@@ -394,10 +395,17 @@ impl clew_core::Shard for SeenHandle {
         self.handle.shard
     }
 
-    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
+    async fn accept(
+        &self,
+        document: Document,
+        if_there: IfThere,
+        deadline: Instant,
+    ) -> Result<Accepting, Error> {
         let permit = self.handle.admit(document.text.len(), deadline).await?;
         let seen = self.clone();
-        Ok(Box::pin(async move { seen.accept_admitted(document, permit, deadline).await }))
+        Ok(Box::pin(
+            async move { seen.accept_admitted(document, if_there, permit, deadline).await },
+        ))
     }
 
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use clew_core::{
-    Access, CheckQuery, Document, DocumentId, Grouping, Labels, ListQuery, MemoryPart,
-    MemoryRecord, NodeId, SearchMode, SegmentId, ShardIndex, Span, Timestamp, TreeNode, Version,
+    Access, CheckQuery, Document, DocumentId, Grouping, IfThere, Labels, ListQuery, MemoryPart,
+    MemoryRecord, NodeId, Novelty, SearchMode, SegmentId, ShardIndex, Span, Timestamp, TreeNode,
+    Version,
 };
 use clew_index::{Offer, ShardView, Tuning};
 
@@ -154,7 +155,11 @@ async fn what_is_hidden_takes_no_place_of_what_is_seen() {
 async fn only_what_is_seen_is_replaced() {
     let mut fixture = all_kinds(Tuning::default()).await;
     let of_a = || holding(&["a"]);
-    let offer = |name: &str| Offer { document: document(name, "melon"), access: of_a() };
+    let offer = |name: &str| Offer {
+        document: document(name, "melon"),
+        access: of_a(),
+        if_there: IfThere::Replace,
+    };
     let offers = vec![offer("of-b"), offer("of-a"), offer("open"), offer("of-both"), offer("new")];
     let now = Timestamp::from_micros(2);
     let outcomes = fixture.shard.accept_offers(offers, now).await.unwrap();
@@ -197,7 +202,7 @@ async fn a_change_of_labels_is_a_new_version_that_hides_at_once() {
         let is_same = fixture.reader().status(&id("d")).unwrap().labels == labels(needed);
         let documents = vec![labelled("d", "apricot", needed)];
         let accepted = fixture.shard.accept(documents, Timestamp::from_micros(now)).await.unwrap();
-        assert_eq!(accepted[0].unchanged, is_same);
+        assert_eq!(accepted[0].novelty == Novelty::Unchanged, is_same);
         for (caller, seen) in callers().into_iter().zip(before) {
             assert_eq!(finds(&fixture, caller.clone()).await, seen, "{needed:?} {caller:?}");
         }

@@ -3,8 +3,11 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use clew_core::{Accepted, DocumentState, ErrorKind, ListQuery, Recipe, Recipes, Stage, Timestamp};
-use clew_index::{Error, Failure, ShardSettings, Tuning};
+use clew_core::{
+    Accepted, Access, DocumentState, ErrorKind, IfThere, ListQuery, Novelty, Recipe, Recipes,
+    Stage, Timestamp,
+};
+use clew_index::{Error, Failure, Offer, ShardSettings, Tuning};
 
 use crate::fixture::{Fixture, derive, document, id, open, settings, stored};
 
@@ -21,18 +24,52 @@ async fn unchanged_documents_write_nothing() {
     let mut fixture = Fixture::new().await;
     let documents = || vec![document("a", "one"), document("b", "two")];
     let first = fixture.shard.accept(documents(), at(5)).await.unwrap();
-    assert!(first.iter().all(|accepted| !accepted.unchanged));
+    assert!(first.iter().all(|accepted| accepted.novelty == Novelty::New));
     let before = data_files(&fixture.folder);
     let again = fixture.shard.accept(documents(), at(9)).await.unwrap();
-    let expected: Vec<Accepted> =
-        first.iter().map(|accepted| Accepted { unchanged: true, ..*accepted }).collect();
+    let unchanged = |accepted: &Accepted| Accepted { novelty: Novelty::Unchanged, ..*accepted };
+    let expected: Vec<Accepted> = first.iter().map(unchanged).collect();
     assert_eq!(again, expected);
     assert_eq!(data_files(&fixture.folder), before);
 
     let mixed = vec![document("b", "changed"), document("a", "one")];
     let mixed = fixture.shard.accept(mixed, at(9)).await.unwrap();
-    assert_eq!(mixed.iter().map(|accepted| accepted.unchanged).collect::<Vec<_>>(), [false, true]);
+    let novelties: Vec<_> = mixed.iter().map(|accepted| accepted.novelty).collect();
+    assert_eq!(novelties, [Novelty::Replaced, Novelty::Unchanged]);
     assert!(mixed[0].version > first[1].version);
+}
+
+#[tokio::test]
+async fn an_addition_replaces_nothing_and_may_be_repeated() {
+    let mut fixture = Fixture::new().await;
+    let addition = |name: &str, text: &str| Offer {
+        document: document(name, text),
+        access: Access::all(),
+        if_there: IfThere::Refuse,
+    };
+    let offers = || vec![addition("a", "one"), addition("b", "two")];
+    let first = fixture.shard.accept_offers(offers(), at(5)).await.unwrap();
+    let versions = |outcomes: Vec<clew_index::Outcome>| -> Vec<_> {
+        outcomes.into_iter().map(|outcome| outcome.map(|accepted| accepted.version)).collect()
+    };
+    let [a, b] = versions(first).try_into().unwrap();
+    // Sent again, as after a lost answer: the same content is no replacement.
+    let again = versions(fixture.shard.accept_offers(offers(), at(6)).await.unwrap());
+    assert_eq!(again.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [a.unwrap(), b.unwrap()]);
+
+    // The others of a commit are accepted.
+    let mixed = vec![addition("a", "another"), addition("c", "three"), addition("b", "two")];
+    let mixed = fixture.shard.accept_offers(mixed, at(7)).await.unwrap();
+    let novelties: Vec<_> = mixed
+        .iter()
+        .map(|outcome| outcome.as_ref().ok().map(|accepted| accepted.novelty))
+        .collect();
+    assert_eq!(novelties, [None, Some(Novelty::New), Some(Novelty::Unchanged)]);
+    let refused = mixed[0].as_ref().unwrap_err();
+    assert_eq!((refused.kind(), refused.reason()), (ErrorKind::AlreadyExists, "DOCUMENT_EXISTS"));
+    assert!(!refused.is_retryable());
+    let kept = stored(&fixture.reader(), &id("a")).await.unwrap();
+    assert_eq!(kept.document.text, "one");
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use clew_core::{
-    AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Labels, Limits, MediaType,
-    Violations,
+    Accepted, AttributeName, Attributes, CorpusName, Document, DocumentId, Error, Labels, Limits,
+    MediaType, Novelty, Version, Violations,
 };
 
 use crate::convert::{
@@ -89,6 +89,29 @@ pub const TEXT_PART_BYTES: usize = 1 << 20;
 /// Takes the next part off a text that goes out in several messages.
 pub fn next_text_part(rest: &mut Bytes) -> Bytes {
     rest.split_to(rest.len().min(TEXT_PART_BYTES))
+}
+
+/// What became of a document that was accepted, for the wire.
+pub fn accepted_to_wire(accepted: &Accepted) -> wire::Accepted {
+    let novelty = match accepted.novelty {
+        Novelty::New => wire::Novelty::New,
+        Novelty::Replaced => wire::Novelty::Replaced,
+        Novelty::Unchanged => wire::Novelty::Unchanged,
+    };
+    let unchanged = accepted.novelty == Novelty::Unchanged;
+    wire::Accepted { version: accepted.version.0, unchanged, novelty: novelty.into() }
+}
+
+/// What became of a document that was accepted, from the wire. One of which an earlier release does not tell counts as
+/// new unless it is unchanged.
+pub fn accepted_from_wire(accepted: &wire::Accepted) -> Accepted {
+    let novelty = match accepted.novelty() {
+        wire::Novelty::Replaced => Novelty::Replaced,
+        wire::Novelty::Unchanged => Novelty::Unchanged,
+        _ if accepted.unchanged => Novelty::Unchanged,
+        wire::Novelty::New | wire::Novelty::Unspecified => Novelty::New,
+    };
+    Accepted { version: Version(accepted.version), novelty }
 }
 
 /// The refusal that tells a client of `error`.
@@ -181,6 +204,18 @@ mod tests {
                 "document.labels"
             ]
         );
+    }
+
+    #[test]
+    fn acknowledgements_round_trip_and_those_of_earlier_releases_are_understood() {
+        for novelty in [Novelty::New, Novelty::Replaced, Novelty::Unchanged] {
+            let accepted = Accepted { version: Version(7), novelty };
+            assert_eq!(accepted_from_wire(&accepted_to_wire(&accepted)), accepted);
+        }
+        for (unchanged, novelty) in [(false, Novelty::New), (true, Novelty::Unchanged)] {
+            let told = wire::Accepted { version: 7, unchanged, novelty: 0 };
+            assert_eq!(accepted_from_wire(&told).novelty, novelty);
+        }
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct IngestRequest {
     #[prost(bool, tag = "4")]
     pub continues: bool,
     /// A document, or more of the last one's text.
-    #[prost(oneof = "ingest_request::Payload", tags = "2, 3")]
+    #[prost(oneof = "ingest_request::Payload", tags = "2, 3, 5")]
     pub payload: ::core::option::Option<ingest_request::Payload>,
 }
 /// Nested message and enum types in `IngestRequest`.
@@ -61,6 +61,10 @@ pub mod ingest_request {
         /// Continues the text of the document before; only after a message with `continues`.
         #[prost(bytes, tag = "3")]
         TextPart(::prost::bytes::Bytes),
+        /// Begins a document that replaces nothing: if there is one of its id with other content, it is refused with the
+        /// reason DOCUMENT_EXISTS. A server that does not know this field fails the stream with INVALID_ARGUMENT.
+        #[prost(message, tag = "5")]
+        Addition(super::Document),
     }
 }
 /// What became of one document of the request stream.
@@ -95,6 +99,9 @@ pub struct Accepted {
     /// Whether the same content was there already, so that nothing was written.
     #[prost(bool, tag = "2")]
     pub unchanged: bool,
+    /// What it is to the documents that were there.
+    #[prost(enumeration = "Novelty", tag = "3")]
+    pub novelty: i32,
 }
 /// A document was refused.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -329,6 +336,43 @@ pub struct EstimateIngestionResponse {
     #[prost(uint64, tag = "4")]
     pub stored_bytes: u64,
 }
+/// What an accepted document is to the documents that were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Novelty {
+    /// Not told, by servers that do not know it: new or a replacement, unless `unchanged` is set.
+    Unspecified = 0,
+    /// There was none of its id.
+    New = 1,
+    /// It replaced one of its id with other content.
+    Replaced = 2,
+    /// It was there already, with the same content.
+    Unchanged = 3,
+}
+impl Novelty {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NOVELTY_UNSPECIFIED",
+            Self::New => "NOVELTY_NEW",
+            Self::Replaced => "NOVELTY_REPLACED",
+            Self::Unchanged => "NOVELTY_UNCHANGED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NOVELTY_UNSPECIFIED" => Some(Self::Unspecified),
+            "NOVELTY_NEW" => Some(Self::New),
+            "NOVELTY_REPLACED" => Some(Self::Replaced),
+            "NOVELTY_UNCHANGED" => Some(Self::Unchanged),
+            _ => None,
+        }
+    }
+}
 /// How far a document is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -468,7 +512,7 @@ pub mod ingest_service_client {
         /// one batch: an id may come once, at most a million documents; a newer version of a document goes
         /// into another stream.
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
-        /// would replace a document that does.
+        /// would replace a document that does; and with DOCUMENT_EXISTS if it was sent as an addition and would replace one.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         pub async fn ingest(
@@ -661,7 +705,7 @@ pub mod ingest_service_server {
         /// one batch: an id may come once, at most a million documents; a newer version of a document goes
         /// into another stream.
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
-        /// would replace a document that does.
+        /// would replace a document that does; and with DOCUMENT_EXISTS if it was sent as an addition and would replace one.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         async fn ingest(

@@ -1030,7 +1030,7 @@ pub struct ShardRef {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcceptRequest {
     /// The document, or more of its text.
-    #[prost(oneof = "accept_request::Payload", tags = "1, 2")]
+    #[prost(oneof = "accept_request::Payload", tags = "1, 2, 3")]
     pub payload: ::core::option::Option<accept_request::Payload>,
 }
 /// Nested message and enum types in `AcceptRequest`.
@@ -1044,6 +1044,10 @@ pub mod accept_request {
         /// Continues its text.
         #[prost(bytes, tag = "2")]
         TextPart(::prost::bytes::Bytes),
+        /// First message, of a document that replaces nothing. A retriever that does not know this field refuses it with
+        /// INVALID_ARGUMENT.
+        #[prost(message, tag = "3")]
+        Addition(super::NewDocument),
     }
 }
 /// A document to be accepted.
@@ -1062,7 +1066,7 @@ pub struct NewDocument {
 /// Response of Accept.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct AcceptResponse {
-    /// Version and whether anything was written.
+    /// Its version, and what it is to the documents that were there.
     #[prost(message, optional, tag = "1")]
     pub accepted: ::core::option::Option<super::super::ingest::v1::Accepted>,
 }
@@ -1783,7 +1787,8 @@ pub mod shard_service_client {
         }
         /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
         /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
-        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see.
+        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An
+        /// addition fails with ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any.
         pub async fn accept(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::AcceptRequest>,
@@ -2195,7 +2200,8 @@ pub mod shard_service_server {
     pub trait ShardService: std::marker::Send + std::marker::Sync + 'static {
         /// Accepts one document, sent in one message or, if its text is long, in several. Answered once the
         /// document is committed and synced. Fails with RESOURCE_EXHAUSTED if there was no room in time, and with
-        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see.
+        /// PERMISSION_DENIED and the reason LABEL_NOT_HELD if it would replace a document that the caller does not see. An
+        /// addition fails with ALREADY_EXISTS and the reason DOCUMENT_EXISTS if it would replace any.
         async fn accept(
             &self,
             request: tonic::Request<tonic::Streaming<super::AcceptRequest>>,

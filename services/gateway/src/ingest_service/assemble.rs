@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use clew_core::{CorpusName, Document, Error, Limits};
+use clew_core::{CorpusName, Document, Error, IfThere, Limits};
 use clew_proto::convert::ingest::document_from_wire;
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_request::Payload;
@@ -17,6 +17,8 @@ pub(super) struct Assembled {
     /// The id as it was sent.
     pub id: String,
     pub document: Result<Document, Error>,
+    /// Whether it may replace another.
+    pub if_there: IfThere,
 }
 
 /// Most documents of one stream: its ids are remembered to refuse duplicates.
@@ -51,8 +53,9 @@ where
     async fn assemble(&mut self, request: wire::IngestRequest) -> Result<Assembled, Status> {
         let corpus = self.corpus_of(&request.corpus).map_err(|error| to_status(&error))?;
         let mut continues = request.continues;
-        let mut document = match request.payload {
-            Some(Payload::Document(document)) => document,
+        let (mut document, if_there) = match request.payload {
+            Some(Payload::Document(document)) => (document, IfThere::Replace),
+            Some(Payload::Addition(document)) => (document, IfThere::Refuse),
             Some(Payload::TextPart(_)) => {
                 return Err(sequence("text_part", "expected a document first"));
             }
@@ -93,7 +96,7 @@ where
         } else {
             self.check_id(&id).and_then(|()| document_from_wire(document, &self.limits))
         };
-        Ok(Assembled { corpus, id, document })
+        Ok(Assembled { corpus, id, document, if_there })
     }
 
     fn corpus_of(&mut self, named: &str) -> Result<CorpusName, Error> {

@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Accepted, Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts,
-    Document, DocumentId, DocumentStatus, DraftedClues, Error, Evidence, ExportPage, Forgotten,
-    GraphQuery, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardCopy,
-    ShardIndex, SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery, Version,
+    Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts, Document,
+    DocumentId, DocumentStatus, DraftedClues, Error, Evidence, ExportPage, Forgotten, GraphQuery,
+    IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardCopy, ShardIndex,
+    SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_proto::convert::shard::{self as convert, SeenShard};
 use clew_proto::convert::{export, ingest, memory, snapshot};
@@ -62,11 +62,16 @@ impl Shard for RemoteShard {
         self.seen.shard.shard
     }
 
-    async fn accept(&self, document: Document, deadline: Instant) -> Result<Accepting, Error> {
+    async fn accept(
+        &self,
+        document: Document,
+        if_there: IfThere,
+        deadline: Instant,
+    ) -> Result<Accepting, Error> {
         let permit = self.accepting.enter(document.text.len(), deadline).await?;
         let shard = self.clone();
         Ok(Box::pin(async move {
-            let messages = in_messages(shard.shard_ref(), document);
+            let messages = in_messages(shard.shard_ref(), document, if_there);
             let accepted = shard
                 .ask(deadline, "accepting the document", |mut client, deadline| {
                     let messages = futures::stream::iter(messages.clone());
@@ -75,7 +80,7 @@ impl Shard for RemoteShard {
                 .await?;
             drop(permit);
             let accepted = accepted.accepted.ok_or_else(|| incomplete("accepted"))?;
-            Ok(Accepted { version: Version(accepted.version), unchanged: accepted.unchanged })
+            Ok(ingest::accepted_from_wire(&accepted))
         }))
     }
 
@@ -293,14 +298,21 @@ impl Shard for RemoteShard {
 }
 
 /// The messages that carry one document.
-fn in_messages(shard: Option<wire::ShardRef>, document: Document) -> Vec<wire::AcceptRequest> {
+fn in_messages(
+    shard: Option<wire::ShardRef>,
+    document: Document,
+    if_there: IfThere,
+) -> Vec<wire::AcceptRequest> {
     use wire::accept_request::Payload;
     let text_bytes = document.text.len() as u64;
     let mut document = ingest::document_to_wire(document);
     let mut rest = std::mem::take(&mut document.text);
     document.text = ingest::next_text_part(&mut rest);
     let first = wire::NewDocument { shard, document: Some(document), text_bytes };
-    let mut payloads = vec![Payload::Document(first)];
+    let mut payloads = vec![match if_there {
+        IfThere::Replace => Payload::Document(first),
+        IfThere::Refuse => Payload::Addition(first),
+    }];
     while !rest.is_empty() {
         payloads.push(Payload::TextPart(ingest::next_text_part(&mut rest)));
     }
@@ -347,6 +359,7 @@ fn incomplete(field: &str) -> Error {
 mod tests {
     use clew_core::{Attributes, Labels, MediaType};
     use clew_proto::convert::ingest::TEXT_PART_BYTES;
+    use clew_proto::shard::v1::accept_request::Payload;
 
     use super::*;
 
@@ -362,18 +375,22 @@ mod tests {
             event_time: None,
             labels: Labels::default(),
         };
-        let messages = in_messages(None, document);
-        assert_eq!(messages.len(), 3);
-        let mut sent = Vec::new();
-        for message in messages {
-            match message.payload.unwrap() {
-                wire::accept_request::Payload::Document(new) => {
-                    assert_eq!(new.text_bytes, text.len() as u64);
-                    sent.extend(new.document.unwrap().text);
+        for if_there in [IfThere::Replace, IfThere::Refuse] {
+            let messages = in_messages(None, document.clone(), if_there);
+            assert_eq!(messages.len(), 3);
+            let mut sent = Vec::new();
+            for message in messages {
+                match (message.payload.unwrap(), if_there) {
+                    (Payload::Document(new), IfThere::Replace)
+                    | (Payload::Addition(new), IfThere::Refuse) => {
+                        assert_eq!(new.text_bytes, text.len() as u64);
+                        sent.extend(new.document.unwrap().text);
+                    }
+                    (Payload::TextPart(part), _) => sent.extend(part),
+                    (other, _) => panic!("{if_there:?}: {other:?}"),
                 }
-                wire::accept_request::Payload::TextPart(part) => sent.extend(part),
             }
+            assert_eq!(sent, text.as_bytes());
         }
-        assert_eq!(sent, text.as_bytes());
     }
 }

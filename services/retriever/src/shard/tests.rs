@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
     Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Encoders,
-    Filter, Grouping, Labels, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode,
+    Filter, Grouping, IfThere, Labels, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode,
     Shard as _, Span, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
@@ -281,7 +281,8 @@ impl Bench {
                 event_time: None,
                 labels: Labels::default(),
             };
-            let accepted = async { self.seen().accept(document, deadline()).await?.await };
+            let accepted =
+                async { self.seen().accept(document, IfThere::Replace, deadline()).await?.await };
             match accepted.await {
                 Ok(_) => return,
                 Err(error) => assert!(Instant::now() < give_up, "{}", error.chain()),
