@@ -150,7 +150,7 @@ class Cluster:
         while True:
             found = self.client("search", "--corpus=harbour", "where are backups kept")
             documents = [item["document_id"] for item in found["evidence"]]
-            if documents and documents[0].endswith("backups.md") and not found["shards_missing"]:
+            if documents and documents[0] == "input/backups.md" and not found["shards_missing"]:
                 return
             if time.monotonic() > until:
                 raise Failure(f"the search finds {found}")

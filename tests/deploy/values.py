@@ -261,5 +261,6 @@ WRONG = [
     ("ingest.enabled=true,config.tls.client_ca=/etc/clew/tls/clients.crt", "ingest.enabled: the Job has no"),
     ("ingest.corpus=Hand Book", "ingest.corpus"),
     ("ingest.paths[0]=/data", "ingest.paths.0"),
+    ("ingest.root=input", "ingest.root"),
     ("image.pullPolicy=Sometimes", "image.pullPolicy"),
 ]

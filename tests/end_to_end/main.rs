@@ -17,6 +17,7 @@ mod compressed;
 mod doctor;
 mod evaluation;
 mod export;
+mod files;
 mod forget;
 mod format;
 #[path = "../shared/harness.rs"]

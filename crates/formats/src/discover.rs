@@ -1,11 +1,12 @@
 //! From the arguments of a command line to files.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
+use crate::naming::{Naming, STANDARD_INPUT};
 use crate::{Format, Place, Problem, Source, Unreadable};
 
 /// A file to read.
@@ -33,20 +34,18 @@ pub struct Discovery {
 ///
 /// Folders are searched without hidden files, symbolic links, `target` and `node_modules`; files of
 /// unknown extension in them are counted. A wildcard matches no hidden file either. A file that is an argument itself is read as plain text
-/// if its extension is unknown. A file reached twice is read once.
+/// if its extension is unknown.
 ///
-/// The name of a file is its path as given, with `/` between folders and without `.` and `..`, if
-/// the argument is relative. For an absolute argument it begins with the argument's last part (of
-/// a pattern: the last part before its first wildcard), so that ids do not depend on where a
-/// folder lies. Two files of the same name are a problem of the second.
-pub fn discover(arguments: &[String], standard_input: Format) -> Discovery {
-    let mut search = Search::default();
+/// Files are named by `naming`. A file reached twice by one name is read once; one that has no name of its own is a
+/// problem.
+pub fn discover(arguments: &[String], naming: &Naming, standard_input: Format) -> Discovery {
+    let mut search = Search { naming, discovery: Discovery::default(), seen: HashSet::new() };
     for argument in arguments {
         let path = Path::new(argument);
-        if argument == "-" {
+        if argument == STANDARD_INPUT {
             search.add_standard_input(standard_input);
         } else if path.exists() {
-            search.add(path, &Naming::of(path));
+            search.add(path);
         } else if argument.contains(['*', '?', '[']) {
             search.add_matches(argument);
         } else {
@@ -56,51 +55,19 @@ pub fn discover(arguments: &[String], standard_input: Format) -> Discovery {
     search.discovery
 }
 
-#[derive(Default)]
-struct Search {
+struct Search<'a> {
+    naming: &'a Naming,
     discovery: Discovery,
-    /// Files by name.
-    seen: HashMap<String, PathBuf>,
+    /// Names of the files that were found.
+    seen: HashSet<String>,
 }
 
-/// What is left out at the beginning of paths to make names of them.
-struct Naming {
-    base: Option<PathBuf>,
-}
-
-impl Naming {
-    fn of(argument: &Path) -> Self {
-        let base = argument.is_absolute().then(|| argument.parent().unwrap_or(argument));
-        Self { base: base.map(Path::to_owned) }
-    }
-
-    /// The naming of what a pattern matches: by its folders before the first wildcard.
-    fn of_pattern(pattern: &str) -> Self {
-        let literal = &pattern[..pattern.find(['*', '?', '[']).unwrap_or(pattern.len())];
-        let folder = &literal[..literal.rfind(['/', std::path::MAIN_SEPARATOR]).unwrap_or(0)];
-        Self::of(Path::new(folder))
-    }
-
-    fn name(&self, path: &Path) -> Option<String> {
-        let path = self.base.as_ref().and_then(|base| path.strip_prefix(base).ok()).unwrap_or(path);
-        let mut parts = Vec::new();
-        for component in path.components() {
-            match component {
-                Component::Normal(part) => parts.push(part.to_str()?),
-                Component::ParentDir => parts.clear(),
-                Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
-            }
-        }
-        Some(parts.join("/"))
-    }
-}
-
-impl Search {
-    fn add(&mut self, path: &Path, naming: &Naming) {
+impl Search<'_> {
+    fn add(&mut self, path: &Path) {
         if path.is_dir() {
-            self.add_folder(path, naming);
+            self.add_folder(path);
         } else {
-            self.add_file(path, Format::of_path(path).unwrap_or(Format::PlainText), naming);
+            self.add_file(path, Format::of_path(path).unwrap_or(Format::PlainText));
         }
     }
 
@@ -113,12 +80,11 @@ impl Search {
                 return self.fail(pattern, Problem::malformed("a file or a glob pattern", error));
             }
         };
-        let naming = Naming::of_pattern(pattern);
         let mut matched_any = false;
         for path in paths {
             matched_any = true;
             match path {
-                Ok(path) => self.add(&path, &naming),
+                Ok(path) => self.add(&path),
                 Err(error) => {
                     let place = error.path().display().to_string();
                     self.fail(&place, io::Error::from(error).into());
@@ -130,13 +96,13 @@ impl Search {
         }
     }
 
-    fn add_folder(&mut self, folder: &Path, naming: &Naming) {
+    fn add_folder(&mut self, folder: &Path) {
         let entries = WalkDir::new(folder).sort_by_file_name().into_iter();
         for entry in entries.filter_entry(|entry| entry.depth() == 0 || is_wanted(entry)) {
             match entry {
                 Ok(entry) if !entry.file_type().is_file() => {}
                 Ok(entry) => match Format::of_path(entry.path()) {
-                    Some(format) => self.add_file(entry.path(), format, naming),
+                    Some(format) => self.add_file(entry.path(), format),
                     None => self.discovery.unknown += 1,
                 },
                 Err(error) => {
@@ -147,25 +113,19 @@ impl Search {
         }
     }
 
-    fn add_file(&mut self, path: &Path, format: Format, naming: &Naming) {
-        let Some(name) = naming.name(path) else {
-            let problem = Problem::Malformed("expected a file name in UTF-8".to_owned());
-            return self.fail(&path.display().to_string(), problem);
-        };
-        // Symbolic links and `..` make several paths of one file.
-        let identity = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        match self.seen.get(&name) {
-            Some(seen) if *seen == identity => {}
-            Some(_) => self.fail(&name, Problem::SameName),
-            None => {
-                self.seen.insert(name.clone(), identity);
-                self.discovery.files.push(Found { source: Source::file(name, path), format });
+    fn add_file(&mut self, path: &Path, format: Format) {
+        match self.naming.name(path) {
+            Err(problem) => self.fail(&path.display().to_string(), problem),
+            Ok(name) => {
+                if self.seen.insert(name.clone()) {
+                    self.discovery.files.push(Found { source: Source::file(name, path), format });
+                }
             }
         }
     }
 
     fn add_standard_input(&mut self, format: Format) {
-        if self.seen.insert("-".to_owned(), PathBuf::new()).is_none() {
+        if self.seen.insert(STANDARD_INPUT.to_owned()) {
             self.discovery.files.push(Found { source: Source::standard_input(), format });
         }
     }
@@ -210,11 +170,20 @@ mod tests {
         folder
     }
 
+    /// What is found below the folder, by paths from there.
+    fn found(folder: &tempfile::TempDir, arguments: &[&str]) -> Discovery {
+        let naming = Naming::below(folder.path()).unwrap();
+        let at = |path: &&str| match *path {
+            STANDARD_INPUT => STANDARD_INPUT.to_owned(),
+            path => folder.path().join(path).to_str().unwrap().to_owned(),
+        };
+        let arguments: Vec<String> = arguments.iter().map(at).collect();
+        discover(&arguments, &naming, Format::JsonLines)
+    }
+
     #[test]
-    fn folders_are_searched_in_order() {
-        let folder = folder();
-        let docs = folder.path().join("docs").to_str().unwrap().to_owned();
-        let discovery = discover(&[docs.clone(), docs.clone()], Format::JsonLines);
+    fn folders_are_searched_in_order_and_a_file_reached_twice_is_read_once() {
+        let discovery = found(&folder(), &["docs", "docs/sub/../a.txt", "./docs//"]);
         assert_eq!(names(&discovery), ["docs/a.txt", "docs/b.md", "docs/sub/c.html"]);
         assert_eq!(discovery.unknown, 2);
         assert!(discovery.problems.is_empty());
@@ -222,33 +191,38 @@ mod tests {
 
     #[test]
     fn patterns_and_plain_files_are_found() {
-        let folder = folder();
-        let at = |path: &str| folder.path().join(path).to_str().unwrap().to_owned();
-        let discovery =
-            discover(&[at("docs/*.md"), at("README"), "-".to_owned()], Format::JsonLines);
+        let discovery = found(&folder(), &["docs/*.md", "README", "-", "-"]);
         assert_eq!(names(&discovery), ["docs/b.md", "README", "-"]);
         assert_eq!(discovery.files[1].format, Format::PlainText);
         assert_eq!(discovery.files[2].format, Format::JsonLines);
     }
 
     #[test]
-    fn what_cannot_be_found_or_told_apart_is_reported() {
+    fn files_of_the_same_last_name_are_two() {
         let folder = folder();
-        let at = |path: &str| folder.path().join(path).to_str().unwrap().to_owned();
-        let arguments = [at("docs"), at("other/docs"), at("absent"), at("*.none"), at("[")];
-        let discovery = discover(&arguments, Format::JsonLines);
-        assert_eq!(names(&discovery).len(), 3);
-        let problems = discovery.problems;
-        assert_eq!(problems.len(), 4, "{problems:?}");
-        assert!(matches!(problems[0].problem, Problem::SameName));
-        assert!(matches!(problems[3].problem, Problem::Malformed(_)));
+        let given = ["docs/a.txt", "other/docs/a.txt"];
+        assert_eq!(names(&found(&folder, &given)), given);
+        let whole = given.map(|path| folder.path().join(path).to_str().unwrap().to_owned());
+        let discovery = discover(&whole, &Naming::as_given(), Format::JsonLines);
+        assert_eq!(names(&discovery), whole);
     }
 
     #[test]
-    fn names_of_relative_paths_are_as_given() {
-        let name = |path: &str| Naming::of(Path::new(path)).name(Path::new(path)).unwrap();
-        assert_eq!(name("./docs/a.md"), "docs/a.md");
-        assert_eq!(name("../docs/a.md"), "docs/a.md");
-        assert_eq!(name("/long/way/docs"), "docs");
+    fn what_cannot_be_found_or_named_is_reported() {
+        let (folder, elsewhere) = (folder(), tempfile::tempdir().unwrap());
+        let outside = elsewhere.path().join("outside.md");
+        fs::write(&outside, "text").unwrap();
+        fs::write(folder.path().join("-"), "text").unwrap();
+        let arguments = ["docs", outside.to_str().unwrap(), "absent", "*.none", "[", "./-"];
+        let discovery = found(&folder, &arguments);
+        assert_eq!(names(&discovery).len(), 3);
+        let problems = discovery.problems;
+        assert_eq!(problems.len(), 5, "{problems:?}");
+        assert!(matches!(problems[0].problem, Problem::OutsideRoot { .. }));
+        assert!(matches!(problems[3].problem, Problem::Malformed(_)));
+        assert!(matches!(problems[4].problem, Problem::NameTaken));
+        for named in [&outside, folder.path()] {
+            assert!(problems[0].to_string().contains(named.to_str().unwrap()), "{}", problems[0]);
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 use crate::Problem;
+use crate::naming::STANDARD_INPUT;
 
 /// A file on disk, in memory, or a stream, with the name its documents are called after.
 #[derive(Clone)]
@@ -48,7 +49,7 @@ impl Source {
 
     /// The process' standard input, named `-`.
     pub fn standard_input() -> Self {
-        Self { name: "-".to_owned(), content: Content::StandardInput }
+        Self { name: STANDARD_INPUT.to_owned(), content: Content::StandardInput }
     }
 
     /// The name; it begins the ids of the documents that have none of their own.

@@ -62,9 +62,22 @@ pub enum Problem {
     /// The document it holds is refused.
     #[error("{0}")]
     Refused(Box<clew_core::Error>),
-    /// Another file has the same name.
-    #[error("another file of the same name was given; read them in separate runs")]
-    SameName,
+    /// It lies elsewhere than below the root that files are named from.
+    #[error(
+        "expected a file below the root {root}, got {file}; choose a root that holds it, or none"
+    )]
+    OutsideRoot {
+        /// The file.
+        file: String,
+        /// The root.
+        root: String,
+    },
+    /// Its path has a `..` behind a symbolic link, which leads to another file than the path says.
+    #[error("expected a path without `..` behind a symbolic link; give the path that it leads to")]
+    ParentOfLink,
+    /// Its name is that of standard input.
+    #[error("expected another name than that of standard input; rename the file")]
+    NameTaken,
 }
 
 impl From<clew_core::Error> for Problem {

@@ -437,6 +437,13 @@ pub struct Ingest {
     /// Files, folders, globs, or `-` for standard input.
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
+    /// Folder from which files are named: the id of a file's document is its path below it. What lies elsewhere is
+    /// refused [default: the path as it is given].
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Refuse a document if one of its id is there with other content, instead of replacing that one.
+    #[arg(long)]
+    pub no_replace: bool,
     /// Format of standard input.
     #[arg(long, default_value = "jsonl", value_name = "FORMAT")]
     pub stdin_format: clew_formats::Format,

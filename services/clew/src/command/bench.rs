@@ -6,14 +6,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Encoder, Priority, Query, SearchMode, TextKind};
-use clew_formats::{Format, Options, Source};
+use clew_core::{CorpusName, Encoder, IfThere, Priority, Query, SearchMode, TextKind};
+use clew_formats::{Format, Naming, Options, Source};
 use clew_generator::config::{LocalConfig, Precision};
 use serde_json::{Value, json};
 
 use crate::cli::{Bench, BenchAction, Shared};
 use crate::command::generate::language_model;
-use crate::command::ingest::{Report, discover, send, wait_until_found};
+use crate::command::ingest::{Report, Sending, discover, send, wait_until_found};
 use crate::config::NodeConfig;
 use crate::connection::Connection;
 use crate::node;
@@ -118,8 +118,9 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     connection.client.create_corpus(new).await?;
     let started = Instant::now();
     let mut report = Report::default();
-    let discovery = discover(paths, Format::JsonLines).await?;
-    send(&connection, &corpus, discovery, Options::default(), STREAMS, &mut report).await?;
+    let sending = Sending { streams: STREAMS, if_there: IfThere::Replace };
+    let discovery = discover(paths, Naming::as_given(), Format::JsonLines).await?;
+    send(&connection, &corpus, discovery, Options::default(), sending, &mut report).await?;
     let accepted = started.elapsed();
     wait_until_found(&connection, &corpus).await?;
     let took = started.elapsed();
@@ -135,7 +136,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     Ok(json!({
         "path": path,
         "threads": threads,
-        "documents": report.summary.accepted,
+        "documents": report.summary.accepted(),
         "text_bytes": counts.text_bytes,
         "chunks": counts.chunks,
         "embedded_tokens": embedded,

@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, Error, ErrorKind, Labels, StructureSettings};
-use clew_formats::{Columns, Discovery, Options, Unreadable};
+use clew_core::{CorpusName, Document, Error, ErrorKind, IfThere, Labels, StructureSettings};
+use clew_formats::{Columns, Discovery, Naming, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::DocumentStage;
 use futures::StreamExt;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use self::estimate::{Estimate, estimate};
 use self::report::Fate;
 pub use self::report::Report;
-use self::stream::Sending;
+use self::stream::SendingStream;
 use crate::cli::{Ingest, Shared};
 use crate::connection::Connection;
 use crate::output::{Output, human};
@@ -37,13 +37,23 @@ const FATES: usize = 256;
 
 /// Takes files in and waits until they can be found.
 pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
+    let naming = match &arguments.root {
+        None => Naming::as_given(),
+        Some(root) => Naming::below(root)
+            .with_context(|| format!("cannot name files from --root {}", root.display()))?,
+    };
     let connection = Connection::open(shared).await?;
-    let done = ingest(&connection, arguments, output).await;
+    let done = ingest(&connection, arguments, naming, output).await;
     connection.close().await?;
     done
 }
 
-async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
+async fn ingest(
+    connection: &Connection,
+    arguments: Ingest,
+    naming: Naming,
+    output: &Output,
+) -> anyhow::Result<()> {
     let started = Instant::now();
     let Ingest { corpus, paths, stdin_format, .. } = &arguments;
     make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
@@ -57,14 +67,18 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
         ..Options::default()
     };
     let mut report = Report::into_file(arguments.report.as_deref()).await?;
-    let discovery = discover(paths.clone(), *stdin_format).await?;
+    let discovery = discover(paths.clone(), naming, *stdin_format).await?;
     let expected = estimate(connection, corpus, &discovery, &options).await?;
     if arguments.estimate {
         return output.print(&estimate_document(&expected), |_| expected.to_string());
     }
     eprintln!("{expected}");
     let before = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
-    let sent = send(connection, corpus, discovery, options, arguments.streams, &mut report).await;
+    let sending = Sending {
+        streams: arguments.streams,
+        if_there: if arguments.no_replace { IfThere::Refuse } else { IfThere::Replace },
+    };
+    let sent = send(connection, corpus, discovery, options, sending, &mut report).await;
     // What became of documents until then is told in any case.
     report.finish().await?;
     sent?;
@@ -88,7 +102,9 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
     let document = json!({
         "corpus": corpus,
         "estimate": estimate_document(&expected),
-        "accepted": summary.accepted,
+        "accepted": summary.accepted(),
+        "new": summary.new,
+        "replaced": summary.replaced,
         "unchanged": summary.unchanged,
         "refused": summary.refusals,
         "refused_total": summary.refused,
@@ -106,8 +122,10 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
     });
     output.print(&document, |_| {
         let mut text = format!(
-            "{} documents accepted, {} unchanged, {} refused, {} unreadable in {}\n",
-            summary.accepted,
+            "{} documents accepted ({} new, {} replaced), {} unchanged, {} refused, {} unreadable in {}\n",
+            summary.accepted(),
+            summary.new,
+            summary.replaced,
             summary.unchanged,
             summary.refused,
             summary.unreadable,
@@ -136,7 +154,7 @@ async fn ingest(connection: &Connection, arguments: Ingest, output: &Output) -> 
     if !arguments.no_wait && newly_failed > 0 {
         bail!("{newly_failed} documents could not be indexed; `clew status` says why");
     }
-    if summary.accepted + summary.unchanged == 0 {
+    if summary.accepted() + summary.unchanged == 0 {
         bail!("there was nothing to take in");
     }
     Ok(())
@@ -176,23 +194,33 @@ pub async fn make_if_missing(
     }
 }
 
-/// Finds the files that `paths` name.
+/// Finds the files that `paths` name, named by `naming`.
 pub async fn discover(
     paths: Vec<String>,
+    naming: Naming,
     standard_input: clew_formats::Format,
 ) -> anyhow::Result<Discovery> {
-    tokio::task::spawn_blocking(move || clew_formats::discover(&paths, standard_input))
+    tokio::task::spawn_blocking(move || clew_formats::discover(&paths, &naming, standard_input))
         .await
         .context("looking for files panicked")
 }
 
-/// Reads files and sends their documents in `streams` streams, until the server answered each.
+/// How documents are sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// How many streams there are.
+    pub streams: u8,
+    /// What becomes of a document whose id another has.
+    pub if_there: IfThere,
+}
+
+/// Reads files and sends their documents, until the server answered each.
 pub async fn send(
     connection: &Connection,
     corpus: &CorpusName,
     discovery: Discovery,
     options: Options,
-    streams: u8,
+    Sending { streams, if_there }: Sending,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     report.summary.unknown_files = discovery.unknown;
@@ -208,16 +236,16 @@ pub async fn send(
         tokio::task::spawn_blocking(move || read(discovery, &options, &queues, &fates))
     };
     let sending = try_join_all(sources.into_iter().map(|source| {
-        let sending = Sending::new(connection.client.clone(), corpus.clone(), fates.clone());
-        sending.run(source)
+        let (client, corpus) = (connection.client.clone(), corpus.clone());
+        SendingStream::new(client, corpus, if_there, fates.clone()).run(source)
     }));
     drop(fates);
     let telling = async {
         let mut progress = Progress::new("accepted");
         while let Some(fate) = told.recv().await {
             report.add(&fate).await?;
-            let done = report.summary.accepted + report.summary.unchanged;
-            progress.set(done, files.max(done), "documents");
+            let done = report.summary.accepted() + report.summary.unchanged;
+            progress.set(done, files.max(done), &report.summary.taken());
         }
         progress.finish();
         Ok(())

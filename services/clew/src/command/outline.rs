@@ -8,7 +8,7 @@ use clew_core::{
     Document, EntityKind, Extraction, ExtractionTask, GraphBuilder, Span, Summary, SummaryLevel,
     SummaryTask,
 };
-use clew_formats::{Format, Options};
+use clew_formats::{Format, Naming, Options};
 use clew_graph_builder::Extractive;
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ pub async fn run(shared: &Shared, arguments: Outline, output: &Output) -> anyhow
 }
 
 fn read(paths: &[String], standard_input: Format) -> (Vec<Document>, Vec<String>) {
-    let discovery = clew_formats::discover(paths, standard_input);
+    let discovery = clew_formats::discover(paths, &Naming::as_given(), standard_input);
     let mut problems: Vec<String> = discovery.problems.iter().map(ToString::to_string).collect();
     let mut documents = Vec::new();
     for found in discovery.files {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clew_core::{Accepted, Novelty};
 use clew_proto::ingest::v1 as wire;
 use serde_json::{Value, json};
 use tokio::fs::File;
@@ -14,10 +15,8 @@ const TOLD: usize = 1_000;
 /// What became of one document.
 #[derive(Debug)]
 pub enum Fate {
-    /// It was committed as that version.
-    Accepted { id: String, version: u64 },
-    /// It was there already, as that version.
-    Unchanged { id: String, version: u64 },
+    /// It was committed, or was there already.
+    Accepted { id: String, accepted: Accepted },
     /// The server refused it.
     Refused { id: String, refused: wire::Refused },
     /// It could not be read.
@@ -29,11 +28,19 @@ pub enum Fate {
 impl Fate {
     fn document(&self) -> Value {
         match self {
-            Self::Accepted { id, version } => {
-                json!({ "outcome": "accepted", "document_id": id, "version": version })
-            }
-            Self::Unchanged { id, version } => {
-                json!({ "outcome": "unchanged", "document_id": id, "version": version })
+            Self::Accepted { id, accepted } => {
+                let version = accepted.version.0;
+                match accepted.novelty {
+                    Novelty::Unchanged => {
+                        json!({ "outcome": "unchanged", "document_id": id, "version": version })
+                    }
+                    novelty => json!({
+                        "outcome": "accepted",
+                        "document_id": id,
+                        "version": version,
+                        "replaced": novelty == Novelty::Replaced,
+                    }),
+                }
             }
             Self::Refused { id, refused } => json!({
                 "outcome": "refused",
@@ -55,8 +62,10 @@ impl Fate {
 /// What became of an ingestion.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// Documents that were committed.
-    pub accepted: u64,
+    /// Documents that were committed and of whose ids there were none.
+    pub new: u64,
+    /// Documents that were committed in place of others.
+    pub replaced: u64,
     /// Documents that were there already.
     pub unchanged: u64,
     /// Documents the server refused.
@@ -69,6 +78,19 @@ pub struct Summary {
     pub unread: Vec<Value>,
     /// Files of unknown format that were passed over.
     pub unknown_files: u64,
+}
+
+impl Summary {
+    /// Documents that were committed.
+    pub fn accepted(&self) -> u64 {
+        self.new + self.replaced
+    }
+
+    /// What was taken in, for people.
+    pub fn taken(&self) -> String {
+        let Self { new, replaced, unchanged, .. } = self;
+        format!("documents: {new} new, {replaced} replaced, {unchanged} unchanged")
+    }
 }
 
 /// Takes down what became of each document.
@@ -97,8 +119,11 @@ impl Report {
             }
         };
         match fate {
-            Fate::Accepted { .. } => summary.accepted += 1,
-            Fate::Unchanged { .. } => summary.unchanged += 1,
+            Fate::Accepted { accepted, .. } => match accepted.novelty {
+                Novelty::New => summary.new += 1,
+                Novelty::Replaced => summary.replaced += 1,
+                Novelty::Unchanged => summary.unchanged += 1,
+            },
             Fate::Refused { .. } => {
                 summary.refused += 1;
                 keep(&mut summary.refusals);

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clew_client::Client;
-use clew_core::{CorpusName, Document, Error};
+use clew_core::{CorpusName, Document, Error, IfThere};
+use clew_proto::convert::ingest::accepted_from_wire;
 use clew_proto::ingest::v1::ingest_response::Result as Outcome;
 use clew_proto::ingest::v1::{IngestResponse, Refused};
 use futures::StreamExt;
@@ -29,9 +30,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A stream of documents to one corpus.
-pub struct Sending {
+pub struct SendingStream {
     client: Client,
     corpus: CorpusName,
+    if_there: IfThere,
     fates: mpsc::Sender<Fate>,
     /// Refused for now.
     refused: Vec<Document>,
@@ -54,12 +56,18 @@ enum Break {
     Final(anyhow::Error),
 }
 
-impl Sending {
+impl SendingStream {
     /// A stream that tells the fates of its documents.
-    pub fn new(client: Client, corpus: CorpusName, fates: mpsc::Sender<Fate>) -> Self {
+    pub fn new(
+        client: Client,
+        corpus: CorpusName,
+        if_there: IfThere,
+        fates: mpsc::Sender<Fate>,
+    ) -> Self {
         Self {
             client,
             corpus,
+            if_there,
             fates,
             refused: Vec::new(),
             unanswered: VecDeque::new(),
@@ -109,7 +117,8 @@ impl Sending {
         let (sender, to_send) = mpsc::channel(1);
         let mut sender = Some(sender);
         let (client, corpus) = (self.client.clone(), self.corpus.clone());
-        let responses = client.ingest(&corpus, ReceiverStream::new(to_send)).await;
+        let documents = ReceiverStream::new(to_send);
+        let responses = client.ingest_if(&corpus, documents, self.if_there).await;
         let responses = responses.map_err(broken)?;
         futures::pin_mut!(responses);
         loop {
@@ -160,10 +169,9 @@ impl Sending {
         let id = response.document_id;
         let outcome = response.result.context("the answer says neither accepted nor refused")?;
         let fate = match outcome {
-            Outcome::Accepted(accepted) if accepted.unchanged => {
-                Fate::Unchanged { id, version: accepted.version }
+            Outcome::Accepted(accepted) => {
+                Fate::Accepted { id, accepted: accepted_from_wire(&accepted) }
             }
-            Outcome::Accepted(accepted) => Fate::Accepted { id, version: accepted.version },
             Outcome::Refused(refused) if self.is_worth_another_try(&document, &refused) => {
                 tracing::info!(reason = refused.reason, "a document is sent again later");
                 self.refused.push(document);
