@@ -16,7 +16,7 @@ use crate::client::{
     assert_whole, by_words, chunks, corpus, counts, create_in_shards, document, id, idle, remember,
     text_of,
 };
-use crate::harness::{Home, Server, eventually};
+use crate::harness::{Home, eventually};
 use crate::words::{text_with, word};
 
 const DOCUMENTS: usize = 6;
@@ -130,13 +130,15 @@ async fn data_of_a_newer_release_is_refused_in_words_and_left_as_it_is() {
     let settings = home.data_dir().join("corpora/notes/settings.json");
     let text = fs::read_to_string(&settings).unwrap();
     fs::write(&settings, text.replace("\"format\": 1", "\"format\": 7")).unwrap();
-    let refused = home.run_embedded(&["corpus", "list", "--json"]).error();
-    assert_eq!(refused["reason"], "NEWER_FORMAT", "{refused}");
-    assert!(refused["message"].as_str().unwrap().contains("format 7"), "{refused}");
-    match Server::try_start(home.serve_command()) {
-        Ok(_) => panic!("it serves what it does not know"),
-        Err(ended) => assert!(ended.log.contains("format 7"), "{}", ended.log),
+    let server = home.serve();
+    for refused in [
+        home.run_at(&server, &["search", "--corpus", "notes", "text", "--json"]).error(),
+        home.run_at(&server, &["corpus", "list", "--json"]).done()["corpora"][0]["fault"].clone(),
+    ] {
+        assert_eq!(refused["reason"], "NEWER_FORMAT", "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains("format 7"), "{refused}");
     }
+    assert!(server.terminate().success());
     fs::write(&settings, text).unwrap();
     let found = home.run_embedded(&["search", "--corpus", "notes", "text", "--json"]).done();
     assert_eq!(found["evidence"][0]["document_id"], "a", "{found}");

@@ -37,6 +37,7 @@ mod s3;
 mod security;
 mod snapshots;
 mod telemetry;
+mod upgrade;
 #[allow(dead_code, reason = "shared with the tests of faults")]
 #[path = "../shared/words.rs"]
 mod words;

@@ -114,8 +114,8 @@ async fn contents_of(bucket: &S3Server) -> Vec<(String, Vec<u8>)> {
     };
     let location = Location::try_new(&bucket.url(), &settings).unwrap();
     let registry = Registry::open(&location).await.unwrap();
-    let corpus = &registry.list().await.unwrap()[0];
-    let store = registry.shard_place(corpus, ShardIndex(0)).store().expect("a bucket");
+    let corpus = registry.list().await.unwrap().remove(0).1.unwrap();
+    let store = registry.shard_place(&corpus, ShardIndex(0)).store().expect("a bucket");
     let objects: Vec<_> = store.list(None).try_collect().await.unwrap();
     let mut contents = Vec::new();
     for object in objects {

@@ -3,13 +3,50 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::{CorpusSettings, Counts, DocumentId, Error, Shard, ShardIndex, placement};
+use crate::{CorpusName, CorpusSettings, Counts, DocumentId, Error, Shard, ShardIndex, placement};
 
 /// A corpus and its shards, as far as one caller sees them.
 #[derive(Clone)]
 pub struct Corpus {
     settings: Arc<CorpusSettings>,
     shards: Vec<Arc<dyn Shard>>,
+}
+
+/// A corpus of a list.
+#[derive(Clone)]
+pub enum Listed {
+    /// It can be used, as far as is known.
+    Usable(Arc<Corpus>),
+    /// It cannot.
+    Unusable(Unusable),
+}
+
+/// A corpus that cannot be used, since its settings cannot be read. That is no matter of other corpora.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unusable {
+    /// Its name.
+    pub name: CorpusName,
+    /// Stable upper-case word for programs, as calls about it fail with: DATA_LOSS, NEWER_FORMAT.
+    pub reason: String,
+    /// What was expected, what came and what to do.
+    pub message: String,
+}
+
+impl Unusable {
+    /// One about which calls fail with `error`.
+    pub fn new(name: CorpusName, error: &Error) -> Self {
+        Self { name, reason: error.reason().to_owned(), message: error.message().to_owned() }
+    }
+}
+
+impl Listed {
+    /// Its name.
+    pub fn name(&self) -> &CorpusName {
+        match self {
+            Self::Usable(corpus) => &corpus.settings.name,
+            Self::Unusable(unusable) => &unusable.name,
+        }
+    }
 }
 
 impl Corpus {

@@ -162,6 +162,14 @@ impl Error {
         Self::new(ErrorKind::Internal, "INTERNAL", message)
     }
 
+    /// The same for another caller, without its cause.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let (message, violations) = (self.message.clone(), self.violations.clone());
+        let Self { kind, reason, retry_after, .. } = *self;
+        Self { kind, reason, message, violations, retry_after, source: None }
+    }
+
     /// Sets the delay after which a retry makes sense.
     #[must_use]
     pub fn with_retry_after(mut self, delay: Duration) -> Self {

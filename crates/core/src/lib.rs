@@ -47,7 +47,7 @@ pub use answer::{
 };
 pub use chunk::{Chunk, ChunkId};
 pub use clock_offset::ClockOffset;
-pub use corpus::Corpus;
+pub use corpus::{Corpus, Listed, Unusable};
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
 pub use error::{BUDGET_SPENT, Error, ErrorKind, Violation, Violations};
 pub use generation::{

@@ -11,9 +11,9 @@ use crate::{
     Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
     EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
-    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere, ListQuery, MemoryPoint,
-    MemoryRecord, Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId, ShardCopy,
-    ShardIndex, SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary,
+    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere, ListQuery, Listed,
+    MemoryPoint, MemoryRecord, Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId,
+    ShardCopy, ShardIndex, SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary,
     SummaryTask, Timestamp, TreeNode, TreeQuery,
 };
 
@@ -299,7 +299,7 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<Arc<Corpus>, Error>;
 
-    /// Up to `limit` corpora whose names come after `after`, by name.
+    /// Up to `limit` corpora whose names come after `after`, by name, those among them that cannot be used.
     ///
     /// # Errors
     /// Those of the storage.
@@ -309,7 +309,7 @@ pub trait Corpora: Send + Sync {
         limit: usize,
         access: &Access,
         deadline: Instant,
-    ) -> Result<Vec<Arc<Corpus>>, Error>;
+    ) -> Result<Vec<Listed>, Error>;
 
     /// Changes settings `from` to `to`, of the same corpus: no caller sees anything between the two. Nothing is changed
     /// if they are `to` already.

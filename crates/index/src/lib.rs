@@ -86,7 +86,10 @@ pub use nodes::{
 pub use place::Place;
 pub use probe::{Broken, Probed};
 pub use reader::{ShardReader, ShardView};
-pub use registry::Registry;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use registry::act_as_next_release;
+pub use registry::{Registered, Registry};
 pub use s3::{ObjectStoreSettings, Secret};
 pub use schema::{TableKind, VectorColumn};
 pub use shard::{Shard, ShardSettings, Takeover, Tuning};

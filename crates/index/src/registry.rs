@@ -10,6 +10,8 @@ mod objects;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::process;
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use clew_core::{CorpusName, CorpusSettings, ShardIndex};
@@ -27,6 +29,9 @@ const CORPORA: &str = "corpora";
 /// The corpora of a data directory.
 #[derive(Clone, Debug)]
 pub struct Registry(Kind);
+
+/// The name of a corpus, and its settings, unless they cannot be read: as [`Registry::get`].
+pub type Registered = (CorpusName, Result<CorpusSettings>);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -103,11 +108,11 @@ impl Registry {
         }
     }
 
-    /// All corpora, by name.
+    /// All corpora, by name. Settings of one that cannot be read are that one's matter.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if settings of one cannot be read back.
-    pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
+    /// Those of the storage, if it does not tell which there are.
+    pub async fn list(&self) -> Result<Vec<Registered>> {
         match &self.0 {
             Kind::Folder(registry) => registry.list().await,
             Kind::Objects(registry) => registry.list().await,
@@ -197,9 +202,36 @@ const FORMAT: u32 = 2;
 const FIRST_FORMAT: u32 = 1;
 const FORMAT_KEY: &str = "format";
 
+/// Formats beyond [`FORMAT`] that this process knows, and writes.
+#[cfg(debug_assertions)]
+static AHEAD: AtomicU32 = AtomicU32::new(0);
+
+/// Has this process act as the next release, which raised the format and writes every corpus in it: what tests of
+/// upgrades run beside a process that does not. Programs that are built for use have no such thing.
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub fn act_as_next_release() {
+    AHEAD.store(1, Ordering::Relaxed);
+}
+
+#[cfg(debug_assertions)]
+fn ahead() -> u32 {
+    AHEAD.load(Ordering::Relaxed)
+}
+
+#[cfg(not(debug_assertions))]
+const fn ahead() -> u32 {
+    0
+}
+
+/// The newest version that this process knows.
+fn newest_format() -> u32 {
+    FORMAT + ahead()
+}
+
 /// What a corpus written by a newer release has.
 #[derive(Debug, thiserror::Error)]
-#[error("it has format {found}, and this release knows none beyond {FORMAT}")]
+#[error("it has format {found}, and this release knows none beyond {}", newest_format())]
 struct Newer {
     found: u32,
 }
@@ -207,7 +239,11 @@ struct Newer {
 /// The version that settings are written in: the oldest that says it all. A release of the first one would search a
 /// corpus that moved to another model for the vectors of a model that made none.
 fn format_of(settings: &CorpusSettings) -> u32 {
-    if settings.reembedding.is_some() { FORMAT } else { FIRST_FORMAT }
+    match settings.reembedding {
+        _ if ahead() > 0 => newest_format(),
+        Some(_) => FORMAT,
+        None => FIRST_FORMAT,
+    }
 }
 
 /// What is written of the corpus of these settings, with the version of that.
@@ -224,7 +260,7 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, Cause>
     let found =
         json.get(FORMAT_KEY).map_or(Some(u64::from(FIRST_FORMAT)), serde_json::Value::as_u64);
     let found = found.and_then(|found| u32::try_from(found).ok()).unwrap_or(u32::MAX);
-    if found > FORMAT {
+    if found > newest_format() {
         return Err(Newer { found }.into());
     }
     Ok(serde_json::from_value(json)?)
@@ -233,7 +269,7 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, Cause>
 fn damaged(name: &CorpusName, source: Cause) -> Error {
     if let Some(Newer { found }) = source.downcast_ref() {
         let what = format!("corpus `{name}`");
-        return Error::NewerFormat { what, found: *found, known: FORMAT };
+        return Error::NewerFormat { what, found: *found, known: newest_format() };
     }
     Error::Corrupt { what: format!("the settings of corpus `{name}`"), source }
 }

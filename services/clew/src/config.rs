@@ -123,6 +123,11 @@ impl NodeConfig {
             encoder: shared.model.clone().map(|model| EncoderFlags { model }),
             storage: shared.snapshots.clone().map(|snapshots| StorageFlags { snapshots }),
         };
+        // Tests of upgrades run one build as two releases.
+        #[cfg(debug_assertions)]
+        if std::env::var_os("NEXT_RELEASE_OF_CLEW").is_some() {
+            clew_retriever::act_as_next_release();
+        }
         let config: Self = clew_runtime::config::load(shared.config.as_deref(), flags)?;
         config.validate()?;
         Ok(config)

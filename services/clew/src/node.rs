@@ -61,7 +61,6 @@ impl RunningNode {
             config.retriever.clone(),
         )
         .await?;
-        let retriever = Arc::new(retriever);
         let backends = Backends {
             corpora: AllCorpora::new(Arc::clone(&retriever) as Arc<dyn Corpora>),
             encoders: seam,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_cluster::{MemberState, NodeId, Role, ShardKey, placement};
-use clew_core::{Error, ErrorKind, ShardIndex};
+use clew_core::{Error, ErrorKind, Listed, ShardIndex};
 use clew_node::Node;
 use clew_proto::cluster::v1 as wire;
 use clew_proto::cluster::v1::cluster_service_server::ClusterService;
@@ -41,7 +41,9 @@ impl ClusterRpc {
         let members = self.node.members();
         let members = Arc::clone(&members.borrow());
         let mut keys = Vec::new();
-        for corpus in self.backends.corpora.of(caller).list("", usize::MAX, deadline).await? {
+        for listed in self.backends.corpora.of(caller).list("", usize::MAX, deadline).await? {
+            // Of one whose settings cannot be read nobody knows the shards.
+            let Listed::Usable(corpus) = listed else { continue };
             let settings = corpus.settings();
             keys.extend(
                 (0..settings.shards).map(|shard| ShardKey {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clew_auth::Caller;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Restoration,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Listed, Restoration,
     RestoreStep, SnapshotName, SnapshotSummary,
 };
 
@@ -107,15 +107,14 @@ impl CallersCorpora<'_> {
         after: &str,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<Arc<Corpus>>, Error> {
+    ) -> Result<Vec<Listed>, Error> {
         let Some(tenant) = self.caller.tenant() else {
             return self.all.list(after, limit, self.caller.access(), deadline).await;
         };
         // His are one after the other, since their names begin alike.
         let from = format!("{tenant}.{after}");
         let listed = self.all.list(&from, limit, self.caller.access(), deadline).await?.into_iter();
-        let is_his =
-            |corpus: &Arc<Corpus>| corpus.settings().name.tenant() == Some(tenant.as_str());
+        let is_his = |listed: &Listed| listed.name().tenant() == Some(tenant.as_str());
         Ok(listed.take_while(is_his).collect())
     }
 

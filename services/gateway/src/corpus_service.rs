@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Partial};
-use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire};
+use clew_core::{
+    CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Listed, Partial,
+    Unusable,
+};
+use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire, unusable_to_wire};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
@@ -109,23 +112,26 @@ impl Corpora {
             self.backends.corpora.of(&caller).list(&page.after, page.size, deadline).await?;
         let next_page_token = match found.last() {
             Some(last) if found.len() == page.size => {
-                Page::token_after(caller.name_of(&last.settings().name))
+                Page::token_after(caller.name_of(last.name()))
             }
             _ => String::new(),
         };
-        let listing = found.into_iter().map(|corpus| self.listed(&caller, corpus, deadline));
+        let listing = found.into_iter().map(|listed| self.listed(&caller, listed, deadline));
         let corpora = stream::iter(listing).buffered(COUNTED_AT_ONCE).collect().await;
         Ok(wire::ListCorporaResponse { corpora, next_page_token })
     }
 
-    /// A corpus with its counts. One that cannot run is listed all the same: without counts, which would be too low, and
-    /// with the shards that cannot tell.
-    async fn listed(
-        &self,
-        caller: &Caller,
-        corpus: Arc<Corpus>,
-        deadline: Instant,
-    ) -> wire::Corpus {
+    /// A corpus with its counts. One that cannot run is listed all the same: without counts, which would be too low, with
+    /// the shards that cannot tell, and with the reason if none can or its settings cannot be read.
+    async fn listed(&self, caller: &Caller, listed: Listed, deadline: Instant) -> wire::Corpus {
+        let corpus = match listed {
+            Listed::Usable(corpus) => corpus,
+            Listed::Unusable(unusable) => {
+                let name = caller.name_of(&unusable.name).to_owned();
+                return wire::Corpus { name, ..unusable_to_wire(unusable) };
+            }
+        };
+        let mut fault = None;
         let shards = Shards::over(&self.backends, Arc::clone(&corpus));
         let deadline = shards.deadline(deadline);
         let counted = shards.ask_all(|shard| async move { shard.counts(deadline).await }).await;
@@ -139,11 +145,12 @@ impl Corpora {
             Err(error) => {
                 let name = &corpus.settings().name;
                 tracing::warn!(corpus = %name, error = error.chain(), "a corpus does not run");
+                fault = unusable_to_wire(Unusable::new(name.clone(), &error)).fault;
                 (None, corpus.shards().iter().map(|shard| shard.index()).collect())
             }
         };
         let shards_missing = shards_to_wire(&shards_missing);
-        wire::Corpus { shards_missing, ..described(caller, &corpus, counts) }
+        wire::Corpus { shards_missing, fault, ..described(caller, &corpus, counts) }
     }
 
     async fn delete(

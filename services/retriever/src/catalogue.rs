@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{CorpusName, Error, Limits};
-use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
+use clew_core::{CorpusName, Error, Limits, Unusable};
+use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_to_wire};
 use clew_proto::convert::snapshot as convert;
 use clew_proto::shard::v1 as wire;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueService;
@@ -62,13 +62,18 @@ impl CatalogueRpc {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let request = request.into_inner();
         let listed = ask(deadline, "listing corpora", self.retriever.registry.list()).await?;
-        let following =
-            listed.into_iter().filter(|settings| *settings.name.as_str() > *request.after);
-        let corpora = following
-            .take(request.limit as usize)
-            .map(|settings| corpus_to_wire(settings, None))
-            .collect();
-        Ok(wire::ListCorporaResponse { corpora })
+        let following = listed.into_iter().filter(|(name, _)| *name.as_str() > *request.after);
+        let mut response = wire::ListCorporaResponse::default();
+        for (name, settings) in following.take(request.limit as usize) {
+            match settings {
+                Ok(settings) => response.corpora.push(corpus_to_wire(settings, None)),
+                Err(error) => {
+                    let unusable = Unusable::new(name, &error.into());
+                    response.unusable.push(unusable_to_wire(unusable));
+                }
+            }
+        }
+        Ok(response)
     }
 
     async fn delete(

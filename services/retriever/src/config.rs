@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clew_cluster::RedisHealth;
-use clew_core::{CorpusSettings, Error, ErrorKind, Violations};
+use clew_core::{CorpusSettings, Error, ErrorKind, Unusable, Violations};
 use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::turns::{Turnstile, two_for_each_core};
 use serde::{Deserialize, Serialize};
@@ -123,12 +123,23 @@ impl StorageConfig {
         Ok(self.location(place)?.probe().await?)
     }
 
-    /// The settings of the corpora in a data directory.
+    /// The settings of the corpora in a data directory, and those corpora whose settings cannot be read.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] if a newer release wrote one of them; those of the storage.
-    pub async fn corpora(&self, data_dir: &str) -> Result<Vec<CorpusSettings>, Error> {
-        Ok(Registry::open(&self.location(data_dir)?).await?.list().await?)
+    /// Those of the storage.
+    pub async fn corpora(
+        &self,
+        data_dir: &str,
+    ) -> Result<(Vec<CorpusSettings>, Vec<Unusable>), Error> {
+        let registered = Registry::open(&self.location(data_dir)?).await?.list().await?;
+        let (mut usable, mut unusable) = (Vec::new(), Vec::new());
+        for (name, settings) in registered {
+            match settings {
+                Ok(settings) => usable.push(settings),
+                Err(error) => unusable.push(Unusable::new(name, &error.into())),
+            }
+        }
+        Ok((usable, unusable))
     }
 
     /// The place of snapshots, if one is configured.

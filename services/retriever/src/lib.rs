@@ -37,6 +37,9 @@ mod turns;
 mod writer;
 
 pub use clew_index::Probed;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub use clew_index::act_as_next_release;
 pub use config::{RetrieverConfig, StorageConfig, Tried};
 pub use metrics::troubles;
 pub use retriever::Retriever;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
 
 use clew_cluster::Standing;
-use clew_core::{Clock, CorpusSettings, Invariant, ShardIndex};
+use clew_core::{Clock, CorpusSettings, Error, ErrorKind, Invariant, ShardIndex};
 use clew_index::{ShardReader, ShardStatistics, TableStatistics};
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
@@ -16,6 +16,46 @@ use crate::origins::Origins;
 use crate::shard::Running;
 
 static SHARDS: Living<Seen> = Living::new();
+static CORPORA: Living<SeenCorpora> = Living::new();
+
+/// The corpora of a data directory as metrics see them.
+#[derive(Debug, Default)]
+pub(crate) struct SeenCorpora {
+    usable: AtomicUsize,
+    damaged: AtomicUsize,
+    newer: AtomicUsize,
+    unread: AtomicUsize,
+}
+
+impl SeenCorpora {
+    /// Corpora, of which metrics tell for as long as somebody holds this.
+    pub fn new() -> Arc<Self> {
+        let seen = Arc::new(Self::default());
+        CORPORA.add(&seen);
+        observe();
+        seen
+    }
+
+    /// Notes how many can be used, and why others cannot.
+    pub fn note<'a>(&self, usable: usize, unusable: impl IntoIterator<Item = &'a Error>) {
+        let [mut damaged, mut newer, mut unread] = [0; 3];
+        for error in unusable {
+            *match error.kind() {
+                ErrorKind::DataLoss => &mut damaged,
+                ErrorKind::WrongState => &mut newer,
+                _ => &mut unread,
+            } += 1;
+        }
+        for (count, value) in self.counts().into_iter().zip([usable, damaged, newer, unread]) {
+            count.1.store(value, Ordering::Relaxed);
+        }
+    }
+
+    fn counts(&self) -> [(&'static str, &AtomicUsize); 4] {
+        let Self { usable, damaged, newer, unread } = self;
+        [("usable", usable), ("damaged", damaged), ("newer", newer), ("unread", unread)]
+    }
+}
 
 /// A shard as metrics see it.
 pub(crate) struct Seen {
@@ -156,6 +196,16 @@ pub fn troubles() -> Vec<Trouble> {
         Some(Trouble { part, problem, severity: Severity::Degraded })
     });
     let mut troubles: Vec<Trouble> = failed.collect();
+    for seen in CORPORA.all() {
+        for (state, count) in seen.counts().into_iter().filter(|(state, _)| *state != "usable") {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                let (part, problem) =
+                    ("corpora".to_owned(), format!("{count} cannot be used: {state}"));
+                troubles.push(Trouble { part, problem, severity: Severity::Degraded });
+            }
+        }
+    }
     let refused = shards.iter().filter(|seen| seen.is_refused.load(Ordering::Relaxed)).count();
     if refused > 0 {
         let problem = format!("it did not take the last commit of {refused} shards");
@@ -196,6 +246,14 @@ fn observe() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         LazyLock::force(&INSTRUMENTS);
+        let description = "Corpora of the storage, by whether they can be used; unread ones could not be read for now.";
+        gauge("clew_corpora", "", description, |tell| {
+            for seen in CORPORA.all() {
+                for (state, count) in seen.counts() {
+                    tell(count.load(Ordering::Relaxed) as f64, &[label("state", state)]);
+                }
+            }
+        });
         gauge("clew_shards", "", "Shards that this process has, by state.", |tell| {
             tally(tell, "state", &["starting", "running", "failed"], Seen::state);
         });

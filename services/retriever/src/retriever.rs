@@ -1,25 +1,38 @@
 //! The retriever: the corpora of one data directory and their shards.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Restoration, RestoreStep,
-    ShardIndex, SnapshotName, SnapshotSummary,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Listed, Restoration,
+    RestoreStep, ShardIndex, SnapshotName, SnapshotSummary, Unusable,
 };
 use clew_index::Registry;
 use clew_runtime::deadline::within;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
 use crate::claim::Claim;
 use crate::lock::DirectoryLock;
+use crate::metrics::SeenCorpora;
 use crate::role::Seams;
 use crate::shard::{ShardHandle, ShardLine};
 use crate::snapshots;
 use crate::turns::Turns;
 use crate::{RetrieverConfig, Tried};
+
+/// How often it is looked whether a corpus that cannot be used can be again.
+const HEAL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The corpora by name.
+#[derive(Default)]
+struct Known {
+    running: BTreeMap<CorpusName, Arc<Running>>,
+    /// Those whose settings cannot be read, and why.
+    unusable: BTreeMap<CorpusName, Error>,
+}
 
 /// A corpus whose shards run here.
 struct Running {
@@ -51,7 +64,9 @@ pub struct Retriever {
     turns: Turns,
     /// Changes of the set of corpora go one at a time; readers never wait for one.
     changing: Mutex<()>,
-    corpora: std::sync::RwLock<BTreeMap<CorpusName, Arc<Running>>>,
+    corpora: std::sync::RwLock<Known>,
+    seen: Arc<SeenCorpora>,
+    healing: StdMutex<JoinSet<()>>,
     /// Of a folder. Other storage cannot be locked; there the last process that starts has it.
     lock: Option<DirectoryLock>,
 }
@@ -62,14 +77,14 @@ impl Retriever {
     /// refuses from then on.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] if another process has the directory; [`clew_core::ErrorKind::DataLoss`] if it
-    /// is damaged. A single corpus that cannot run does not keep the others from running: its own
-    /// calls say why.
+    /// [`clew_core::ErrorKind::WrongState`] if another process has the directory; those of the storage. A single corpus
+    /// that cannot be read or cannot run does not keep the others from running: its own calls say why, and it is tried
+    /// again.
     pub async fn start(
         Tried { location, .. }: &Tried,
         seams: Seams,
         config: RetrieverConfig,
-    ) -> Result<Self, Error> {
+    ) -> Result<Arc<Self>, Error> {
         config.validate()?;
         let lock = location.folder().map(DirectoryLock::acquire).transpose()?;
         let registry = Registry::open(location).await?;
@@ -80,11 +95,20 @@ impl Retriever {
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
+            seen: SeenCorpora::new(),
+            healing: StdMutex::default(),
             lock,
         };
-        for settings in retriever.registry.list().await? {
-            retriever.run(settings).await?;
+        for (name, settings) in retriever.registry.list().await? {
+            match settings {
+                Ok(settings) => drop(retriever.run(settings).await?),
+                Err(error) => retriever.leave_out(name, error.into()),
+            }
         }
+        retriever.tell();
+        let retriever = Arc::new(retriever);
+        let healing = heal(Arc::downgrade(&retriever));
+        retriever.healing.lock().unwrap_or_else(PoisonError::into_inner).spawn(healing);
         Ok(retriever)
     }
 
@@ -95,22 +119,67 @@ impl Retriever {
     /// lost.
     pub async fn stop(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
-        let corpora: Vec<_> = self.running().values().cloned().collect();
+        self.healing.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        let corpora: Vec<_> = self.known().running.values().cloned().collect();
         let stopped = corpora.iter().map(|corpus| corpus.stop(deadline));
         futures::future::join_all(stopped).await.into_iter().collect()
     }
 
     // No code that can panic runs under the lock, so a poisoned one holds a valid map.
-    fn running(&self) -> RwLockReadGuard<'_, BTreeMap<CorpusName, Arc<Running>>> {
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.corpora.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn running_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<CorpusName, Arc<Running>>> {
+    fn known_mut(&self) -> RwLockWriteGuard<'_, Known> {
         self.corpora.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn find(&self, name: &CorpusName) -> Result<Arc<Running>, Error> {
-        self.running().get(name).cloned().ok_or_else(|| Error::not_found("corpus", name))
+        let known = self.known();
+        known.running.get(name).cloned().ok_or_else(|| match known.unusable.get(name) {
+            Some(error) => error.again(),
+            None => Error::not_found("corpus", name),
+        })
+    }
+
+    /// Has a corpus go without shards, whose settings cannot be read.
+    fn leave_out(&self, name: CorpusName, error: Error) {
+        tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
+        self.known_mut().unusable.insert(name, error);
+    }
+
+    /// Has metrics tell how many can be used.
+    fn tell(&self) {
+        let known = self.known();
+        self.seen.note(known.running.len(), known.unusable.values());
+    }
+
+    /// Runs the corpora whose settings can be read again.
+    async fn heal(&self) {
+        let unusable: Vec<CorpusName> = self.known().unusable.keys().cloned().collect();
+        if unusable.is_empty() {
+            return;
+        }
+        let _one_at_a_time = self.changing.lock().await;
+        for name in unusable {
+            let healed = match self.registry.get(&name).await {
+                Ok(settings) => self.run(settings).await.map(drop),
+                Err(error) => Err(error.into()),
+            };
+            let mut known = self.known_mut();
+            match healed {
+                Ok(()) => {
+                    tracing::info!(corpus = %name, "the corpus can be used again");
+                    known.unusable.remove(&name);
+                }
+                // It was removed.
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    known.unusable.remove(&name);
+                }
+                Err(error) => drop(known.unusable.insert(name, error)),
+            }
+        }
+        self.tell();
     }
 
     /// By what right the next shard runs here.
@@ -134,7 +203,7 @@ impl Retriever {
         }
         let name = settings.name.clone();
         let running = Arc::new(Running { settings, shards: running.shards.clone() });
-        self.running_mut().insert(name, running);
+        self.known_mut().running.insert(name, running);
         Ok(())
     }
 
@@ -154,8 +223,18 @@ impl Retriever {
             shards.push(ShardHandle::start(line).await?);
         }
         let running = Arc::new(Running { settings: Arc::clone(&settings), shards });
-        self.running_mut().insert(settings.name.clone(), Arc::clone(&running));
+        self.known_mut().running.insert(settings.name.clone(), Arc::clone(&running));
+        self.tell();
         Ok(running)
+    }
+}
+
+/// Looks from time to time whether what cannot be used can be again, for as long as the retriever is there.
+async fn heal(retriever: Weak<Retriever>) {
+    loop {
+        tokio::time::sleep(HEAL_INTERVAL).await;
+        let Some(retriever) = retriever.upgrade() else { return };
+        retriever.heal().await;
     }
 }
 
@@ -188,10 +267,17 @@ impl Corpora for Retriever {
         limit: usize,
         access: &Access,
         _deadline: Instant,
-    ) -> Result<Vec<Arc<Corpus>>, Error> {
-        let corpora = self.running();
-        let following = corpora.iter().filter(|(name, _)| name.as_str() > after);
-        Ok(following.take(limit).map(|(_, running)| running.seen_by(access)).collect())
+    ) -> Result<Vec<Listed>, Error> {
+        let known = self.known();
+        let usable = known.running.values().map(|running| Listed::Usable(running.seen_by(access)));
+        let unusable = known.unusable.iter();
+        let unusable =
+            unusable.map(|(name, error)| Listed::Unusable(Unusable::new(name.clone(), error)));
+        let following = usable.chain(unusable).filter(|listed| listed.name().as_str() > after);
+        let mut listed: Vec<Listed> = following.collect();
+        listed.sort_by(|a, b| a.name().cmp(b.name()));
+        listed.truncate(limit);
+        Ok(listed)
     }
 
     async fn change(
@@ -216,7 +302,8 @@ impl Corpora for Retriever {
         let running = self.find(name)?;
         let corpus = running.seen_by(&Access::all());
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
-        self.running_mut().remove(name);
+        self.known_mut().running.remove(name);
+        self.tell();
         // Its documents go with it, so a stop that was cut short loses nothing.
         if let Err(error) = running.stop(deadline).await {
             tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
@@ -247,7 +334,7 @@ impl Corpora for Retriever {
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {
         let _one_at_a_time = self.changing.lock().await;
         let step = snapshots::restore(&self.registry, &self.seams, asked, deadline).await?;
-        if step.is_done && !self.running().contains_key(&asked.corpus) {
+        if step.is_done && !self.known().running.contains_key(&asked.corpus) {
             self.run(self.registry.get(&asked.corpus).await?).await?;
         }
         Ok(step)

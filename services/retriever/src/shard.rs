@@ -264,9 +264,7 @@ impl ShardHandle {
             Ok(Err(_gone)) => Err(stopped()),
             Ok(Ok(state)) => match &*state {
                 LineState::Running(running) => Ok(running.clone()),
-                LineState::Failed(error) => {
-                    Err(Error::new(error.kind(), error.reason(), error.message()))
-                }
+                LineState::Failed(error) => Err(error.again()),
                 LineState::Stopped | LineState::Starting => Err(stopped()),
             },
         }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use clew_cluster::decide::{Action, Holding, Situation, decide};
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
-use clew_core::{CorpusName, CorpusSettings, Error, Limits, ShardIndex};
-use clew_index::Registry;
+use clew_core::{CorpusName, CorpusSettings, Error, ErrorKind, Limits, ShardIndex};
+use clew_index::{Registered, Registry};
 use clew_proto::convert::shard::ShardRef;
 use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
 use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::catalogue::CatalogueRpc;
 use crate::claim::{Claim, not_owner};
+use crate::metrics::SeenCorpora;
 use crate::role::Seams;
 use crate::service::{ShardRpc, Shards};
 use crate::shard::{ShardHandle, ShardLine};
@@ -81,11 +82,14 @@ pub(crate) struct Inner {
     /// Held from reading settings until the shards have been told, so that no older ones are told after newer ones.
     telling: tokio::sync::Mutex<()>,
     state: Mutex<State>,
+    seen: Arc<SeenCorpora>,
 }
 
 #[derive(Default)]
 struct State {
     corpora: BTreeMap<CorpusName, Arc<CorpusSettings>>,
+    /// Corpora whose settings cannot be read, and why. Their shards are closed.
+    unusable: BTreeMap<CorpusName, Error>,
     shards: BTreeMap<ShardKey, Held>,
     opening: BTreeSet<ShardKey>,
     /// Set at shutdown: nothing is opened any more.
@@ -103,6 +107,35 @@ struct Held {
 }
 
 impl State {
+    /// Takes over which corpora there are.
+    fn take_over(&mut self, registered: Vec<Registered>) {
+        let mut before = std::mem::take(&mut self.corpora);
+        let mut unusable = BTreeMap::new();
+        for (name, settings) in registered {
+            let error: Error = match settings {
+                Ok(settings) => {
+                    self.corpora.insert(name, Arc::new(settings));
+                    continue;
+                }
+                Err(error) => error.into(),
+            };
+            match before.remove(&name) {
+                // Storage that does not answer for now says nothing against the corpus.
+                Some(known) if error.kind() == ErrorKind::Unavailable => {
+                    self.corpora.insert(name, known);
+                }
+                _ => drop(unusable.insert(name, error)),
+            }
+        }
+        for (name, error) in unusable.iter().filter(|(name, _)| !self.unusable.contains_key(name)) {
+            tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
+        }
+        for name in self.unusable.keys().filter(|name| self.corpora.contains_key(name)) {
+            tracing::info!(corpus = %name, "the corpus can be used again");
+        }
+        self.unusable = unusable;
+    }
+
     /// Tells shards whose corpus has other settings than they know.
     fn settle_shards(&mut self) {
         for (key, held) in &mut self.shards {
@@ -133,6 +166,7 @@ impl SharedRetriever {
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             state: Mutex::default(),
+            seen: SeenCorpora::new(),
         });
         let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
         Ok(Self { inner, owner })
@@ -206,11 +240,10 @@ impl Inner {
         let _in_order = self.telling.lock().await;
         let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list()).await;
         let listed = listed.map_err(|_elapsed| Error::deadline("listing the corpora"))??;
-        let corpora =
-            listed.into_iter().map(|settings| (settings.name.clone(), Arc::new(settings)));
         let mut state = self.lock();
-        state.corpora = corpora.collect();
+        state.take_over(listed);
         state.settle_shards();
+        self.seen.note(state.corpora.len(), state.unusable.values());
         Ok(())
     }
 
@@ -226,6 +259,7 @@ impl Inner {
             let _in_order = self.telling.lock().await;
             self.registry.change(from, to).await?;
             let mut state = self.lock();
+            state.unusable.remove(&to.name);
             state.corpora.insert(to.name.clone(), Arc::new(to.clone()));
             state.settle_shards();
             Ok(())
@@ -451,10 +485,13 @@ impl Shards for Inner {
     fn shard(&self, shard: &ShardRef) -> Result<ShardHandle, Error> {
         let key = ShardKey { corpus: shard.corpus.clone(), shard: shard.shard };
         let state = self.lock();
+        if let Some(error) = state.unusable.get(&key.corpus) {
+            return Err(error.again());
+        }
         if let Some(held) = state.shards.get(&key) {
             if held.settings.created_at != shard.corpus_created_at {
                 return Err(Error::new(
-                    clew_core::ErrorKind::LostRace,
+                    ErrorKind::LostRace,
                     "CORPUS_CHANGED",
                     "the corpus was deleted or made anew; look it up again",
                 ));
@@ -463,7 +500,7 @@ impl Shards for Inner {
         }
         if state.opening.contains(&key) {
             return Err(Error::new(
-                clew_core::ErrorKind::Unavailable,
+                ErrorKind::Unavailable,
                 "SHARD_OPENING",
                 "the shard is being opened; retry",
             ));
@@ -587,5 +624,55 @@ async fn wake(owner: ActorRef<Message>, mut members: watch::Receiver<Arc<Members
             changed = members.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(LOOK_INTERVAL) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_core::{Chunking, EncoderIdentity, Timestamp};
+    use clew_index::Error as IndexError;
+
+    use super::*;
+
+    fn settings(name: &str) -> CorpusSettings {
+        CorpusSettings {
+            name: name.parse().unwrap(),
+            shards: 2,
+            chunking: Chunking::Sentences { max_tokens: 100 },
+            encoder: EncoderIdentity {
+                model: "m".to_owned(),
+                revision: "r".to_owned(),
+                dimension: 8,
+                max_tokens: 256,
+            },
+            structure: None,
+            retention_days: None,
+            memory: None,
+            reembedding: None,
+            created_at: Timestamp::from_micros(1),
+        }
+    }
+
+    #[test]
+    fn only_what_was_read_and_is_no_good_stops_a_corpus_and_no_other() {
+        let mut state = State::default();
+        let mut look = |found: Result<CorpusSettings, IndexError>| {
+            let registered = |name: &str, settings| (name.parse::<CorpusName>().unwrap(), settings);
+            state.take_over(vec![registered("a", found), registered("b", Ok(settings("b")))]);
+            assert!(state.corpora.contains_key(&"b".parse::<CorpusName>().unwrap()));
+            let a: CorpusName = "a".parse().unwrap();
+            assert_ne!(state.corpora.contains_key(&a), state.unusable.contains_key(&a));
+            state.unusable.get(&a).map(Error::reason)
+        };
+        let away =
+            || IndexError::Unavailable { doing: "read".to_owned(), source: "no answer".into() };
+        let damaged =
+            || IndexError::Corrupt { what: "the settings".to_owned(), source: "torn".into() };
+        assert_eq!(look(Err(away())), Some("STORAGE_UNAVAILABLE"), "nobody knows it yet");
+        assert_eq!(look(Ok(settings("a"))), None);
+        assert_eq!(look(Err(away())), None, "it was known before");
+        assert_eq!(look(Err(damaged())), Some("DATA_LOSS"));
+        assert_eq!(look(Err(away())), Some("STORAGE_UNAVAILABLE"));
+        assert_eq!(look(Ok(settings("a"))), None, "it is healed");
     }
 }

@@ -1,6 +1,6 @@
 //! The processes of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub struct Cluster {
     settings: Vec<(&'static str, String)>,
     /// Folders of the encoder's model, and of a second one.
     pub models: (PathBuf, Option<PathBuf>),
+    /// The nodes that are of the next release from when they start next.
+    pub of_next_release: BTreeSet<String>,
 }
 
 impl Cluster {
@@ -45,7 +47,8 @@ impl Cluster {
         let (nodes, addresses) = (BTreeMap::new(), BTreeMap::new());
         let home = Home::new();
         let models = (home.model(), None);
-        let mut cluster = Self { home, redis, nodes, addresses, settings, models };
+        let of_next_release = BTreeSet::new();
+        let mut cluster = Self { home, redis, nodes, addresses, settings, models, of_next_release };
         cluster.start_again("encoder-0").await;
         for retriever in 0..retrievers {
             cluster.start_again(&format!("retriever-{retriever}")).await;
@@ -66,6 +69,14 @@ impl Cluster {
         self.nodes.insert(name.to_owned(), server);
     }
 
+    /// Ends a node, which hands over what it has, and starts it again.
+    pub async fn restart(&mut self, name: &str) {
+        let node = self.nodes.remove(name).expect("a node that runs");
+        let ended = tokio::task::spawn_blocking(move || node.terminate()).await.unwrap();
+        assert!(ended.success(), "{name}");
+        self.start_again(name).await;
+    }
+
     /// What starts a node.
     pub fn command(&self, name: &str) -> Command {
         let (role, _) = name.rsplit_once('-').unwrap();
@@ -78,6 +89,9 @@ impl Cluster {
         command.env("CLEW_CLUSTER__REDIS", self.redis.url());
         command.env("CLEW_CLUSTER__NODE_ID", name);
         command.env("CLEW_LOG", "info");
+        if self.of_next_release.contains(name) {
+            command.env("NEXT_RELEASE_OF_CLEW", "1");
+        }
         command.envs(TIMES);
         command
             .envs(self.settings.iter().map(|(key, value)| (*key, value.replace("{role}", role))));

@@ -125,21 +125,35 @@ async fn a_damaged_table_stops_its_corpus_alone_and_says_data_loss() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damaged_settings_of_a_corpus_are_refused_by_its_name() {
+async fn damaged_settings_stop_their_corpus_alone_and_it_runs_again_without_a_restart() {
     let home = Home::new();
     let server = home.serve();
-    furnish(&server.client().await).await;
+    let client = server.client().await;
+    furnish(&client).await;
+    create(&client, "sound").await;
+    let before = Holdings::of(&client).await;
+    drop(client);
     assert!(server.terminate().success());
-    let settings = files(&home, "notes/settings.json").remove(0);
-    std::fs::write(&settings.0, "{ not JSON").unwrap();
-    let Err(ended) = crate::harness::Server::try_start(home.serve_command()) else {
-        panic!("it serves without knowing what a corpus is");
-    };
-    assert_eq!(ended.status.code(), Some(1));
-    assert!(ended.log.contains("notes"), "{}", ended.log);
-    assert_eq!(home.run_embedded(&["status", "--json"]).error()["reason"], "DATA_LOSS");
-    std::fs::write(&settings.0, settings.1).unwrap();
-    assert_furnished(&home.serve().client().await).await;
+
+    let (settings, content) = files(&home, "notes/settings.json").remove(0);
+    std::fs::write(&settings, "{ not JSON").unwrap();
+    let server = home.serve();
+    let client = server.client().await;
+    assert_only_notes_fails(&client, ErrorKind::DataLoss, "DATA_LOSS").await;
+    let listed = home.run_at(&server, &["corpus", "list", "--json"]).done();
+    assert_eq!(listed["corpora"][0]["fault"]["reason"], "DATA_LOSS", "{listed}");
+    assert!(listed["corpora"][0]["fault"]["message"].as_str().unwrap().contains("restore"));
+    assert!(listed["corpora"][1]["fault"].is_null(), "{listed}");
+    let checked = home.run_at(&server, &["check"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    assert!(checked.stdout.contains("sound: ") && checked.stdout.contains("notes: cannot be used"));
+
+    std::fs::write(&settings, content).unwrap();
+    client.forget(&corpus("sound"), &[id("sound")]).await.unwrap();
+    eventually("the corpus runs again", async || client.corpus(&corpus("notes")).await.ok()).await;
+    idle(&client, &corpus("notes")).await;
+    assert_eq!(Holdings::of(&client).await, before);
+    assert_furnished(&client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

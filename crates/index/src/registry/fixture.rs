@@ -25,6 +25,12 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
     }
 }
 
+/// The settings of all corpora, which can be read.
+pub(super) async fn listed(corpora: &Registry) -> Vec<CorpusSettings> {
+    let registered = corpora.list().await.unwrap();
+    registered.into_iter().map(|(_, settings)| settings.unwrap()).collect()
+}
+
 /// Settings after a move to another model has begun.
 pub(super) fn next(settings: &CorpusSettings, model: &str) -> CorpusSettings {
     let other = EncoderIdentity { model: model.to_owned(), ..settings.encoder.clone() };

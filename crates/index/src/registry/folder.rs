@@ -16,7 +16,7 @@ use std::{fs, io, thread};
 
 use clew_core::{CorpusName, CorpusSettings};
 
-use super::{CORPORA, damaged, from_json, to_json, unique};
+use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
 use crate::durable;
 use crate::error::{Cause, Error, Result};
 use crate::place::{Place, on_files};
@@ -92,11 +92,12 @@ impl FolderRegistry {
         changed.await?.transpose().map_err(|source| damaged(&name, source))
     }
 
-    pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
+    pub async fn list(&self) -> Result<Vec<Registered>> {
         let mut corpora = Vec::new();
         for name in self.names().await? {
             // Another process may have deleted it since it was listed.
-            corpora.extend(self.get(&name).await?);
+            let found = self.get(&name).await.transpose();
+            corpora.extend(found.map(|settings| (name, settings)));
         }
         Ok(corpora)
     }
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
     use crate::location::Location;
     use crate::registry::Registry;
-    use crate::registry::fixture::{next, refuses_what_is_not_there, settings};
+    use crate::registry::fixture::{listed, next, refuses_what_is_not_there, settings};
     use crate::s3::ObjectStoreSettings;
 
     async fn registry(folder: &Path) -> Registry {
@@ -351,7 +352,7 @@ mod tests {
         }
         assert!(matches!(corpora.create(&settings("a", 0)).await, Err(Error::CorpusExists(_))));
         let reopened = registry(folder.path()).await;
-        assert_eq!(reopened.list().await.unwrap(), [settings("a", 0), settings("b", 0)]);
+        assert_eq!(listed(&reopened).await, [settings("a", 0), settings("b", 0)]);
         let name = "a".parse().unwrap();
         assert_eq!(reopened.get(&name).await.unwrap(), settings("a", 0));
         reopened.delete(&name).await.unwrap();
@@ -493,18 +494,32 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn damaged_settings_are_data_loss() {
+    async fn settings_that_cannot_be_read_stop_their_corpus_alone_until_they_can_be() {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
-        corpora.create(&settings("a", 0)).await.unwrap();
+        for name in ["a", "b"] {
+            corpora.create(&settings(name, 0)).await.unwrap();
+        }
         let file = folder.path().join(CORPORA).join("a").join(SETTINGS);
-        for damage in [Some("{"), None] {
-            match damage {
+        let written = fs::read_to_string(&file).unwrap();
+        let newer = written.replace("\"format\": 1", "\"format\": 99");
+        for (bad, reason) in
+            [(Some("{"), "DATA_LOSS"), (None, "DATA_LOSS"), (Some(newer.as_str()), "NEWER_FORMAT")]
+        {
+            match bad {
                 Some(text) => fs::write(&file, text).unwrap(),
                 None => fs::remove_file(&file).unwrap(),
             }
-            let error = corpora.list().await.unwrap_err();
-            assert!(matches!(error, Error::Corrupt { .. }), "{error}");
+            let mut found = registry(folder.path()).await.list().await.unwrap();
+            let (name, unreadable) = found.remove(0);
+            assert_eq!(name.as_str(), "a");
+            let error: clew_core::Error = unreadable.unwrap_err().into();
+            assert_eq!(error.reason(), reason);
+            assert_eq!(found[0].1.as_ref().unwrap(), &settings("b", 0));
+            let error: clew_core::Error = corpora.get(&name).await.unwrap_err().into();
+            assert_eq!(error.reason(), reason);
         }
+        fs::write(&file, written).unwrap();
+        assert_eq!(listed(&corpora).await, [settings("a", 0), settings("b", 0)]);
     }
 }

@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use clew_core::{CorpusName, CorpusSettings};
-use futures::{StreamExt, TryStreamExt};
+use futures::StreamExt;
 use object_store::{ObjectMeta, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
-use super::{CORPORA, damaged, from_json, to_json, unique};
-use crate::error::{Cause, Error, Result};
+use super::{CORPORA, Registered, damaged, from_json, to_json, unique};
+use crate::error::{Error, Result};
 use crate::objects::{Objects, PARALLEL};
 use crate::place::Place;
 
@@ -52,7 +52,7 @@ struct Register {
 /// A register among others.
 struct Listed {
     name: CorpusName,
-    register: std::result::Result<Register, Cause>,
+    register: Result<Register>,
     /// How long ago it was written.
     age: Duration,
 }
@@ -106,7 +106,7 @@ impl ObjectRegistry {
         let register = match self.read(name).await {
             Ok(Some((register, _))) => register,
             // Without a register it is not known what is of use; it stays for a person.
-            Ok(None) | Err(Error::Corrupt { .. }) => return Ok(()),
+            Ok(None) | Err(Error::Corrupt { .. } | Error::NewerFormat { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
         let kept = (register.state != State::Deleted).then(|| incarnation(&register.settings));
@@ -199,13 +199,13 @@ impl ObjectRegistry {
         }
     }
 
-    pub async fn list(&self) -> Result<Vec<CorpusSettings>> {
-        let mut corpora = Vec::new();
-        for Listed { name, register, .. } in self.registers().await? {
-            let register = register.map_err(|source| damaged(&name, source))?;
-            corpora.extend((register.state == State::Live).then_some(register.settings));
-        }
-        Ok(corpora)
+    pub async fn list(&self) -> Result<Vec<Registered>> {
+        let registers = self.registers().await?.into_iter();
+        let corpora = registers.filter_map(|Listed { name, register, .. }| match register {
+            Ok(register) if register.state != State::Live => None,
+            register => Some((name, register.map(|register| register.settings))),
+        });
+        Ok(corpora.collect())
     }
 
     /// Returns whether it was there.
@@ -221,7 +221,7 @@ impl ObjectRegistry {
 
     pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
         let registers = self.registers().await?.into_iter();
-        // Damaged settings do not say which shards there are; such a corpus stays for a person.
+        // Settings that cannot be read do not say which shards there are; such a corpus stays for a person.
         let retired = registers.filter_map(|Listed { register, age, .. }| {
             let register = register.ok().filter(|found| found.state == State::Retired)?;
             Some((register.settings, age))
@@ -283,7 +283,7 @@ impl ObjectRegistry {
                 (&object.e_tag, self.known().get(&name))
                 && tag == known_tag
             {
-                return Ok(Listed { name, register: Ok(register.clone()), age });
+                return Listed { name, register: Ok(register.clone()), age };
             }
             let register = match self.read(&name).await {
                 Ok(Some((register, version))) => {
@@ -292,15 +292,14 @@ impl ObjectRegistry {
                     }
                     Ok(register)
                 }
-                Ok(None) => Err("it was removed".into()),
-                Err(Error::Corrupt { source, .. }) => Err(source),
-                Err(error) => return Err(error),
+                Ok(None) => Err(damaged(&name, "it was removed".into())),
+                Err(error) => Err(error),
             };
-            Ok(Listed { name, register, age })
+            Listed { name, register, age }
         };
-        let mut registers: Vec<_> =
-            futures::stream::iter(named).map(read).buffer_unordered(PARALLEL).try_collect().await?;
-        registers.sort_by(|a: &Listed, b| a.name.cmp(&b.name));
+        let mut registers: Vec<Listed> =
+            futures::stream::iter(named).map(read).buffer_unordered(PARALLEL).collect().await;
+        registers.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(registers)
     }
 
@@ -340,12 +339,13 @@ fn incarnation(corpus: &CorpusSettings) -> String {
 #[cfg(test)]
 mod tests {
     use clew_core::ShardIndex;
+    use futures::TryStreamExt;
     use object_store::memory::InMemory;
     use object_store::{ObjectStore, ObjectStoreExt};
 
     use super::*;
     use crate::registry::Registry;
-    use crate::registry::fixture::{next, refuses_what_is_not_there, settings};
+    use crate::registry::fixture::{listed, next, refuses_what_is_not_there, settings};
 
     async fn registry(store: &Arc<InMemory>) -> Registry {
         let store = Arc::clone(store) as Arc<dyn ObjectStore>;
@@ -365,12 +365,12 @@ mod tests {
         a.create(&settings("notes", 1)).await.unwrap();
         b.create(&settings("a", 1)).await.unwrap();
         assert!(matches!(b.create(&settings("notes", 2)).await, Err(Error::CorpusExists(_))));
-        assert_eq!(b.list().await.unwrap(), [settings("a", 1), settings("notes", 1)]);
+        assert_eq!(listed(&b).await, [settings("a", 1), settings("notes", 1)]);
         b.retire(&name).await.unwrap();
         assert!(matches!(a.retire(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(a.get(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(matches!(a.create(&settings("notes", 2)).await, Err(Error::CorpusExists(_))));
-        assert_eq!(a.list().await.unwrap(), [settings("a", 1)]);
+        assert_eq!(listed(&a).await, [settings("a", 1)]);
         assert_eq!(a.retired().await.unwrap()[0].0, settings("notes", 1));
         a.delete(&name).await.unwrap();
         assert!(matches!(b.delete(&name).await, Err(Error::CorpusNotFound(_))));
@@ -380,7 +380,7 @@ mod tests {
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         b.create(&settings("notes", 2)).await.unwrap();
         assert_eq!(a.get(&name).await.unwrap(), settings("notes", 2));
-        assert_eq!(a.list().await.unwrap().len(), 2);
+        assert_eq!(listed(&a).await.len(), 2);
     }
 
     #[tokio::test]
@@ -442,7 +442,7 @@ mod tests {
         corpora.delete(&"a".parse().unwrap()).await.unwrap();
         begin(6, "x").await.unwrap();
         assert!(finish(6, "x").await && finish(6, "x").await);
-        assert_eq!(corpora.list().await.unwrap(), [settings("a", 6)]);
+        assert_eq!(listed(&corpora).await, [settings("a", 6)]);
     }
 
     #[tokio::test]
@@ -470,7 +470,7 @@ mod tests {
         }
         // The answer that told of the restoration's end was lost, and it is asked for again.
         assert!(corpora.finish_restore(&settings("a", 1), "x").await.unwrap());
-        assert_eq!(corpora.list().await.unwrap(), [before]);
+        assert_eq!(listed(&corpora).await, [before]);
         refuses_what_is_not_there(&registry(&Arc::new(InMemory::new())).await).await;
     }
 
@@ -505,19 +505,40 @@ mod tests {
         let first = written.replace("\"format\": 1", "\"other\": 1");
         assert_ne!(first, written);
         store.put(&path, first.into()).await.unwrap();
-        assert_eq!(corpora.list().await.unwrap(), [settings("a", 1)]);
+        assert_eq!(listed(&corpora).await, [settings("a", 1)]);
     }
 
     #[tokio::test]
-    async fn damaged_settings_are_data_loss() {
+    async fn a_register_that_cannot_be_read_stops_its_corpus_alone_until_it_can_be() {
         let store = Arc::new(InMemory::new());
         let corpora = registry(&store).await;
-        corpora.create(&settings("a", 1)).await.unwrap();
-        store.put(&"data/corpora/a.json".into(), Bytes::from("{").into()).await.unwrap();
-        assert!(matches!(corpora.list().await, Err(Error::Corrupt { .. })));
-        let error = corpora.get(&"a".parse().unwrap()).await.unwrap_err();
-        assert!(matches!(error, Error::Corrupt { .. }), "{error}");
-        assert!(corpora.retired().await.unwrap().is_empty());
-        registry(&store).await;
+        for name in ["a", "b", "c"] {
+            corpora.create(&settings(name, 1)).await.unwrap();
+        }
+        corpora.retire(&"c".parse().unwrap()).await.unwrap();
+        let place = corpora.shard_place(&settings("b", 1), ShardIndex(0));
+        place.put_mark("something", "test").await.unwrap();
+        let path = object_store::path::Path::from("data/corpora/b.json");
+        let written = store.get(&path).await.unwrap().bytes().await.unwrap();
+        let newer = String::from_utf8(written.to_vec()).unwrap();
+        let newer = newer.replace("\"format\": 1", "\"format\": 99");
+        for (bad, reason) in [("{", "DATA_LOSS"), (newer.as_str(), "NEWER_FORMAT")] {
+            store.put(&path, Bytes::copy_from_slice(bad.as_bytes()).into()).await.unwrap();
+            // Also one that is opened now goes on with the others.
+            for corpora in [&corpora, &registry(&store).await] {
+                let mut found = corpora.list().await.unwrap();
+                let (name, unreadable) = found.remove(1);
+                assert_eq!(name.as_str(), "b");
+                let error: clew_core::Error = unreadable.unwrap_err().into();
+                assert_eq!(error.reason(), reason);
+                assert_eq!(found[0].1.as_ref().unwrap(), &settings("a", 1));
+                let error: clew_core::Error = corpora.get(&name).await.unwrap_err().into();
+                assert_eq!(error.reason(), reason);
+                assert_eq!(corpora.retired().await.unwrap().len(), 1);
+            }
+        }
+        store.put(&path, written.into()).await.unwrap();
+        assert_eq!(listed(&corpora).await, [settings("a", 1), settings("b", 1)]);
+        assert!(objects(&store).await.contains(&"data/corpora/b/1/shard-0/something".to_owned()));
     }
 }

@@ -2,7 +2,7 @@
 
 use clew_core::{
     Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
-    MemorySettings, Phase, Reembedding, StructureSettings, Violations,
+    MemorySettings, Phase, Reembedding, StructureSettings, Unusable, Violations,
 };
 
 use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
@@ -236,7 +236,24 @@ pub fn corpus_to_wire(
         memory: settings.memory.map(memory_to_wire),
         reembedding: settings.reembedding.map(reembedding_to_wire),
         shards_missing: Vec::new(),
+        fault: None,
     }
+}
+
+/// A corpus that cannot be used, for the wire.
+pub fn unusable_to_wire(unusable: Unusable) -> wire::Corpus {
+    let Unusable { name, reason, message } = unusable;
+    let fault = Some(wire::CorpusFault { reason, message });
+    wire::Corpus { name: name.into(), fault, ..Default::default() }
+}
+
+/// A corpus that cannot be used, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn unusable_from_wire(corpus: wire::Corpus) -> Result<Unusable, Error> {
+    let wire::CorpusFault { reason, message } = corpus.fault.unwrap_or_default();
+    Ok(Unusable { name: corpus.name.parse()?, reason, message })
 }
 
 /// Settings of a corpus from the wire.

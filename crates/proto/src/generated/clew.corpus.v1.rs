@@ -111,6 +111,19 @@ pub struct Corpus {
     /// In a list: shards that did not answer, for which reason there are no counts. Other calls fail then.
     #[prost(uint32, repeated, tag = "11")]
     pub shards_missing: ::prost::alloc::vec::Vec<u32>,
+    /// Why it cannot be used now; absent: it can. Where its settings cannot be read, only its name is set besides.
+    #[prost(message, optional, tag = "12")]
+    pub fault: ::core::option::Option<CorpusFault>,
+}
+/// Why a corpus cannot be used. Others are not affected, and it can be again once the reason is gone.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CorpusFault {
+    /// A stable word, the reason that calls about it fail with, such as DATA_LOSS or NEWER_FORMAT.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// What was expected, what came and what to do, for a person.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
 }
 /// The last move of a corpus to another embedding model, under way or ended.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -787,7 +800,8 @@ pub mod corpus_service_client {
                 .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "CreateCorpus"));
             self.inner.unary(req, path, codec).await
         }
-        /// Describes one corpus. Fails with INVALID_ARGUMENT, NOT_FOUND.
+        /// Describes one corpus. Fails with INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS if what is stored of it is damaged, and with
+        /// FAILED_PRECONDITION and the reason NEWER_FORMAT if a newer release wrote it. So do all calls about a corpus.
         pub async fn get_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::GetCorpusRequest>,
@@ -812,7 +826,7 @@ pub mod corpus_service_client {
                 .insert(GrpcMethod::new("clew.corpus.v1.CorpusService", "GetCorpus"));
             self.inner.unary(req, path, codec).await
         }
-        /// Lists the corpora by name. Fails with INVALID_ARGUMENT for a bad page.
+        /// Lists the corpora by name, with the fault of each that cannot be used. Fails with INVALID_ARGUMENT for a bad page.
         pub async fn list_corpora(
             &mut self,
             request: impl tonic::IntoRequest<super::ListCorporaRequest>,
@@ -1094,7 +1108,8 @@ pub mod corpus_service_server {
             tonic::Response<super::CreateCorpusResponse>,
             tonic::Status,
         >;
-        /// Describes one corpus. Fails with INVALID_ARGUMENT, NOT_FOUND.
+        /// Describes one corpus. Fails with INVALID_ARGUMENT, NOT_FOUND, DATA_LOSS if what is stored of it is damaged, and with
+        /// FAILED_PRECONDITION and the reason NEWER_FORMAT if a newer release wrote it. So do all calls about a corpus.
         async fn get_corpus(
             &self,
             request: tonic::Request<super::GetCorpusRequest>,
@@ -1102,7 +1117,7 @@ pub mod corpus_service_server {
             tonic::Response<super::GetCorpusResponse>,
             tonic::Status,
         >;
-        /// Lists the corpora by name. Fails with INVALID_ARGUMENT for a bad page.
+        /// Lists the corpora by name, with the fault of each that cannot be used. Fails with INVALID_ARGUMENT for a bad page.
         async fn list_corpora(
             &self,
             request: tonic::Request<super::ListCorporaRequest>,

@@ -39,6 +39,9 @@ pub struct ListCorporaResponse {
     /// Settings of the corpora, by name, without counts.
     #[prost(message, repeated, tag = "1")]
     pub corpora: ::prost::alloc::vec::Vec<super::super::corpus::v1::Corpus>,
+    /// Those among them whose settings cannot be read, by name: name and fault.
+    #[prost(message, repeated, tag = "2")]
+    pub unusable: ::prost::alloc::vec::Vec<super::super::corpus::v1::Corpus>,
 }
 /// Request of DeleteCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -248,7 +251,8 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// One corpus. Fails with NOT_FOUND.
+        /// One corpus. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and the reason NEWER_FORMAT if its
+        /// settings cannot be read.
         pub async fn get_corpus(
             &mut self,
             request: impl tonic::IntoRequest<super::GetCorpusRequest>,
@@ -462,7 +466,8 @@ pub mod catalogue_service_server {
             tonic::Response<super::CreateCorpusResponse>,
             tonic::Status,
         >;
-        /// One corpus. Fails with NOT_FOUND.
+        /// One corpus. Fails with NOT_FOUND, and with DATA_LOSS or FAILED_PRECONDITION and the reason NEWER_FORMAT if its
+        /// settings cannot be read.
         async fn get_corpus(
             &self,
             request: tonic::Request<super::GetCorpusRequest>,

@@ -6,6 +6,7 @@ use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
 
 use crate::cli::{Check, Shared};
+use crate::command::corpus;
 use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -30,17 +31,24 @@ async fn check(
         Some(name) => vec![connection.client.corpus(&name).await?],
         None => connection.client.corpora().await?,
     };
-    let mut reports = Vec::with_capacity(corpora.len());
-    for corpus in &corpora {
+    // One that cannot be used keeps no other from being checked.
+    let (unusable, usable): (Vec<_>, Vec<_>) =
+        corpora.iter().partition(|corpus| corpus.fault.is_some());
+    let mut reports = Vec::with_capacity(usable.len());
+    for corpus in usable {
         reports.push(check_corpus(connection, corpus).await?);
     }
     let documents: Vec<Value> = reports.iter().map(Report::document).collect();
-    output.print(&json!({ "corpora": documents }), |_| {
-        reports.iter().map(Report::text).collect::<String>()
+    let unchecked: Vec<Value> = unusable.iter().map(|corpus| corpus::document(corpus)).collect();
+    output.print(&json!({ "corpora": documents, "unusable": unchecked }), |_| {
+        let unchecked = unusable.iter().map(|corpus| format!("{}\n", corpus::line(corpus)));
+        reports.iter().map(Report::text).chain(unchecked).collect::<String>()
     })?;
-    match reports.iter().map(|report| report.breaches).sum::<usize>() {
-        0 => Ok(()),
-        breaches => bail!("{breaches} promises about what is stored do not hold"),
+    let breaches = reports.iter().map(|report| report.breaches).sum::<usize>();
+    match (breaches, unusable.len()) {
+        (0, 0) => Ok(()),
+        (0, unusable) => bail!("{unusable} corpora cannot be used, and were not checked"),
+        (breaches, _) => bail!("{breaches} promises about what is stored do not hold"),
     }
 }
 

@@ -82,11 +82,17 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
         "reembedding": corpus.reembedding.as_ref().map(reembed::document),
         "created_at": corpus.created_at.as_ref().map(timestamp),
+        "fault": corpus.fault.as_ref().map(|fault| {
+            json!({ "reason": fault.reason, "message": fault.message })
+        }),
     })
 }
 
 /// A corpus on one line.
 pub fn line(corpus: &wire::Corpus) -> String {
+    if let Some(fault) = &corpus.fault {
+        return format!("{}: cannot be used: {}", corpus.name, fault.message);
+    }
     let mut line = match &corpus.counts {
         None if corpus.shards_missing.len() < corpus.shards as usize => {
             let missing = output::missing(&corpus.shards_missing);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use clew_client::Client;
 use clew_cluster::{Eviction, RedisHealth};
-use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error};
+use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error, Unusable};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
@@ -185,13 +185,17 @@ async fn corpora(
     encoders: Option<&[EncoderIdentity]>,
     findings: &mut Findings,
 ) {
-    let listed = match config.storage.corpora(data_dir).await {
+    let (listed, unusable) = match config.storage.corpora(data_dir).await {
         Ok(listed) => listed,
         Err(error) => {
-            let advice = "use the release that wrote it, or restore the corpus from a snapshot";
+            let advice = "see that the storage answers";
             return findings.fail("corpora", &error, advice);
         }
     };
+    for Unusable { name, message, .. } in unusable {
+        let advice = "use the release that wrote it, or restore its settings or the corpus from a copy; others can be used";
+        findings.add("corpora", State::Fail, format!("`{name}` cannot be used: {message}"), advice);
+    }
     let is_missing =
         |wanted: &&EncoderIdentity| encoders.is_some_and(|loaded| !loaded.contains(wanted));
     let others: Vec<String> = listed

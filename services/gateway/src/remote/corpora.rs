@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Members;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Restoration, RestoreStep,
-    Shard, ShardIndex, SnapshotName, SnapshotSummary,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Listed, Restoration,
+    RestoreStep, Shard, ShardIndex, SnapshotName, SnapshotSummary, Unusable,
 };
-use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire};
+use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_from_wire};
 use clew_proto::convert::shard::{SeenShard, ShardRef};
 use clew_proto::convert::snapshot as convert;
 use clew_proto::from_status;
@@ -78,17 +78,29 @@ impl RemoteCorpora {
         after: &str,
         limit: usize,
         deadline: Instant,
-    ) -> Result<Vec<Arc<CorpusSettings>>, Error> {
+    ) -> Result<wire::ListCorporaResponse, Error> {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         let message = wire::ListCorporaRequest { after: after.to_owned(), limit };
-        let listed = self
-            .ask(deadline, "listing corpora", |mut client| {
-                let request = request(message.clone(), deadline);
-                async move { Ok(client.list_corpora(request).await?.into_inner()) }
-            })
-            .await?;
-        let settings = listed.corpora.into_iter().map(settings_from_wire);
-        settings.map(|settings| self.checked(settings?)).collect()
+        self.ask(deadline, "listing corpora", |mut client| {
+            let request = request(message.clone(), deadline);
+            async move { Ok(client.list_corpora(request).await?.into_inner()) }
+        })
+        .await
+    }
+
+    /// A corpus of a list. One that a retriever of a newer release describes in words that are not known here is no
+    /// matter of the others.
+    fn listed(
+        &self,
+        corpus: clew_proto::corpus::v1::Corpus,
+        access: &Access,
+    ) -> Result<Listed, Error> {
+        let name: CorpusName = corpus.name.parse()?;
+        let settings = settings_from_wire(corpus).and_then(|settings| self.checked(settings));
+        Ok(match settings {
+            Ok(settings) => Listed::Usable(self.reach(settings, access)),
+            Err(error) => Listed::Unusable(Unusable::new(name, &error)),
+        })
     }
 
     fn checked(&self, settings: CorpusSettings) -> Result<Arc<CorpusSettings>, Error> {
@@ -189,9 +201,14 @@ impl Corpora for RemoteCorpora {
         limit: usize,
         access: &Access,
         deadline: Instant,
-    ) -> Result<Vec<Arc<Corpus>>, Error> {
-        let found = self.look_up(after, limit, deadline).await?;
-        Ok(found.into_iter().map(|settings| self.reach(settings, access)).collect())
+    ) -> Result<Vec<Listed>, Error> {
+        let wire::ListCorporaResponse { corpora, unusable } =
+            self.look_up(after, limit, deadline).await?;
+        let usable = corpora.into_iter().map(|corpus| self.listed(corpus, access));
+        let unusable = unusable.into_iter().map(|it| Ok(Listed::Unusable(unusable_from_wire(it)?)));
+        let mut listed = usable.chain(unusable).collect::<Result<Vec<Listed>, Error>>()?;
+        listed.sort_by(|a, b| a.name().cmp(b.name()));
+        Ok(listed)
     }
 
     async fn change(

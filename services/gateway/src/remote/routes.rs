@@ -17,6 +17,9 @@ use tokio::sync::watch;
 /// within a second or so.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
+/// Reason of a retriever that does not know how a corpus is written.
+const NEWER_FORMAT: &str = "NEWER_FORMAT";
+
 /// Finds the owners of shards.
 pub(super) struct Routes {
     retrievers: Pool,
@@ -79,11 +82,17 @@ impl Routes {
         let mut pauses = Backoff::new(PAUSE.0, PAUSE.1);
         let mut last_error = None;
         loop {
+            let mut newer = None;
             for (member, link) in whom() {
                 match within(deadline, doing, link.run(call(link.channel()))).await {
                     Err(error) if asks_another(&error) => last_error = Some(error),
+                    // While releases are mixed, another may be of the one that wrote it.
+                    Err(error) if error.reason() == NEWER_FORMAT => newer = Some(error),
                     answer => return (Some(member.id), answer),
                 }
+            }
+            if let Some(error) = newer {
+                return (None, Err(error));
             }
             let pause = pauses.next_delay();
             if Instant::now() + pause >= deadline {
