@@ -14,8 +14,8 @@ ROLES = ("gateway", "retriever", "memory-encoder", "generator", "graph-builder")
 # What in a program opens connections, and to whom.
 CONNECTORS = {
     r"\.encoders\(|\.memory_encoder\(": {"memory-encoder"},
-    r"RemoteReasoner::of|RemoteGuide::of|RemoteGenerator::of": {"generator"},
-    r"RemoteGraphBuilder::of": {"graph-builder"},
+    r"Remote(Reasoners|Generator)::of": {"generator"},
+    r"RemoteGraphBuilders::of": {"graph-builder"},
     r"\.pool\(Some\(Role::Retriever\)": {"retriever"},
     r"\.pool\(None": set(ROLES),
 }
