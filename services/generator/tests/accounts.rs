@@ -157,7 +157,7 @@ async fn all_steps_of_a_question_draw_on_one_budget_on_whatever_nodes_they_are_t
     let Cost { model_calls, prompt_tokens, completion_tokens, is_out_of_budget, .. } =
         account.ledger().cost();
     assert_eq!((world.calls(), model_calls, is_out_of_budget), (4, 4, true));
-    assert!(prompt_tokens > 100 && completion_tokens > 4, "{prompt_tokens}, {completion_tokens}");
+    assert!(prompt_tokens > 100 && completion_tokens >= 4, "{prompt_tokens}, {completion_tokens}");
     // Another question has a budget of its own.
     let another = world.account("acme").await;
     world.read(&another, "Who else?").await.unwrap();
