@@ -23,7 +23,7 @@ fn an_installed_program_finds_the_model_beside_it() {
     let ingest = || {
         let mut command = Command::new(&program);
         home.settle(&mut command);
-        command.args(["ingest", "--corpus", "notes", "--max-tokens", "32", "--json"]).arg(&file);
+        command.args(["ingest", "--corpus", "notes", "--json"]).arg(&file);
         command.arg("--data-dir").arg(home.data_dir());
         Ran::of(command)
     };

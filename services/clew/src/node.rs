@@ -39,10 +39,10 @@ impl RunningNode {
     /// of the model and the storage.
     pub async fn start(config: &NodeConfig) -> Result<Self, Error> {
         let data_dir = config.data_dir.to_string_lossy();
-        // First, so that nothing is loaded for storage that is refused.
-        let tried = config.storage.try_out(&data_dir).await?;
         let encoders = start_encoders(config).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
+        // After the models: a data directory is not made for a node that cannot start.
+        let tried = config.storage.try_out(&data_dir).await?;
         let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let seam: Arc<dyn Encoders> = Arc::new(encoders.clone());

@@ -53,11 +53,6 @@ async fn start(
 ) -> Result<(Server, Vec<Stop>), Error> {
     let mut stops: Vec<Stop> = Vec::new();
     let data_dir = config.data_dir.to_string_lossy();
-    // First, so that nothing is loaded for storage that is refused.
-    let tried = match roles.contains(&Role::Retriever) {
-        true => Some(clew_retriever::try_out(&node, &config.storage, &data_dir).await?),
-        false => None,
-    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let local = match roles.contains(&Role::Encoder) {
         true => {
@@ -67,6 +62,11 @@ async fn start(
             let stop = clew_memory_encoder::start(&node, &mut server, offered, memory, encoder);
             Some((pools, stop))
         }
+        false => None,
+    };
+    // After the models: a data directory is not made for a node that cannot start.
+    let tried = match roles.contains(&Role::Retriever) {
+        true => Some(clew_retriever::try_out(&node, &config.storage, &data_dir).await?),
         false => None,
     };
     let others = [Role::Gateway, Role::Retriever, Role::Generator];
