@@ -138,8 +138,8 @@ async fn probe(root: &Place, place: &Place) -> Result<Probed> {
     holds(is_listed, "a file that was written is listed at once", "it was not listed");
     if let Kind::Objects(objects) = place.kind() {
         let expected =
-            "of several who write a new object of one name at the same time one succeeds";
-        holds(winners(objects).await? == 1, expected, "none or several of them did");
+            "of several who write a new object of one name at the same time one succeeds at most";
+        holds(winners(objects).await? <= 1, expected, "several of them did");
         if let Some(found) = objects.get("a", DOING).await? {
             let old = Some(found.version);
             let swapped = objects.swap("a", old.clone(), &second, DOING).await?;

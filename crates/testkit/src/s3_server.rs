@@ -28,9 +28,11 @@ pub struct S3Faults {
     pub clock_ahead_secs: i32,
 }
 
-/// Runs `moto` with faults: whether it ignores conditions, and its clock, are the first two arguments.
+/// Runs `moto` with faults: whether it ignores conditions, and its clock, are the first two arguments. By itself it looks
+/// whether a condition holds and then acts, so that of several puts at once two may succeed; here they wait for each
+/// other, once their bodies have come.
 const FAULTY: &str = r#"
-import datetime, sys
+import datetime, io, sys, threading
 import moto.s3.models as models
 import moto.server as server
 
@@ -39,12 +41,19 @@ ahead = datetime.timedelta(seconds=int(sys.argv.pop(1)))
 now = models.utcnow
 models.utcnow = lambda: now() + ahead
 
+conditional = threading.Lock()
+
 class Faulty(server.DomainDispatcherApplication):
     def __call__(self, environ, start_response):
         if ignores_conditions:
             environ.pop("HTTP_IF_NONE_MATCH", None)
             environ.pop("HTTP_IF_MATCH", None)
-        return super().__call__(environ, start_response)
+        if "HTTP_IF_NONE_MATCH" not in environ and "HTTP_IF_MATCH" not in environ:
+            return super().__call__(environ, start_response)
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(length))
+        with conditional:
+            return super().__call__(environ, start_response)
 
 server.DomainDispatcherApplication = Faulty
 server.main()
