@@ -33,6 +33,9 @@ async fn a_forgotten_document_is_in_no_file_and_in_no_search() {
 
     let [gone, absent] = receipt.documents.as_slice() else { panic!("{receipt:?}") };
     assert!(receipt.verified && receipt.forgotten_at.is_some());
+    let scan = receipt.scan.as_ref().unwrap();
+    assert!(scan.tables == 4 && scan.files > 4 && scan.leftovers.is_empty(), "{scan:?}");
+    assert!(scan.texts > 0 && scan.searched_files > 0 && scan.searched_bytes > 0, "{scan:?}");
     assert!(gone.found && gone.document_id == "secret");
     assert_eq!((gone.versions, gone.chunks, gone.failures), (1, state.chunks, 0));
     assert_eq!(gone.text_bytes, secret.text.len() as u64);
@@ -125,6 +128,49 @@ async fn the_command_line_forgets_with_and_without_a_server() {
 
     let server = home.serve();
     assert_gone(&home, &server.client().await, &notes, &[MARKER, RARE]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_names_what_is_left_and_the_snapshots_that_hold_it() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    command.env("CLEW_STORAGE__SNAPSHOTS", home.path("snapshots"));
+    let server = Server::start(command);
+    let client = server.client().await;
+    let notes = create(&client, "notes").await;
+    remember(&client, &notes, others()).await;
+    remember(&client, &notes, vec![secret("secret", MARKER)]).await;
+    home.run_at(&server, &["corpus", "snapshot", "notes", "nightly", "--json"]).done();
+    remember(&client, &notes, vec![secret("later", MARKER)]).await;
+
+    // As a tool for backups may leave it.
+    let shard = home.data_dir().join("corpora/notes/shard-0");
+    let (name, copy) = ("chunks.lance/data/copied.bak", "memories/copied.bak");
+    std::fs::create_dir_all(shard.join("memories")).unwrap();
+    for place in [name, copy] {
+        std::fs::write(shard.join(place), MARKER).unwrap();
+    }
+    let forget =
+        ["forget", "--corpus", "notes", "--document", "secret", "--document", "later", "--json"];
+    let ran = home.run_at(&server, &forget);
+    assert_eq!(ran.code, Some(1), "what was asked was not done");
+    let receipt = ran.json();
+    assert_eq!(receipt["verified"], false, "{receipt}");
+    let left = receipt["scan"]["leftovers"].as_array().unwrap();
+    let places: Vec<&str> = left.iter().map(|left| left["place"].as_str().unwrap()).collect();
+    assert_eq!(places, [format!("shard-0/{name}"), format!("shard-0/{copy}")], "{receipt}");
+    assert_eq!(receipt["snapshots"][0]["snapshot"], "nightly", "{receipt}");
+    assert_eq!(receipt["snapshots"][0]["documents"], 1, "{receipt}");
+
+    for place in [name, copy] {
+        std::fs::remove_file(shard.join(place)).unwrap();
+    }
+    let again = client.forget(&notes, &[id("secret"), id("later")]).await.unwrap();
+    assert!(again.verified, "{again:?}");
+    assert_eq!(again.snapshots[0].snapshot, "nightly");
+    let other = client.forget(&notes, &[id("unknown")]).await.unwrap();
+    assert!(other.verified && other.snapshots.is_empty(), "{other:?}");
+    assert_gone(&home, &client, &notes, &[MARKER, RARE]).await;
 }
 
 fn end(server: Server) {

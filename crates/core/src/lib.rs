@@ -90,8 +90,8 @@ pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe, Recipes};
 pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
-    DocumentStatus, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit, IfThere, Invariant,
-    ListQuery, Novelty, Stage, StoredDocument,
+    DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
+    HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage, StoredDocument,
 };
 pub use snapshot::{Copied, Restoration, RestoreStep, ShardCopy, SnapshotName, SnapshotSummary};
 pub use span::Span;

@@ -10,7 +10,7 @@ use crate::answer::Cost;
 use crate::{
     Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
     CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
-    EncoderIdentity, Error, Evidence, ExportPage, Extraction, ExtractionTask, Forgotten, Generated,
+    EncoderIdentity, Erasure, Error, Evidence, ExportPage, Extraction, ExtractionTask, Generated,
     GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere, ListQuery, Listed,
     MemoryPoint, MemoryRecord, Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId,
     ShardCopy, ShardIndex, SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary,
@@ -147,11 +147,12 @@ pub trait Shard: Send + Sync {
         deadline: Instant,
     ) -> Result<Accepting, Error>;
 
-    /// Forgets documents, down to the bytes on disk; answers for each id what was removed, in order.
+    /// Forgets documents, down to the bytes in storage, and looks for what is left of them: by a scan of what is
+    /// stored, and in the snapshots of the corpus.
     ///
     /// # Errors
     /// Asking again finishes what was begun.
-    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error>;
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error>;
 
     /// The candidates of a search.
     ///

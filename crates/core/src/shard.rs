@@ -138,6 +138,111 @@ impl Forgotten {
     }
 }
 
+/// What forgetting documents of a shard did, and what is left of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Erasure {
+    /// What was removed, one for each document that was asked for, in their order.
+    pub documents: Vec<Forgotten>,
+    /// What the shard's owner found when it looked at what is stored afterwards.
+    pub scan: ErasureScan,
+    /// Snapshots that hold any of the documents or may hold them, by name.
+    pub snapshots: Vec<HoldingSnapshot>,
+}
+
+/// A scan of what is stored for documents that were forgotten: what was looked at, and what was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErasureScan {
+    /// Tables that were asked for rows of the documents.
+    pub tables: u64,
+    /// Files that there are. Each was held against what the newest versions of the tables name.
+    pub files: u64,
+    /// Parts of the documents' texts that were searched for.
+    pub texts: u64,
+    /// Files that were written in place of those that held the documents, and were searched for those parts.
+    pub searched_files: u64,
+    /// Their bytes.
+    pub searched_bytes: u64,
+    /// Such files that were not searched, as there were too many bytes.
+    pub unsearched_files: u64,
+    /// What is left of the documents, or may be: the first of it.
+    pub left: Vec<Leftover>,
+    /// How much of that there is in all.
+    pub left_in_all: u64,
+}
+
+/// Something that was found of forgotten documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    /// Where: a table, or a file by its name in the shard.
+    pub place: String,
+    /// What.
+    pub problem: String,
+}
+
+impl ErasureScan {
+    /// Most leftovers that are told.
+    const MOST_TOLD: usize = 32;
+
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.left_in_all == 0
+    }
+
+    /// Notes something that was found.
+    pub fn leave(&mut self, place: &str, problem: String) {
+        self.left_in_all += 1;
+        if self.left.len() < Self::MOST_TOLD {
+            self.left.push(Leftover { place: place.to_owned(), problem });
+        }
+    }
+
+    /// Adds a scan of another shard, or for other documents.
+    pub fn add(&mut self, other: Self) {
+        let Self { tables, files, texts, searched_files, searched_bytes, .. } = other;
+        self.tables += tables;
+        self.files += files;
+        self.texts += texts;
+        self.searched_files += searched_files;
+        self.searched_bytes += searched_bytes;
+        self.unsearched_files += other.unsearched_files;
+        self.left_in_all += other.left_in_all;
+        self.left.extend(other.left);
+        self.left.truncate(Self::MOST_TOLD);
+    }
+}
+
+/// A snapshot that holds forgotten documents, or may hold them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldingSnapshot {
+    /// Its name; empty: which snapshots there are is not known.
+    pub name: String,
+    /// When it was finished, if it was and that is known.
+    pub taken_at: Option<Timestamp>,
+    /// How many of the documents it holds for certain.
+    pub documents: u64,
+    /// Why it is not known whether it holds more; empty if it is known.
+    pub problem: String,
+}
+
+impl HoldingSnapshot {
+    /// Adds what is known of the same snapshots for other documents; both are by name.
+    pub fn unite(known: &mut Vec<Self>, others: Vec<Self>) {
+        for other in others {
+            match known.binary_search_by(|one| one.name.cmp(&other.name)) {
+                Err(place) => known.insert(place, other),
+                Ok(place) => {
+                    let one = &mut known[place];
+                    one.taken_at = one.taken_at.or(other.taken_at);
+                    one.documents += other.documents;
+                    if one.problem.is_empty() {
+                        one.problem = other.problem;
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A step on the way from an accepted document to chunks that can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {

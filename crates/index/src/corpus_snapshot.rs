@@ -24,17 +24,15 @@ use clew_core::{
     SnapshotSummary, Timestamp,
 };
 use futures::{Stream, StreamExt};
-use lance::index::DatasetIndexExt;
-use lance_table::io::deletion::relative_deletion_file_path;
 use lancedb::Table;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Operation, Result};
+use crate::error::{Error, Result};
 use crate::location::Location;
+use crate::named::{INDEXES, NamedFiles, TRANSACTIONS};
 use crate::place::Place;
 use crate::reader::ShardReader;
 use crate::schema::TableKind;
-use crate::table::run;
 use crate::transfer::{FileRecord, damaged};
 
 /// The newest version of what is described above. One that is newer is refused.
@@ -199,15 +197,21 @@ impl Snapshots {
         Ok(WholeSnapshot { place, description, digest: digest_of(&bytes) })
     }
 
+    /// Names of the snapshots of a corpus, also of those that are not whole, in order.
+    pub(crate) async fn names(&self, corpus: &CorpusName) -> Result<Vec<SnapshotName>> {
+        let names = self.place.join(corpus.as_str()).names(READING).await?;
+        let mut names: Vec<SnapshotName> = names.iter().filter_map(|it| it.parse().ok()).collect();
+        names.sort();
+        Ok(names)
+    }
+
     /// The whole snapshots of a corpus, by name. One that cannot be read is left out and logged.
     ///
     /// # Errors
     /// Those of the storage.
     pub async fn list(&self, corpus: &CorpusName) -> Result<Vec<SnapshotSummary>> {
-        let mut names = self.place.join(corpus.as_str()).names(READING).await?;
-        names.sort();
         let mut found = Vec::new();
-        for name in names.iter().filter_map(|name| name.parse::<SnapshotName>().ok()) {
+        for name in self.names(corpus).await? {
             match self.read(corpus, &name).await {
                 Ok(snapshot) => found.push(snapshot.description.summary(&name)),
                 Err(Error::SnapshotNotFound { .. } | Error::SnapshotUnfinished(_)) => {}
@@ -220,6 +224,11 @@ impl Snapshots {
 }
 
 impl WholeSnapshot {
+    /// When it was finished.
+    pub(crate) fn taken_at(&self) -> Timestamp {
+        self.description.taken_at
+    }
+
     /// The settings of its corpus.
     pub fn settings(&self) -> &CorpusSettings {
         &self.description.corpus
@@ -397,37 +406,20 @@ impl Noted {
 
 /// The files of a table that the version which it shows is made of, by name in the shard's place.
 async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTreeSet<String>> {
-    let Some(shown) = table.dataset() else { return Ok(BTreeSet::new()) };
-    let listed = async {
-        let dataset = shown.get().await?;
-        let mut files = BTreeSet::new();
-        for fragment in dataset.manifest().fragments.iter() {
-            files.extend(
-                fragment.referenced_lance_files().map(|file| format!("data/{}", file.path)),
-            );
-            let deletions = fragment.deletion_file.as_ref();
-            files.extend(deletions.map(|file| relative_deletion_file_path(fragment.id, file)));
-        }
-        let location = dataset.manifest_location();
-        files.extend(location.path.filename().map(|name| format!("_versions/{name}")));
-        // Commits that read this version look at what made it.
-        let transaction = dataset.manifest().transaction_file.clone();
-        let indexes: BTreeSet<String> =
-            dataset.load_indices().await?.iter().map(|index| index.uuid.to_string()).collect();
-        Ok((files, transaction, indexes))
-    };
-    let (mut files, transaction, indexes) = run(kind, Operation::Read, listed).await?;
+    let named = NamedFiles::of(kind, table).await?;
     let folder = format!("{}.lance", kind.name());
     let table = shard.join(&folder);
-    for index in indexes {
-        let names = table.join("_indices").join(&index).names(READING).await?;
-        files.extend(names.into_iter().map(|name| format!("_indices/{index}/{name}")));
+    let mut files: BTreeSet<String> =
+        named.rows.into_keys().chain(named.deletions.into_keys()).chain(named.manifest).collect();
+    for index in named.indexes {
+        let names = table.join(INDEXES).join(&index).names(READING).await?;
+        files.extend(names.into_iter().map(|name| format!("{INDEXES}/{index}/{name}")));
     }
-    if let Some(transaction) = transaction {
-        // Where it is not in the manifest itself.
-        let present = table.join("_transactions").names(READING).await?;
+    if let Some(transaction) = named.transaction {
+        // Where it is not in the manifest itself. Commits that read this version look at what made it.
+        let present = table.join(TRANSACTIONS).names(READING).await?;
         let is_there = present.contains(&transaction);
-        files.extend(is_there.then(|| format!("_transactions/{transaction}")));
+        files.extend(is_there.then(|| format!("{TRANSACTIONS}/{transaction}")));
     }
     Ok(files.into_iter().map(|name| format!("{folder}/{name}")).collect())
 }

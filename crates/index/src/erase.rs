@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clew_core::{Access, DocumentId, Forgotten, UpperKey};
+use clew_core::{Access, DocumentId, ErasureScan, Forgotten, UpperKey};
 use lancedb::datafusion::prelude::Expr;
 
 use crate::error::{Error, Result};
 use crate::filter;
 use crate::place::Place;
 use crate::record::{Facts, NodeFacts};
+use crate::scan::Before;
 use crate::schema::TableKind;
 use crate::shard::Shard;
 use crate::table::Stored;
@@ -77,6 +78,32 @@ impl Shard {
         }
         self.end_write();
         Ok(receipts)
+    }
+
+    /// Forgets documents down to the bytes in storage, as [`Shard::forget_seen`] and [`Shard::erase`] do, and then
+    /// scans for what is left of them. Tells what was removed, in the order of the ids, and what was found.
+    ///
+    /// # Errors
+    /// As there. Asking again finishes what was begun, and scans.
+    pub async fn forget_for_good(
+        &mut self,
+        ids: &[DocumentId],
+        access: &Access,
+        patience: Duration,
+    ) -> Result<(Vec<Forgotten>, ErasureScan)> {
+        let traces = self.traces(ids, access).await?;
+        let forgotten = self.forget_seen(ids, access).await?;
+        let mut before = Before::new();
+        if self.is_erasure_wanted() {
+            before = self.named_files().await?;
+            self.erase(patience).await?;
+        }
+        // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
+        for kind in self.tables_with_other_files().await? {
+            self.prune(kind, patience).await?;
+        }
+        let scan = self.scan(&traces, &before).await?;
+        Ok((forgotten, scan))
     }
 
     fn receipt(&self, id: &DocumentId) -> Forgotten {
@@ -258,7 +285,7 @@ pub(crate) struct ErasureMark {
 }
 
 /// Begins the names of marks.
-const MARK: &str = "erasure-wanted";
+pub(crate) const MARK: &str = "erasure-wanted";
 
 impl ErasureMark {
     /// The marks there are, for the owner of that number. To be read after the takeover: an earlier

@@ -80,10 +80,15 @@ pub(crate) fn roots<'a>(ids: impl IntoIterator<Item = &'a DocumentId>) -> Expr {
     documents(ids).and(col(column::IS_ROOT))
 }
 
+/// All nodes above documents.
+pub(crate) fn above_documents() -> Expr {
+    col(column::DOCUMENT_ID).eq(lit(""))
+}
+
 /// Nodes above documents.
 pub(crate) fn upper<'a>(keys: impl IntoIterator<Item = &'a UpperKey>) -> Expr {
     let keys = keys.into_iter().map(|key| lit(key.to_string())).collect();
-    col(column::DOCUMENT_ID).eq(lit("")).and(col(column::KEY).in_list(keys, false))
+    above_documents().and(col(column::KEY).in_list(keys, false))
 }
 
 /// Rows that meet any of these conditions, as a balanced tree; `None` if there is no condition.

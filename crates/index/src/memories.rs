@@ -66,7 +66,7 @@ impl MemoryFiles {
         MemoryReader { place: self.place.clone(), records: self.records.subscribe() }
     }
 
-    fn records(&self) -> Arc<Vec<MemoryRecord>> {
+    pub(crate) fn records(&self) -> Arc<Vec<MemoryRecord>> {
         self.records.borrow().clone()
     }
 
@@ -119,8 +119,7 @@ impl MemoryReader {
 
     /// The files, by name in the shard's place.
     pub(crate) fn files(&self) -> Vec<String> {
-        let records = self.records();
-        records.iter().map(|record| format!("{FOLDER}/{}", file(&record.key))).collect()
+        self.records().iter().map(file_of).collect()
     }
 
     /// The snapshot of a memory; `None` if it is gone.
@@ -210,6 +209,11 @@ impl Shard {
         let live = record.and_then(|record| record.live());
         live.is_some_and(|live| live.version == part.version)
     }
+}
+
+/// The file of a memory, by name in the shard's place.
+pub(crate) fn file_of(record: &MemoryRecord) -> String {
+    format!("{FOLDER}/{}", file(&record.key))
 }
 
 fn file(key: &str) -> String {

@@ -212,6 +212,11 @@ impl Shard {
         ShardReader::new(snapshots, fence, self.memories.reader(), place, is_erasure_wanted)
     }
 
+    /// Where the shard lies.
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// What the shard was opened with.
     pub fn settings(&self) -> &ShardSettings {
         &self.settings

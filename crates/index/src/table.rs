@@ -268,7 +268,12 @@ impl Stored {
         Ok(())
     }
 
-    async fn dataset(&self, operation: Operation) -> Result<Arc<Dataset>> {
+    /// The handle of the storage engine, which shows the newest version that this owner knows.
+    pub(crate) fn shown(&self) -> &Table {
+        &self.table
+    }
+
+    pub(crate) async fn dataset(&self, operation: Operation) -> Result<Arc<Dataset>> {
         match self.table.dataset() {
             Some(shown) => self.run(operation, shown.get()).await,
             None => Err(self.error(operation, "the table is not a local one".into())),

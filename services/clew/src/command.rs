@@ -15,6 +15,7 @@ pub mod ingest;
 pub mod key;
 pub mod memory;
 pub mod outline;
+pub mod receipt;
 pub mod search;
 pub mod serve;
 pub mod status;

@@ -9,7 +9,8 @@ use clew_auth::{Bill, Caller};
 use clew_chat::{Address, Role, TimeUse, Turn, TurnId};
 use clew_core::{
     Account, Budget, Corpus, CorpusName, Cost, Document, DocumentId, DocumentStatus, Documents,
-    Error, Grouping, Guide, IfThere, Novelty, Partial, Query, Retrieved, Retriever, StoredDocument,
+    Erasure, ErasureScan, Error, Grouping, Guide, HoldingSnapshot, IfThere, Novelty, Partial,
+    Query, Retrieved, Retriever, StoredDocument,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::chat::v1::chat_service_server::ChatService;
@@ -17,6 +18,7 @@ use clew_proto::convert::chat::{
     self as convert, Appended, Inference, ToForget, Wanted, WhichTurns,
 };
 use clew_proto::convert::ingest::labels_to_wire;
+use clew_proto::convert::shard as convert_shard;
 use clew_proto::to_status;
 use futures::future::try_join_all;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -285,12 +287,21 @@ struct Forgetting<'a> {
     deadline: Instant,
     receipt: wire::ForgetTurnsResponse,
     sessions: BTreeSet<DocumentId>,
+    scan: ErasureScan,
+    snapshots: Vec<HoldingSnapshot>,
 }
 
 impl<'a> Forgetting<'a> {
     fn new(memory: &'a CorpusMemory, preview: bool, deadline: Instant) -> Self {
-        let receipt = wire::ForgetTurnsResponse { verified: !preview, ..Default::default() };
-        Self { memory, preview, deadline, receipt, sessions: BTreeSet::new() }
+        Self {
+            memory,
+            preview,
+            deadline,
+            receipt: wire::ForgetTurnsResponse::default(),
+            sessions: BTreeSet::new(),
+            scan: ErasureScan::default(),
+            snapshots: Vec::new(),
+        }
     }
 
     fn tell(&mut self, turn: TurnId, text: &str) {
@@ -325,20 +336,28 @@ impl<'a> Forgetting<'a> {
             self.tell_all(read.map(|whole| whole.document).collect());
             return Ok(());
         }
-        let (forgotten, verified) = forget(&self.memory.corpus, ids, self.deadline).await?;
-        for gone in forgotten {
+        let Erasure { documents, scan, snapshots } =
+            forget(&self.memory.corpus, ids, self.deadline).await?;
+        for gone in documents {
             self.receipt.chunks += gone.chunks;
             self.receipt.text_bytes += gone.bytes;
             if let Some(address) = Address::of(&gone.document_id).filter(|_| gone.versions > 0) {
                 self.tell(address.turn, "");
             }
         }
-        self.receipt.verified &= verified;
+        self.scan.add(scan);
+        HoldingSnapshot::unite(&mut self.snapshots, snapshots);
         Ok(())
     }
 
     fn receipt(mut self) -> wire::ForgetTurnsResponse {
         self.receipt.sessions = self.sessions.len() as u64;
+        if !self.preview {
+            self.receipt.verified = self.scan.is_clean();
+            self.receipt.scan = Some(convert_shard::scan_to_wire(self.scan));
+        }
+        let snapshots = self.snapshots.into_iter();
+        self.receipt.snapshots = snapshots.map(convert_shard::holding_to_wire).collect();
         self.receipt
     }
 }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_core::{
-    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Error, Forgotten, ListQuery,
+    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Erasure, Error, Forgotten,
+    HoldingSnapshot, ListQuery,
 };
 use clew_proto::convert::{Page, document_id, timestamp_to_wire};
 use clew_proto::convert::{ingest as convert, shard as convert_shard};
@@ -180,24 +181,25 @@ impl Ingestion {
         let deadline = self.backends.config.deadline(&request);
         let (corpus, ids) = convert::forget_from_wire(request.get_ref(), &self.backends.limits)?;
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
-        let (forgotten, verified) = forget(&corpus, &ids, deadline).await?;
+        let Erasure { documents, scan, snapshots } = forget(&corpus, &ids, deadline).await?;
         Ok(wire::ForgetDocumentsResponse {
-            documents: forgotten.iter().map(convert_shard::forgotten_to_wire).collect(),
-            verified,
+            documents: documents.iter().map(convert_shard::forgotten_to_wire).collect(),
+            verified: scan.is_clean(),
             forgotten_at: Some(timestamp_to_wire(self.backends.clock.now())),
+            scan: Some(convert_shard::scan_to_wire(scan)),
+            snapshots: snapshots.into_iter().map(convert_shard::holding_to_wire).collect(),
         })
     }
 }
 
-/// Forgets documents: what was removed of each, in their order, and whether the shards, asked again, know
-/// nothing of any of them.
+/// Forgets documents: what was removed of each, in their order, and what the owners of their shards found afterwards.
 pub(crate) async fn forget(
     corpus: &Corpus,
     ids: &[DocumentId],
     deadline: Instant,
-) -> Result<(Vec<Forgotten>, bool), Error> {
+) -> Result<Erasure, Error> {
     let mut forgotten: Vec<Option<Forgotten>> = vec![None; ids.len()];
-    let mut verified = true;
+    let mut erased = Erasure::default();
     for shard in corpus.shards() {
         let here: Vec<(usize, DocumentId)> = ids
             .iter()
@@ -209,16 +211,17 @@ pub(crate) async fn forget(
             continue;
         }
         let (places, ids): (Vec<usize>, Vec<DocumentId>) = here.into_iter().unzip();
-        let receipts = shard.forget(&ids, deadline).await?;
-        verified &= shard.documents(&ids, deadline).await?.is_empty();
-        for (place, receipt) in places.into_iter().zip(receipts) {
+        let Erasure { documents, scan, snapshots } = shard.forget(&ids, deadline).await?;
+        erased.scan.add(scan);
+        HoldingSnapshot::unite(&mut erased.snapshots, snapshots);
+        for (place, receipt) in places.into_iter().zip(documents) {
             forgotten[place] = Some(receipt);
         }
     }
     let forgotten: Option<Vec<Forgotten>> = forgotten.into_iter().collect();
-    let forgotten =
+    erased.documents =
         forgotten.ok_or_else(|| Error::internal("a document was in none of the shards"))?;
-    Ok((forgotten, verified))
+    Ok(erased)
 }
 
 /// The span of a document of a stream, of which `read` came before. A bulk load is one stream: of its first documents

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Access, Clock, Error, Timestamp};
+use clew_core::{Access, Clock, ErasureScan, Error, Leftover, Timestamp};
 use clew_index::ShardReader;
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
@@ -49,6 +49,13 @@ pub(crate) async fn keep_forgetting(arguments: Arguments) {
     }
 }
 
+/// Tells operators what a scan found of documents that were forgotten.
+pub(crate) fn warn_of_leftovers(shard: &str, scan: &ErasureScan) {
+    for Leftover { place, problem } in &scan.left {
+        tracing::warn!(shard, place, problem, "something is left of forgotten documents");
+    }
+}
+
 impl Arguments {
     /// Forgets what is too old by now; tells how many documents that were.
     async fn forget(&self) -> Result<usize, Error> {
@@ -63,10 +70,11 @@ impl Arguments {
             }
             let (documents, in_graph) = (ids.len(), ids.clone());
             let deadline = Instant::now() + PATIENCE;
-            let receipts = ask(&self.writer, deadline, "forgetting what is old", |reply| {
+            let (receipts, scan) = ask(&self.writer, deadline, "forgetting what is old", |reply| {
                 writer::Message::Forget { ids, access: Access::all(), reply }
             })
             .await?;
+            warn_of_leftovers(&self.name, &scan);
             self.graph.remove(&in_graph).await;
             forgotten += documents;
             if receipts.iter().all(|receipt| receipt.versions == 0) {

@@ -93,9 +93,8 @@ impl<S: Shards> ShardRpc<S> {
     ) -> Result<wire::ForgetResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let (shard, ids) = convert::forget_from_wire(request.into_inner())?;
-        let forgotten = self.seen(shard)?.forget(&ids, deadline).await?;
-        let documents = forgotten.iter().map(convert::forgotten_to_wire).collect();
-        Ok(wire::ForgetResponse { documents })
+        let erasure = self.seen(shard)?.forget(&ids, deadline).await?;
+        Ok(convert::erasure_to_wire(erasure))
     }
 
     async fn find_candidates(

@@ -8,9 +8,9 @@ use clew_cluster::Standing;
 use clew_core::{
     Accepted, Accepting, Access, Account, Budget, CandidateQuery, Candidates, CheckQuery, Checked,
     ChunkId, ClueQuery, CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus,
-    DraftedClues, Error, ErrorKind, Evidence, ExportPage, Forgotten, GraphQuery, IfThere,
-    ListQuery, MemoryEncoder, MemoryRecord, Owner, Reembedded, SegmentId, ShardCopy, ShardIndex,
-    SnapshotName, Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
+    DraftedClues, Erasure, Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery,
+    MemoryEncoder, MemoryRecord, Owner, Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName,
+    Span, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
 use clew_index::{Offer, Place, Shard, ShardReader, ShardSettings, ShardView};
 use clew_runtime::admission::{Gate, Permit};
@@ -34,6 +34,7 @@ use crate::metrics::Seen;
 use crate::retention;
 use crate::role::Seams;
 use crate::settler;
+use crate::snapshots;
 use crate::turns::Turns;
 use crate::writer::{self, Waits, Writer};
 
@@ -406,18 +407,22 @@ impl clew_core::Shard for SeenHandle {
         ))
     }
 
-    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
         let Running { writer, graph, .. } = self.handle.running(deadline).await?;
-        let ids = ids.to_vec();
-        let in_graph = ids.clone();
-        let forgotten = ask(&writer, deadline, "forgetting", |reply| writer::Message::Forget {
-            ids,
-            access: self.access.clone(),
-            reply,
-        })
-        .await?;
-        graph.remove(&in_graph).await;
-        Ok(forgotten)
+        let forget = |reply| {
+            let (ids, access) = (ids.to_vec(), self.access.clone());
+            writer::Message::Forget { ids, access, reply }
+        };
+        let (documents, mut scan) = ask(&writer, deadline, "forgetting", forget).await?;
+        graph.remove(ids).await;
+        let ShardHandle { corpus, shard, .. } = &self.handle;
+        retention::warn_of_leftovers(&format!("{corpus}/{shard}"), &scan);
+        for left in &mut scan.left {
+            left.place = format!("{shard}/{}", left.place);
+        }
+        let Seams { snapshots, .. } = &self.handle.seams;
+        let snapshots = snapshots::holding(snapshots.as_ref(), corpus, ids, &self.access, deadline);
+        Ok(Erasure { documents, scan, snapshots: snapshots.await })
     }
 
     async fn candidates(

@@ -4,13 +4,16 @@
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    CorpusName, CorpusSettings, Error, Restoration, RestoreStep, SnapshotName, SnapshotSummary,
+    Access, CorpusName, CorpusSettings, DocumentId, Error, HoldingSnapshot, Restoration,
+    RestoreStep, SnapshotName, SnapshotSummary,
 };
-use clew_index::Registry;
+use clew_index::{Registry, Snapshots};
 use clew_runtime::deadline::within;
 
 use crate::role::Seams;
 
+/// How long it is looked which snapshots hold what a shard forgot.
+const HOLDING_BUDGET: Duration = Duration::from_secs(5);
 /// How long one call goes on restoring.
 const RESTORE_BUDGET: Duration = Duration::from_secs(2);
 
@@ -36,6 +39,25 @@ pub(crate) async fn finish(
         Ok(snapshots.finish(corpus, snapshot, digests, now).await?)
     })
     .await
+}
+
+/// The snapshots of a corpus that hold any of these documents which a caller sees, or of which that is not known; none
+/// where no place for snapshots is configured. What was forgotten is forgotten, so that nothing here is an error.
+pub(crate) async fn holding(
+    snapshots: Option<&Snapshots>,
+    corpus: &CorpusName,
+    ids: &[DocumentId],
+    access: &Access,
+    deadline: Instant,
+) -> Vec<HoldingSnapshot> {
+    let Some(snapshots) = snapshots else { return Vec::new() };
+    // The other shards of the request need time too.
+    let left = deadline.saturating_duration_since(Instant::now()) / 4;
+    let looked = snapshots.holding(corpus, ids, access, left.min(HOLDING_BUDGET)).await;
+    looked.unwrap_or_else(|error| {
+        let problem = Error::from(error).to_string();
+        vec![HoldingSnapshot { name: String::new(), taken_at: None, documents: 0, problem }]
+    })
 }
 
 /// The whole snapshots of a corpus.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Accepted, Access, Clock, DocumentId, Error, Forgotten, MemoryRecord};
+use clew_core::{Accepted, Access, Clock, DocumentId, ErasureScan, Error, Forgotten, MemoryRecord};
 use clew_index::{
     Committed, DerivedDocument, DocumentNodes, Failure, Offer, Shard, ShardSettings, UpperRow,
 };
@@ -55,11 +55,11 @@ pub(crate) enum Message {
     SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Forget those of the documents that a caller sees, down to the bytes on disk.
+    /// Forget those of the documents that a caller sees, down to the bytes on disk, and scan for what is left.
     Forget {
         ids: Vec<DocumentId>,
         access: Access,
-        reply: RpcReplyPort<Result<Vec<Forgotten>, Error>>,
+        reply: RpcReplyPort<Result<(Vec<Forgotten>, ErasureScan), Error>>,
     },
     /// Take over changed settings of the corpus.
     Settle { settings: Box<ShardSettings>, reply: RpcReplyPort<Result<(), Error>> },
@@ -222,7 +222,8 @@ impl Actor for Writer {
             Message::Forget { ids, access, reply } => {
                 // What was accepted before is forgotten too.
                 state.commit_accepted().await;
-                let forgotten = state.forget(&ids, &access).await;
+                let forgetting = state.shard.forget_for_good(&ids, &access, PRUNE_PATIENCE);
+                let forgotten = Box::pin(forgetting).await;
                 state.answer(reply, forgotten);
             }
             Message::Settle { settings, reply } => {
@@ -342,16 +343,6 @@ impl State {
             self.is_overtaken |= error.reason() == OVERTAKEN;
         }
         drop(reply.send(result));
-    }
-
-    async fn forget(
-        &mut self,
-        ids: &[DocumentId],
-        access: &Access,
-    ) -> Result<Vec<Forgotten>, Error> {
-        let forgotten = self.shard.forget_seen(ids, access).await?;
-        self.shard.erase(PRUNE_PATIENCE).await?;
-        Ok(forgotten)
     }
 
     async fn maintain(&mut self) -> Result<(), Error> {

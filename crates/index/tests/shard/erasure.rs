@@ -102,3 +102,36 @@ async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
     fixture.shard.erase(PATIENCE).await.unwrap();
     assert!(files_containing(&fixture.folder, MARKER).is_empty());
 }
+
+#[tokio::test]
+async fn asking_again_after_a_crash_between_any_two_steps_finishes_and_scans() {
+    for steps in 0..3 {
+        let mut fixture = marked().await;
+        match steps {
+            // The mark and the rows of `sources`.
+            0 => {
+                std::fs::write(fixture.folder.join("erasure-wanted"), "").unwrap();
+                let folder = fixture.folder.to_str().unwrap();
+                let connection = lancedb::connect(folder).execute().await.unwrap();
+                let sources = connection.open_table("sources").execute().await.unwrap();
+                sources.delete("document_id = 'secret'").await.unwrap();
+            }
+            // All rows.
+            1 => drop(fixture.shard.forget(&[id("secret")]).await.unwrap()),
+            // All but the receipt.
+            _ => {
+                fixture.shard.forget(&[id("secret")]).await.unwrap();
+                fixture.shard.erase(PATIENCE).await.unwrap();
+            }
+        }
+        fixture.reopen().await;
+        let (asked, access) = ([id("secret"), id("unknown")], Access::all());
+        let forgetting = fixture.shard.forget_for_good(&asked, &access, PATIENCE);
+        let (documents, scan) = Box::pin(forgetting).await.unwrap();
+        assert!(documents.iter().all(|document| document.versions == 0));
+        assert!(scan.is_clean(), "after {steps}: {scan:?}");
+        assert!(scan.files > 0 && scan.tables == 4);
+        assert_eq!(files_containing(&fixture.folder, MARKER), Vec::<std::path::PathBuf>::new());
+        assert_others_untouched(&fixture).await;
+    }
+}

@@ -473,3 +473,61 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
         assert!(world.registry.list().await.unwrap().is_empty());
     }
 }
+
+#[tokio::test]
+async fn the_snapshots_that_hold_a_forgotten_document_are_named() {
+    for world in World::both().await {
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..8), "text", 1).await;
+        world.take(&mut shards).await;
+        let holding = async |ids: &[&str], access: &Access, budget| {
+            let ids: Vec<DocumentId> = ids.iter().map(|name| id(name)).collect();
+            let found = world.snapshots.holding(&notes(), &ids, access, budget).await.unwrap();
+            let told = |one: clew_core::HoldingSnapshot| (one.name, one.documents, one.problem);
+            found.into_iter().map(told).collect::<Vec<_>>()
+        };
+        let all = Access::all();
+        let is_held = |documents| vec![("nightly".to_owned(), documents, String::new())];
+        for index in 0..SHARDS {
+            let here = |name: &String| placement::shard_of(&id(name), SHARDS).0 == index;
+            let gone: Vec<DocumentId> =
+                names(0..2).iter().filter(|it| here(it)).map(|it| id(it)).collect();
+            let forgetting = shards[index as usize].forget_for_good(&gone, &all, LONG);
+            assert!(Box::pin(forgetting).await.unwrap().1.is_clean());
+        }
+        assert_eq!(holding(&["d0", "d1", "later"], &all, LONG).await, is_held(2));
+        assert_eq!(holding(&["later"], &all, LONG).await, []);
+
+        // What cannot be looked into is named too.
+        let late = holding(&["d0"], &all, NO_TIME).await;
+        assert!(late[0].2.contains("no time"), "{late:?}");
+        let mut original = Vec::new();
+        let file = "notes/nightly/snapshot.json";
+        let damage = |bytes: Vec<u8>| {
+            original = bytes;
+            Some(b"{".to_vec())
+        };
+        change(&world, file, damage).await;
+        let damaged = holding(&["d0"], &all, LONG).await;
+        assert_eq!((damaged[0].0.as_str(), damaged[0].1), ("nightly", 0));
+        assert!(!damaged[0].2.is_empty(), "{damaged:?}");
+        change(&world, file, |_| None).await;
+        let unfinished = holding(&["d0"], &all, LONG).await;
+        assert!(unfinished[0].2.contains("not whole"), "{unfinished:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_is_not_named_to_whoever_does_not_see_the_document() {
+    let world = World::in_folders().await;
+    let mut shards = world.open_all().await;
+    let labels = clew_core::Labels::parse(["secret"]).unwrap();
+    let secret = clew_core::Document { labels, ..document("d0", "hidden") };
+    let index = placement::shard_of(&id("d0"), SHARDS).0 as usize;
+    shards[index].accept(vec![secret], at(1)).await.unwrap();
+    world.take(&mut shards).await;
+    for (access, held) in [(Access::all(), 1), (Access::holding([]), 0)] {
+        let holding = world.snapshots.holding(&notes(), &[id("d0")], &access, LONG).await.unwrap();
+        assert_eq!(holding.len(), held, "{holding:?}");
+    }
+}

@@ -5,9 +5,10 @@
 
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
-    DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, FailureStatus, Forgotten,
-    GraphQuery, Hit, Label, Labels, Limits, ListQuery, Recipe, Reembedded, SegmentId, ShardIndex,
-    Stage, StoredDocument, Timestamp, TreeQuery, Version, Violations,
+    DocumentId, DocumentState, DocumentStatus, DraftedClues, Erasure, ErasureScan, Error,
+    FailureStatus, Forgotten, GraphQuery, Hit, HoldingSnapshot, Label, Labels, Leftover, Limits,
+    ListQuery, Recipe, Reembedded, SegmentId, ShardIndex, Stage, StoredDocument, Timestamp,
+    TreeQuery, Version, Violations,
 };
 
 use crate::convert::corpus::{breach_from_wire, breach_to_wire};
@@ -541,6 +542,84 @@ pub fn forgotten_from_wire(forgotten: ingest_wire::ForgottenDocument) -> Result<
     })
 }
 
+/// What forgetting did, for the wire.
+pub fn erasure_to_wire(erasure: Erasure) -> wire::ForgetResponse {
+    wire::ForgetResponse {
+        documents: erasure.documents.iter().map(forgotten_to_wire).collect(),
+        scan: Some(scan_to_wire(erasure.scan)),
+        snapshots: erasure.snapshots.into_iter().map(holding_to_wire).collect(),
+    }
+}
+
+/// What forgetting did, from the wire. An owner of an earlier release tells of no scan: then it is not known what is
+/// left.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if it is malformed.
+pub fn erasure_from_wire(response: wire::ForgetResponse) -> Result<Erasure, Error> {
+    let unscanned = || {
+        let mut scan = ErasureScan::default();
+        scan.leave("", "the shard's owner is of a release that does not scan".to_owned());
+        scan
+    };
+    Ok(Erasure {
+        documents: response
+            .documents
+            .into_iter()
+            .map(forgotten_from_wire)
+            .collect::<Result<_, Error>>()?,
+        scan: response.scan.map_or_else(unscanned, scan_from_wire),
+        snapshots: response
+            .snapshots
+            .into_iter()
+            .map(holding_from_wire)
+            .collect::<Result<_, Error>>()?,
+    })
+}
+
+/// A scan after an erasure, for the wire.
+pub fn scan_to_wire(scan: ErasureScan) -> ingest_wire::ErasureScan {
+    let leftover = |Leftover { place, problem }| ingest_wire::Leftover { place, problem };
+    ingest_wire::ErasureScan {
+        tables: scan.tables,
+        files: scan.files,
+        texts: scan.texts,
+        searched_files: scan.searched_files,
+        searched_bytes: scan.searched_bytes,
+        unsearched_files: scan.unsearched_files,
+        leftovers: scan.left.into_iter().map(leftover).collect(),
+        leftover_count: scan.left_in_all,
+    }
+}
+
+fn scan_from_wire(scan: ingest_wire::ErasureScan) -> ErasureScan {
+    let leftover = |ingest_wire::Leftover { place, problem }| Leftover { place, problem };
+    ErasureScan {
+        tables: scan.tables,
+        files: scan.files,
+        texts: scan.texts,
+        searched_files: scan.searched_files,
+        searched_bytes: scan.searched_bytes,
+        unsearched_files: scan.unsearched_files,
+        left: scan.leftovers.into_iter().map(leftover).collect(),
+        left_in_all: scan.leftover_count,
+    }
+}
+
+/// A snapshot that holds forgotten documents, for the wire.
+pub fn holding_to_wire(holding: HoldingSnapshot) -> ingest_wire::HoldingSnapshot {
+    let HoldingSnapshot { name, taken_at, documents, problem } = holding;
+    let taken_at = taken_at.map(timestamp_to_wire);
+    ingest_wire::HoldingSnapshot { snapshot: name, taken_at, documents, problem }
+}
+
+fn holding_from_wire(holding: ingest_wire::HoldingSnapshot) -> Result<HoldingSnapshot, Error> {
+    let ingest_wire::HoldingSnapshot { snapshot, taken_at, documents, problem } = holding;
+    let taken_at = taken_at.map(|time| timestamp_from_wire("snapshots.taken_at", &time));
+    let taken_at = taken_at.transpose()?;
+    Ok(HoldingSnapshot { name: snapshot, taken_at, documents, problem })
+}
+
 /// A question to a shard's memories, for the wire.
 pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
     wire::DraftCluesRequest {
@@ -682,6 +761,25 @@ mod tests {
             shard: ShardIndex(3),
         };
         SeenShard { shard, access: Access::holding(["a".parse().unwrap()]) }
+    }
+
+    #[test]
+    fn what_is_left_of_forgotten_documents_comes_back_as_it_was_sent() {
+        let mut scan = ErasureScan { tables: 4, files: 30, texts: 2, ..ErasureScan::default() };
+        (scan.searched_files, scan.searched_bytes, scan.unsearched_files) = (3, 4096, 1);
+        scan.leave("shard-3/nodes", "rows of the documents: 2".to_owned());
+        let documents = vec![Forgotten::nothing("a".parse().unwrap())];
+        let snapshots = vec![HoldingSnapshot {
+            name: "nightly".to_owned(),
+            taken_at: Some(Timestamp::from_micros(5)),
+            documents: 1,
+            problem: "it is damaged".to_owned(),
+        }];
+        let erasure = Erasure { documents, scan, snapshots };
+        assert_eq!(erasure_from_wire(erasure_to_wire(erasure.clone())).unwrap(), erasure);
+        // Of a release that does not scan it is not known what is left.
+        let unscanned = wire::ForgetResponse { scan: None, ..erasure_to_wire(erasure) };
+        assert!(!erasure_from_wire(unscanned).unwrap().scan.is_clean());
     }
 
     #[test]

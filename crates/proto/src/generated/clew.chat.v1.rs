@@ -281,12 +281,19 @@ pub struct ForgetTurnsResponse {
     /// Bytes of text that were removed, or would be.
     #[prost(uint64, tag = "4")]
     pub text_bytes: u64,
-    /// Whether the shards, asked again, know nothing of any of them; false of a preview.
+    /// Whether the shards' owners scanned what is stored and found nothing of any of them, as in
+    /// clew.ingest.v1.ForgetDocumentsResponse; false of a preview.
     #[prost(bool, tag = "5")]
     pub verified: bool,
     /// The first 1000 of them.
     #[prost(message, repeated, tag = "6")]
     pub first: ::prost::alloc::vec::Vec<ForgottenTurn>,
+    /// What was scanned and found; absent of a preview.
+    #[prost(message, optional, tag = "7")]
+    pub scan: ::core::option::Option<super::super::ingest::v1::ErasureScan>,
+    /// Snapshots of the corpus that hold any of the turns, or of which that is not known, by name.
+    #[prost(message, repeated, tag = "8")]
+    pub snapshots: ::prost::alloc::vec::Vec<super::super::ingest::v1::HoldingSnapshot>,
 }
 /// A turn that was forgotten, or would be.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

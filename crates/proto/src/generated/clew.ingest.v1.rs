@@ -269,12 +269,76 @@ pub struct ForgetDocumentsResponse {
     /// One entry for each id of the request, in its order.
     #[prost(message, repeated, tag = "1")]
     pub documents: ::prost::alloc::vec::Vec<ForgottenDocument>,
-    /// Whether the shards, asked again after the erasure, know nothing of any of the documents.
+    /// Whether the shards' owners, after the erasure, scanned what is stored and found nothing of any of the documents:
+    /// `scan` is there and has no leftovers. Snapshots are no part of it.
     #[prost(bool, tag = "2")]
     pub verified: bool,
     /// When it was done.
     #[prost(message, optional, tag = "3")]
     pub forgotten_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// What was scanned and found; absent from a server of a release that does not scan.
+    #[prost(message, optional, tag = "4")]
+    pub scan: ::core::option::Option<ErasureScan>,
+    /// Snapshots of the corpus that hold any of the documents, or of which that is not known, by name. Documents leave a
+    /// snapshot with the snapshot only.
+    #[prost(message, repeated, tag = "5")]
+    pub snapshots: ::prost::alloc::vec::Vec<HoldingSnapshot>,
+}
+/// A scan of what shards store, made after documents were erased.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ErasureScan {
+    /// Tables that were asked for rows of the documents.
+    #[prost(uint64, tag = "1")]
+    pub tables: u64,
+    /// Files of the shards. Each was held against what the newest versions of the tables name, so that none of an older
+    /// version, which could hold the documents, is left.
+    #[prost(uint64, tag = "2")]
+    pub files: u64,
+    /// Parts of the documents' texts that were searched for, byte by byte; none of texts of fewer than 32 bytes or that
+    /// were gone already.
+    #[prost(uint64, tag = "3")]
+    pub texts: u64,
+    /// Files that were written in place of those that held the documents, and were searched for those parts.
+    #[prost(uint64, tag = "4")]
+    pub searched_files: u64,
+    /// Their bytes.
+    #[prost(uint64, tag = "5")]
+    pub searched_bytes: u64,
+    /// Such files that were not searched: with 16 MiB a shard, the smallest files first, it ends.
+    #[prost(uint64, tag = "6")]
+    pub unsearched_files: u64,
+    /// What is left of the documents, or may be; the first 32.
+    #[prost(message, repeated, tag = "7")]
+    pub leftovers: ::prost::alloc::vec::Vec<Leftover>,
+    /// How many there are in all.
+    #[prost(uint64, tag = "8")]
+    pub leftover_count: u64,
+}
+/// Something that is left of forgotten documents, or may be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Leftover {
+    /// A table, or the name of a file, behind the name of its shard.
+    #[prost(string, tag = "1")]
+    pub place: ::prost::alloc::string::String,
+    /// What was found there.
+    #[prost(string, tag = "2")]
+    pub problem: ::prost::alloc::string::String,
+}
+/// A snapshot that holds forgotten documents, or may hold them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct HoldingSnapshot {
+    /// Name; empty if it could not even be listed which snapshots there are.
+    #[prost(string, tag = "1")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// When it was finished, where that is known.
+    #[prost(message, optional, tag = "2")]
+    pub taken_at: ::core::option::Option<::prost_types::Timestamp>,
+    /// How many of the documents it holds.
+    #[prost(uint64, tag = "3")]
+    pub documents: u64,
+    /// Why it is not known whether it holds them, or more of them; empty if it is known.
+    #[prost(string, tag = "4")]
+    pub problem: ::prost::alloc::string::String,
 }
 /// What was removed of one document.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

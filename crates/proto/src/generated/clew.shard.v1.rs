@@ -1091,6 +1091,12 @@ pub struct ForgetResponse {
     /// What was removed, one entry for each id, in their order.
     #[prost(message, repeated, tag = "1")]
     pub documents: ::prost::alloc::vec::Vec<super::super::ingest::v1::ForgottenDocument>,
+    /// What was found when it was looked at what is stored afterwards.
+    #[prost(message, optional, tag = "2")]
+    pub scan: ::core::option::Option<super::super::ingest::v1::ErasureScan>,
+    /// Snapshots that hold any of the documents, or of which that is not known, by name.
+    #[prost(message, repeated, tag = "3")]
+    pub snapshots: ::prost::alloc::vec::Vec<super::super::ingest::v1::HoldingSnapshot>,
 }
 /// Request of FindCandidates.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1815,7 +1821,7 @@ pub mod shard_service_client {
                 .insert(GrpcMethod::new("clew.shard.v1.ShardService", "Accept"));
             self.inner.client_streaming(req, path, codec).await
         }
-        /// Forgets documents, down to the bytes on disk.
+        /// Forgets documents, down to the bytes in storage, and scans for what is left of them.
         pub async fn forget(
             &mut self,
             request: impl tonic::IntoRequest<super::ForgetRequest>,
@@ -2211,7 +2217,7 @@ pub mod shard_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::AcceptRequest>>,
         ) -> std::result::Result<tonic::Response<super::AcceptResponse>, tonic::Status>;
-        /// Forgets documents, down to the bytes on disk.
+        /// Forgets documents, down to the bytes in storage, and scans for what is left of them.
         async fn forget(
             &self,
             request: tonic::Request<super::ForgetRequest>,

@@ -19,6 +19,7 @@ use crate::cli::{
     Ask, Chat, ChatAction, ChatHistory, ChatValue, Filters, OfUser, Print, Shared, Task,
     TurnFilters,
 };
+use crate::command::receipt as told;
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
 
@@ -330,12 +331,15 @@ async fn forget(
         "chunks": receipt.chunks,
         "text_bytes": receipt.text_bytes,
         "verified": receipt.verified,
+        "scan": told::scan(receipt.scan.as_ref()),
+        "snapshots": told::snapshots(&receipt.snapshots),
         "first": receipt.first.iter().map(forgotten).collect::<Vec<_>>(),
     });
     output.print(&document, |_| {
         let (turns, sessions) = (receipt.turns, receipt.sessions);
         if !preview {
-            return format!("forgot {turns} turns of {sessions} sessions\n");
+            let told = told::in_words(receipt.scan.as_ref(), &receipt.snapshots);
+            return format!("forgot {turns} turns of {sessions} sessions\n{told}");
         }
         let first = receipt.first.iter().map(|turn| {
             format!("  {} {}: {}\n", turn.session, turn.number, one_line(&turn.text, 100))

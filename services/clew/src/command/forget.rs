@@ -4,6 +4,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use crate::cli::{Forget, Shared};
+use crate::command::receipt as told;
 use crate::connection::Connection;
 use crate::output::{Output, timestamp};
 
@@ -36,6 +37,8 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
     let result = json!({
         "documents": documents,
         "verified": receipt.verified,
+        "scan": told::scan(receipt.scan.as_ref()),
+        "snapshots": told::snapshots(&receipt.snapshots),
         "forgotten_at": receipt.forgotten_at.as_ref().map(timestamp),
     });
     output.print(&result, |_| {
@@ -53,8 +56,15 @@ async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> 
             ),
             false => format!("`{}` is not in the corpus\n", document.document_id),
         };
-        receipt.documents.iter().map(line).collect()
+        let mut text: String = receipt.documents.iter().map(line).collect();
+        text += &told::in_words(receipt.scan.as_ref(), &receipt.snapshots);
+        text
     })?;
+    if !receipt.verified {
+        bail!(
+            "something of the documents may still be stored; forget them again, and see the server's log"
+        );
+    }
     let absent = receipt.documents.iter().filter(|document| !document.found).count();
     if absent > 0 {
         bail!("{absent} of {} documents were not in the corpus", receipt.documents.len());

@@ -6,7 +6,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use clew_core::{
     Accepting, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Counts, Document,
-    DocumentId, DocumentStatus, DraftedClues, Error, Evidence, ExportPage, Forgotten, GraphQuery,
+    DocumentId, DocumentStatus, DraftedClues, Erasure, Error, Evidence, ExportPage, GraphQuery,
     IfThere, Limits, ListQuery, MemoryRecord, Reembedded, SegmentId, Shard, ShardCopy, ShardIndex,
     SnapshotName, StoredDocument, Subgraph, TreeNode, TreeQuery,
 };
@@ -84,7 +84,7 @@ impl Shard for RemoteShard {
         }))
     }
 
-    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Vec<Forgotten>, Error> {
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
         let message = wire::ForgetRequest {
             shard: self.shard_ref(),
             document_ids: ids.iter().map(ToString::to_string).collect(),
@@ -98,7 +98,7 @@ impl Shard for RemoteShard {
         if forgotten.documents.len() != ids.len() {
             return Err(incomplete("documents"));
         }
-        forgotten.documents.into_iter().map(convert::forgotten_from_wire).collect()
+        convert::erasure_from_wire(forgotten)
     }
 
     async fn candidates(

@@ -1,0 +1,104 @@
+//! What receipts of forgetting say beside what was removed: what a scan found, and which snapshots hold it still.
+
+use clew_proto::ingest::v1::{ErasureScan, HoldingSnapshot};
+use serde_json::{Value, json};
+
+use crate::output::timestamp;
+
+/// What was scanned and found; null if nothing was.
+pub fn scan(scan: Option<&ErasureScan>) -> Value {
+    let Some(scan) = scan else { return Value::Null };
+    let leftover = |left: &clew_proto::ingest::v1::Leftover| json!({ "place": left.place, "problem": left.problem });
+    json!({
+        "tables": scan.tables,
+        "files": scan.files,
+        "texts": scan.texts,
+        "searched_files": scan.searched_files,
+        "searched_bytes": scan.searched_bytes,
+        "unsearched_files": scan.unsearched_files,
+        "leftovers": scan.leftovers.iter().map(leftover).collect::<Vec<_>>(),
+        "leftover_count": scan.leftover_count,
+    })
+}
+
+/// The snapshots that hold it still.
+pub fn snapshots(snapshots: &[HoldingSnapshot]) -> Value {
+    let told = |holding: &HoldingSnapshot| {
+        json!({
+            "snapshot": holding.snapshot,
+            "taken_at": holding.taken_at.as_ref().map(timestamp),
+            "documents": holding.documents,
+            "problem": holding.problem,
+        })
+    };
+    snapshots.iter().map(told).collect()
+}
+
+/// All of that in words, a line each.
+pub fn in_words(scan: Option<&ErasureScan>, snapshots: &[HoldingSnapshot]) -> String {
+    let mut told = String::new();
+    if let Some(scan) = scan {
+        told += &match scan.leftover_count {
+            0 => format!(
+                "a scan of {} tables and {} files found nothing of it; {} files written in their place ({} bytes) were \
+                 searched for {} parts of the texts, {} were not\n",
+                scan.tables,
+                scan.files,
+                scan.searched_files,
+                scan.searched_bytes,
+                scan.texts,
+                scan.unsearched_files
+            ),
+            count => format!("a scan found {count} leftovers:\n"),
+        };
+        for left in &scan.leftovers {
+            told += &format!("  {}: {}\n", left.place, left.problem);
+        }
+    }
+    for HoldingSnapshot { snapshot, documents, problem, .. } in snapshots {
+        told += &match (snapshot.as_str(), problem.as_str()) {
+            ("", problem) => format!("which snapshots hold it is not known: {problem}\n"),
+            (snapshot, "") => {
+                format!("snapshot `{snapshot}` still holds {documents} of the documents\n")
+            }
+            (snapshot, problem) => {
+                format!("snapshot `{snapshot}` may still hold documents: {problem}\n")
+            }
+        };
+    }
+    if snapshots.iter().any(|holding| !holding.snapshot.is_empty()) {
+        told += "it leaves a snapshot with the snapshot only: delete those, or restore them with --leave-out\n";
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use clew_proto::ingest::v1::Leftover;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_told_with_its_place() {
+        let mut scan = ErasureScan { tables: 4, files: 9, ..ErasureScan::default() };
+        assert!(in_words(Some(&scan), &[]).contains("4 tables and 9 files found nothing"));
+        scan.leftover_count = 1;
+        let (place, problem) = ("shard-0/nodes".to_owned(), "rows of the documents: 2".to_owned());
+        scan.leftovers.push(Leftover { place, problem });
+        let held = |snapshot: &str, problem: &str| HoldingSnapshot {
+            snapshot: snapshot.to_owned(),
+            problem: problem.to_owned(),
+            documents: 1,
+            ..HoldingSnapshot::default()
+        };
+        let told = in_words(Some(&scan), &[held("nightly", ""), held("torn", "it is damaged")]);
+        assert_eq!(
+            told,
+            "a scan found 1 leftovers:\n  shard-0/nodes: rows of the documents: 2\n\
+             snapshot `nightly` still holds 1 of the documents\n\
+             snapshot `torn` may still hold documents: it is damaged\n\
+             it leaves a snapshot with the snapshot only: delete those, or restore them with --leave-out\n"
+        );
+        assert_eq!(super::scan(None), Value::Null);
+    }
+}
