@@ -34,7 +34,7 @@ pub(crate) fn filter(filter: &str) -> EnvFilter {
 fn directives(filter: &str) -> String {
     let directive = |directive: &str| match directive.trim().parse::<LevelFilter>() {
         Ok(level) => format!("{},clew={level}", level.min(LevelFilter::WARN)),
-        Err(_of_a_target) => directive.to_owned(),
+        Err(_of_a_target) => directive.trim().to_owned(),
     };
     let mut directives: Vec<String> = filter.split(',').map(directive).collect();
     // The storage engine warns of each store it is given. The exporter of traces tells of each collector that is away,
@@ -103,7 +103,7 @@ mod tests {
             ("debug", format!("warn,clew=debug,{quiet}")),
             ("off", format!("off,clew=off,{quiet}")),
             ("info,clew_retriever=trace", format!("warn,clew=info,clew_retriever=trace,{quiet}")),
-            ("info, h2=debug", format!("warn,clew=info, h2=debug,{quiet}")),
+            ("info, h2=debug", format!("warn,clew=info,h2=debug,{quiet}")),
             (
                 "warn,lance=debug,opentelemetry=info",
                 "warn,clew=warn,lance=debug,opentelemetry=info".to_owned(),
