@@ -10,7 +10,7 @@ use crate::harness::{Home, Ran, Server};
 use crate::memory::{structured, tales};
 
 /// Calls that a question may take; each of these strategies would take more.
-const CALLS: usize = 4;
+const CALLS: usize = 3;
 const STRATEGIES: [&str; 2] = ["memwalker", "hgmem"];
 
 /// Never answers and never gives up, as the prompts ask for it.
@@ -57,7 +57,9 @@ fn assert_held(endpoint: &ModelEndpoint, run: impl Fn(&[&str]) -> Ran) {
         assert_eq!(endpoint.requests().len() - before, CALLS, "{strategy}");
     }
     // What one call is enough for is answered, and says that the budget did.
-    let asked = run(&["ask", "--corpus", "notes", "--json", "Who ruled Crete?"]).done();
+    let asked =
+        run(&["ask", "--corpus", "notes", "--strategy", "direct", "--json", "Who ruled Crete?"])
+            .done();
     assert_eq!(
         (&asked["cost"]["model_calls"], &asked["cost"]["out_of_budget"]),
         (&json!(1), &json!(false))
@@ -65,7 +67,9 @@ fn assert_held(endpoint: &ModelEndpoint, run: impl Fn(&[&str]) -> Ran) {
     // Requests that fail and are sent again are calls, too.
     let before = endpoint.requests().len();
     endpoint.script(vec![ModelReply::Status(500, None); 4 * CALLS]);
-    let failed = run(&["ask", "--corpus", "notes", "--json", "Who built the maze?"]).error();
+    let failed =
+        run(&["ask", "--corpus", "notes", "--strategy", "direct", "--json", "Who built the maze?"])
+            .error();
     assert!(!failed["reason"].is_null(), "{failed}");
     assert!(endpoint.requests().len() - before <= CALLS, "{failed}");
 }
