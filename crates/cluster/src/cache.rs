@@ -40,8 +40,9 @@ impl Cache {
     pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
         let redis = self.reachable()?;
         let mut command = redis::pipe();
-        command.cmd("GET").arg(redis.key(format_args!("cache:{key}")));
-        let read = redis.query::<(Option<Vec<u8>>,)>("reading the cache", &command);
+        let key = redis.key_alone(format_args!("cache:{key}"));
+        command.cmd("GET").arg(&key);
+        let read = redis.query_alone::<(Option<Vec<u8>>,)>("reading the cache", &key, &command);
         match tokio::time::timeout(PATIENCE, read).await {
             Ok(Ok((found,))) => found,
             Ok(Err(_)) | Err(_) => {
@@ -56,17 +57,17 @@ impl Cache {
         let Some(redis) = self.reachable().filter(|_| value.len() <= ENTRY_BYTES) else { return };
         let redis = Arc::clone(redis);
         let mut command = redis::pipe();
-        let key = redis.key(format_args!("cache:{key}"));
-        command.cmd("SET").arg(key).arg(value).arg("EX").arg(KEPT.as_secs()).ignore();
+        let key = redis.key_alone(format_args!("cache:{key}"));
+        command.cmd("SET").arg(&key).arg(value).arg("EX").arg(KEPT.as_secs()).ignore();
         let cache = self.clone();
         tokio::spawn(async move {
             let turn = tokio::time::timeout(PATIENCE, cache.writes.acquire()).await;
             let Ok(Ok(_turn)) = turn else { return };
             // Redis drops nothing by itself, and a full one takes no signs of life either.
-            if is_nearly_full(&redis).await {
+            if is_nearly_full(&redis, &key).await {
                 return;
             }
-            if redis.query::<()>("writing the cache", &command).await.is_err() {
+            if redis.query_alone::<()>("writing the cache", &key, &command).await.is_err() {
                 cache.leave_alone();
             }
         });

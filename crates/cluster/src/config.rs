@@ -2,11 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clew_core::{Error, Violations};
+use clew_tls::ClientTls;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::connection::RedisAddress;
 use crate::member::{Address, Member, MemberState, NodeId, Role};
 
 /// Section `cluster`: how this node finds the others. With neither `redis` nor `members` the node is
@@ -14,9 +17,13 @@ use crate::member::{Address, Member, MemberState, NodeId, Role};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClusterConfig {
-    /// Address of the Redis that holds membership and leases, such as `redis://host:6379/0`. It may lose
-    /// everything at any time. Excludes `members`.
+    /// Address of the Redis that holds membership and leases: one server, such as `redis://host:6379/0`, the one that
+    /// Sentinels name the master, such as `redis+sentinel://host:26379,host:26379/master`, or a Redis Cluster, such as
+    /// `redis+cluster://host:6379,host:6379`; with TLS, `rediss://`, `rediss+sentinel://` and `rediss+cluster://`. It
+    /// may lose everything at any time. Excludes `members`.
     pub redis: Option<RedisUrl>,
+    /// How a Redis with TLS is known.
+    pub redis_tls: RedisTlsConfig,
     /// Beginning of every key in Redis, 1 to 64 of `a-z`, `0-9`, `-`, `_`, `:`. Clusters that share a Redis
     /// need different ones.
     pub redis_prefix: String,
@@ -42,6 +49,40 @@ pub struct ClusterConfig {
     pub lease_ttl_ms: u64,
     /// Milliseconds between two renewals of leases, 20 to 60,000.
     pub lease_renew_ms: u64,
+}
+
+/// Section `cluster.redis_tls`: PEM files and names, for an address that begins with `rediss`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RedisTlsConfig {
+    /// Certificate of the authority that certifies the servers, Sentinels included. Without it those that this system
+    /// trusts.
+    pub ca: Option<PathBuf>,
+    /// This node's certificate, where the servers ask for one. Needs `key`.
+    pub certificate: Option<PathBuf>,
+    /// The private key of the certificate.
+    pub key: Option<PathBuf>,
+    /// The name that the servers are certified for, where that is not the host that each is reached at, as with servers
+    /// that tell each other's addresses by numbers.
+    pub server_name: Option<String>,
+}
+
+impl RedisTlsConfig {
+    pub(crate) fn files(&self) -> ClientTls {
+        let identity = self.certificate.clone().zip(self.key.clone());
+        ClientTls { ca: self.ca.clone(), identity }
+    }
+
+    fn validate(&self, is_encrypted: bool, violations: &mut Violations) {
+        if self.certificate.is_some() != self.key.is_some() {
+            let problem = "expected `certificate` and `key`, got only one of them";
+            violations.push("cluster.redis_tls.certificate", problem);
+        }
+        if *self != Self::default() && !is_encrypted {
+            let problem = "expected an address that begins with `rediss`, which alone is encrypted";
+            violations.push("cluster.redis", problem);
+        }
+    }
 }
 
 /// A node of a fixed list.
@@ -85,9 +126,15 @@ impl RedisUrl {
     fn redacted(&self) -> String {
         let scheme_end = self.0.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(scheme_end);
-        match rest.rsplit_once('@') {
-            Some((_credentials, place)) => format!("{scheme}***@{place}"),
-            None => self.0.clone(),
+        match (rest.rfind('@'), rest.find('?')) {
+            // One of two passwords holds what nobody escaped.
+            (Some(at), Some(mark)) if mark < at => format!("{scheme}***"),
+            (at, mark) => {
+                let (begin, end) = (at.map_or(0, |at| at + 1), mark.unwrap_or(rest.len()));
+                let credentials = at.map_or("", |_| "***@");
+                let query = mark.map_or("", |_| "?***");
+                format!("{scheme}{credentials}{}{query}", &rest[begin..end])
+            }
         }
     }
 }
@@ -114,6 +161,7 @@ impl Default for ClusterConfig {
     fn default() -> Self {
         Self {
             redis: None,
+            redis_tls: RedisTlsConfig::default(),
             redis_prefix: "clew".to_owned(),
             members: Vec::new(),
             services: Vec::new(),
@@ -149,9 +197,11 @@ impl ClusterConfig {
                     format!("expected either `redis` or `{list}`, got both; remove one of them");
                 violations.push(format!("cluster.{list}"), problem);
             }
-            if let Err(error) = redis::Client::open(redis.reveal()) {
-                let problem = format!("expected `redis://host:port`, got `{redis:?}`: {error}");
-                violations.push("cluster.redis", problem);
+            match RedisAddress::parse(redis.reveal()) {
+                Ok(address) => self.redis_tls.validate(address.is_encrypted, &mut violations),
+                Err(problem) => {
+                    violations.push("cluster.redis", format!("{problem}; got `{redis:?}`"));
+                }
             }
         }
         let is_prefix_byte =
@@ -343,5 +393,26 @@ mod tests {
         assert_eq!(serde_json::to_value(&url).unwrap(), "redis://***@host:6379/1");
         let plain = RedisUrl::from("redis://host:6379".to_owned());
         assert_eq!(format!("{plain:?}"), "redis://host:6379");
+        let sentinels = "redis+sentinel://a,b/m?sentinel_password=se@cret".to_owned();
+        let shown = format!("{:?}", RedisUrl::from(sentinels));
+        assert!(!shown.contains("cret"), "{shown}");
+        let sentinels = "redis+sentinel://:pa@ss@a,b/m?sentinel_password=secret".to_owned();
+        let shown = format!("{:?}", RedisUrl::from(sentinels));
+        assert_eq!(shown, "redis+sentinel://***@a,b/m?***");
+    }
+
+    #[test]
+    fn files_for_tls_need_an_address_that_is_encrypted() {
+        let config = |redis: &str, redis_tls| ClusterConfig {
+            redis: Some(redis.to_owned().into()),
+            redis_tls,
+            ..ClusterConfig::default()
+        };
+        let ca = RedisTlsConfig { ca: Some("ca".into()), ..Default::default() };
+        assert!(config("rediss://host", ca.clone()).validate().is_ok());
+        assert_eq!(fields(&config("redis://host", ca)), ["cluster.redis"]);
+        let half = RedisTlsConfig { key: Some("key".into()), ..Default::default() };
+        let half = config("rediss+cluster://a,b", half);
+        assert_eq!(fields(&half), ["cluster.redis_tls.certificate"]);
     }
 }

@@ -7,7 +7,7 @@ use clew_core::{ClockOffset, Error, ErrorKind};
 use redis::RedisError;
 
 use crate::config::ClusterConfig;
-use crate::connection::Redis;
+use crate::connection::{Place, Redis};
 
 /// What a Redis tells of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,24 +30,37 @@ pub struct Eviction {
 }
 
 impl RedisHealth {
-    /// Asks the configured Redis; `None` if none is configured.
+    /// Asks the configured Redis, or all masters of a cluster, of which the worst is told; `None` if none is
+    /// configured.
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] if it does not answer in time.
     pub async fn ask(config: &ClusterConfig) -> Result<Option<Self>, Error> {
-        match Redis::new(config)? {
-            Some(redis) => Self::of(&redis).await.map(Some),
-            None => Ok(None),
+        let Some(redis) = Redis::new(config).await? else { return Ok(None) };
+        let mut worst: Option<Self> = None;
+        for master in redis.masters().await? {
+            let health = Self::of(&redis, &master).await?;
+            if worst.as_ref().is_none_or(|worst| worst.is_better_than(&health)) {
+                worst = Some(health);
+            }
         }
+        Ok(worst)
     }
 
-    async fn of(redis: &Redis) -> Result<Self, Error> {
-        let told = info(redis).await?;
+    fn is_better_than(&self, other: &Self) -> bool {
+        let badness = |health: &Self| {
+            (health.check().is_err(), health.eviction.is_none(), health.clock.seconds().abs())
+        };
+        badness(self) < badness(other)
+    }
+
+    async fn of(redis: &Redis, master: &Place) -> Result<Self, Error> {
+        let told = info(redis, master).await?;
         let eviction = told.as_deref().and_then(|told| {
             Eviction::told(value(told, "maxmemory_policy"), value(told, "maxmemory"))
         });
         let eviction = match eviction {
-            None => configured(redis).await?,
+            None => configured(redis, master).await?,
             told => told,
         };
         let version = told.as_deref().and_then(|told| value(told, "redis_version"));
@@ -55,7 +68,8 @@ impl RedisHealth {
         let mut time = redis::pipe();
         time.cmd("TIME");
         let asked = SystemTime::now();
-        let ((seconds, micros),): ((u64, u64),) = redis.query("asking for the time", &time).await?;
+        let ((seconds, micros),): ((u64, u64),) =
+            redis.query_at("asking for the time", master, &time).await?;
         let answered = SystemTime::now();
         let theirs =
             SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
@@ -92,34 +106,35 @@ impl Eviction {
     }
 }
 
-/// Whether so much of its memory is used that what can be missed should be. One that is away or does not say counts as
-/// one that has room.
-pub(crate) async fn is_nearly_full(redis: &Redis) -> bool {
+/// Whether so much memory of the server that has `key` is used that what can be missed should be. One that is away or
+/// does not say counts as one that has room.
+pub(crate) async fn is_nearly_full(redis: &Redis, key: &str) -> bool {
     let mut memory = redis::pipe();
     memory.cmd("INFO").arg("memory");
-    let Ok((told,)) = redis.query::<(String,)>("asking for its memory", &memory).await else {
-        return false;
-    };
+    let asked = redis.query_alone::<(String,)>("asking for its memory", key, &memory).await;
+    let Ok((told,)) = asked else { return false };
     let bytes = |key| value(&told, key).and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0);
     let (used, most) = (bytes("used_memory"), bytes("maxmemory"));
     most > 0 && used > most / 4 * 3
 }
 
 /// What `INFO` says, which managed servers answer that keep `CONFIG` for themselves; `None` if it is refused.
-async fn info(redis: &Redis) -> Result<Option<String>, Error> {
+async fn info(redis: &Redis, master: &Place) -> Result<Option<String>, Error> {
     let mut info = redis::pipe();
     info.cmd("INFO");
-    let told = unless_refused(redis.query::<(String,)>("asking for its health", &info).await)?;
+    let told =
+        unless_refused(redis.query_at::<(String,)>("asking for its health", master, &info).await)?;
     Ok(told.map(|(told,)| told))
 }
 
 /// As the server is configured; `None` if it does not say.
-async fn configured(redis: &Redis) -> Result<Option<Eviction>, Error> {
+async fn configured(redis: &Redis, master: &Place) -> Result<Option<Eviction>, Error> {
     let mut config = redis::pipe();
     config.cmd("CONFIG").arg("GET").arg("maxmemory-policy");
     config.cmd("CONFIG").arg("GET").arg("maxmemory");
     type Pairs = Vec<String>;
-    let asked = redis.query::<(Pairs, Pairs)>("asking for its configuration", &config).await;
+    let asked =
+        redis.query_at::<(Pairs, Pairs)>("asking for its configuration", master, &config).await;
     let Some((policy, max_memory)) = unless_refused(asked)? else { return Ok(None) };
     let of = |pair: &Pairs| pair.get(1).cloned();
     Ok(Eviction::told(of(&policy).as_deref(), of(&max_memory).as_deref()))

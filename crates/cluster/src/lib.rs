@@ -26,7 +26,7 @@ use std::sync::Arc;
 use clew_core::Error;
 
 pub use self::cache::Cache;
-pub use self::config::{ClusterConfig, MemberConfig, RedisUrl, ServiceConfig};
+pub use self::config::{ClusterConfig, MemberConfig, RedisTlsConfig, RedisUrl, ServiceConfig};
 use self::connection::Redis;
 pub use self::health::{Eviction, RedisHealth};
 pub use self::lease::{Acquired, Lapse, Lease, Leases, Standing};
@@ -57,7 +57,7 @@ impl Cluster {
     /// [`clew_core::ErrorKind::InvalidInput`] if the configuration is refused.
     pub async fn join(config: &ClusterConfig, me: Member) -> Result<Self, Error> {
         config.validate()?;
-        let Some(redis) = Redis::new(config)?.map(Arc::new) else {
+        let Some(redis) = Redis::new(config).await?.map(Arc::new) else {
             let mut known: Vec<Member> = config.members.iter().cloned().map(Member::from).collect();
             if known.iter().all(|member| member.id != me.id) {
                 config.may_be_unnamed(&me)?;

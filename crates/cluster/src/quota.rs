@@ -117,9 +117,10 @@ impl Quotas {
             return None;
         }
         let mut command = redis::pipe();
-        command.cmd("EVAL").arg(TAKE).arg(1).arg(redis.key(format_args!("quota:{name}")));
+        let key = redis.key_alone(format_args!("quota:{name}"));
+        command.cmd("EVAL").arg(TAKE).arg(1).arg(&key);
         command.arg(micros(cost)).arg(micros(whole)).arg(u8::from(in_any_case));
-        let asked = redis.query::<(u64,)>("counting a quota", &command);
+        let asked = redis.query_alone::<(u64,)>("counting a quota", &key, &command);
         match tokio::time::timeout(PATIENCE, asked).await {
             Ok(Ok((wait,))) => Some(Duration::from_micros(wait)),
             Ok(Err(_)) | Err(_) => {

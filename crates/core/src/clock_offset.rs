@@ -41,8 +41,8 @@ impl ClockOffset {
         }
         let direction = if seconds > 0.0 { "ahead of" } else { "behind" };
         let message = format!(
-            "expected the clock of {whose} within {:.1} s of this machine's, and it is at least {:.1} s {direction} it; \
-             have both follow a time server, or raise `{key}`",
+            "expected the clock of {whose} within {:.1} s of this machine's, and it is at least {:.1} s {direction} \
+             it; have both follow a time server, or raise `{key}`",
             bound.as_secs_f64(),
             seconds.abs(),
         );

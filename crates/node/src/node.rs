@@ -77,7 +77,7 @@ impl Node {
         let me = Member::starting(id, address, roles);
         // Before anybody sees this node there.
         let redis = watch::Sender::new(redis::examine(&config.cluster).await?);
-        let cluster = Cluster::join(&config.cluster, me).await?;
+        let cluster = Box::pin(Cluster::join(&config.cluster, me)).await?;
         let quotas = cluster.quotas.clone();
         let guard = Guard::start(&config.auth, tls.is_some(), quotas).await?;
         let health = Health::default();

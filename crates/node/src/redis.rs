@@ -15,7 +15,9 @@ const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_secs(5), Duration::
 /// # Errors
 /// [`clew_core::ErrorKind::WrongState`] if leases are not safe there.
 pub(crate) async fn examine(config: &ClusterConfig) -> Result<Option<RedisHealth>, Error> {
-    let Ok(Some(health)) = RedisHealth::ask(config).await else { return Ok(None) };
+    // Boxed, as is what joins: handshakes are large futures.
+    let asking = Box::pin(RedisHealth::ask(config));
+    let Ok(Some(health)) = asking.await else { return Ok(None) };
     health.check()?;
     if health.eviction.is_none() {
         tracing::warn!(

@@ -8,6 +8,7 @@ mod faulty_store;
 mod faulty_wire;
 mod manual_clock;
 mod model_endpoint;
+mod redis_deployments;
 mod redis_server;
 mod s3_server;
 mod tiny_bert;
@@ -18,7 +19,8 @@ pub use faulty_store::{Fault, FaultyStore};
 pub use faulty_wire::FaultyWire;
 pub use manual_clock::ManualClock;
 pub use model_endpoint::{ModelEndpoint, ModelReply, ModelRequest};
-pub use redis_server::{RedisServer, signal};
+pub use redis_deployments::{RedisCluster, WatchedRedis};
+pub use redis_server::{RedisOptions, RedisServer, signal};
 pub use s3_server::{S3Faults, S3Server};
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,

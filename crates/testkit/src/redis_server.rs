@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,12 +15,24 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Ports to try, since another process may take a free one before the server does.
 const ATTEMPTS: usize = 5;
 
+/// What a server is started with beside its port.
+#[derive(Clone, Debug, Default)]
+pub struct RedisOptions {
+    /// What it asks for.
+    pub password: Option<String>,
+    /// Words of its command line, after those that are the same for all; with a configuration file they are all.
+    pub arguments: Vec<String>,
+    /// A file of configuration that is written anew at every start, and the program writes, too.
+    pub file: Option<(PathBuf, String)>,
+}
+
 /// A `redis-server` that keeps nothing on disk. It is killed when dropped.
 #[derive(Debug)]
 pub struct RedisServer {
     address: SocketAddr,
     /// Command that runs the rest of its words as a command.
     through: Vec<String>,
+    options: RedisOptions,
     child: Option<Child>,
 }
 
@@ -29,10 +42,20 @@ impl RedisServer {
     /// # Errors
     /// If there is no `redis-server`, which `make setup` installs, or it does not answer.
     pub fn start() -> io::Result<Self> {
+        Self::start_with(|_| Ok(RedisOptions::default()))
+    }
+
+    /// As [`Self::start`], with the options for the port that is taken.
+    ///
+    /// # Errors
+    /// As [`Self::start`], and those of `options`.
+    pub fn start_with(options: impl Fn(u16) -> io::Result<RedisOptions>) -> io::Result<Self> {
         let mut failure = None;
         for _ in 0..ATTEMPTS {
-            let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-            match Self::start_at(address, &[]) {
+            let address = free_address()?;
+            let (through, options) = (Vec::new(), options(address.port())?);
+            let mut server = Self { address, through, options, child: None };
+            match server.run().map(|()| server) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => failure = Some(error),
                 done => return done,
             }
@@ -46,7 +69,8 @@ impl RedisServer {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_at(address: SocketAddr, through: &[String]) -> io::Result<Self> {
-        let mut server = Self { address, through: through.to_vec(), child: None };
+        let options = RedisOptions::default();
+        let mut server = Self { address, through: through.to_vec(), options, child: None };
         server.run()?;
         Ok(server)
     }
@@ -85,7 +109,7 @@ impl RedisServer {
     /// # Errors
     /// If it does not answer.
     pub fn command(&self, command: &str, end: &str) -> io::Result<String> {
-        ask(self.address, command, end)
+        ask(self.address, self.options.password.as_deref(), command, end)
     }
 
     /// Removes all keys.
@@ -117,10 +141,25 @@ impl RedisServer {
     fn run(&mut self) -> io::Result<()> {
         let (address, port) = (self.address.ip().to_string(), self.address.port().to_string());
         let mut words = self.through.iter().map(String::as_str).chain(["redis-server"]);
-        let child = Command::new(words.next().unwrap_or_default())
-            .args(words)
-            .args(["--port", &port, "--bind", &address, "--protected-mode", "no"])
-            .args(["--save", "", "--appendonly", "no"])
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
+        let RedisOptions { password, arguments, file } = &self.options;
+        match file {
+            Some((path, content)) => {
+                std::fs::write(path, content)?;
+                command.arg(path);
+            }
+            None => {
+                command.args(["--port", &port, "--bind", &address, "--protected-mode", "no"]);
+                command.args(["--save", "", "--appendonly", "no"]);
+                command.args(
+                    password.iter().flat_map(|password| ["--requirepass", password.as_str()]),
+                );
+            }
+        }
+        let password = password.clone();
+        let child = command
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -140,7 +179,8 @@ impl RedisServer {
             if let Some(status) = child.try_wait()? {
                 break format!("redis-server ended with {status}");
             }
-            if ask(self.address, "INFO server", &ours).is_ok_and(|reply| reply.contains(&ours)) {
+            let told = ask(self.address, password.as_deref(), "INFO server", &ours);
+            if told.is_ok_and(|reply| reply.contains(&ours)) {
                 return Ok(());
             }
             if Instant::now() > give_up {
@@ -160,10 +200,31 @@ impl Drop for RedisServer {
     }
 }
 
-/// Sends a command and reads until the reply holds `end`.
-fn ask(address: SocketAddr, command: &str, end: &str) -> io::Result<String> {
+/// A port of the loopback interface that is free now.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// Sends a command, after the password if there is one, and reads until its reply holds `end`.
+fn ask(
+    address: SocketAddr,
+    password: Option<&str>,
+    command: &str,
+    end: &str,
+) -> io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
+    if let Some(password) = password {
+        let (accepted, mut reply) = (b"+OK\r\n", [0; 5]);
+        stream.write_all(format!("AUTH {password}\r\n").as_bytes())?;
+        stream.read_exact(&mut reply)?;
+        if reply != *accepted {
+            return Err(io::Error::other("Redis did not accept the password"));
+        }
+    }
     stream.write_all(format!("{command}\r\n").as_bytes())?;
     let (mut reply, mut buffer) = (String::new(), [0; 4096]);
     while !reply.contains(end) {
@@ -215,7 +276,7 @@ mod tests {
         let (sent, answered) = std::sync::mpsc::channel();
         let address = server.address;
         let asking = std::thread::spawn(move || {
-            let reply = ask(address, "PING", "\r\n");
+            let reply = ask(address, None, "PING", "\r\n");
             sent.send(()).ok();
             reply
         });

@@ -42,7 +42,7 @@ impl ClientTls {
 }
 
 /// The authorities that this system trusts; what of them cannot be used is passed over.
-fn of_this_system() -> RootCertStore {
+pub(crate) fn of_this_system() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in found.errors {

@@ -15,6 +15,7 @@ mod incoming;
 mod material;
 mod roles;
 mod stream;
+mod trust;
 
 pub use client::{ClientTls, connect};
 pub use config::TlsConfig;
@@ -23,3 +24,4 @@ pub use incoming::{Limits, incoming};
 pub use material::{NODE_NAME, Tls};
 pub use roles::NodeRoles;
 pub use stream::{ConnectInfo, Connection, Keeping, Proof, Stream};
+pub use trust::{Trust, TrustKeys};

@@ -13,7 +13,7 @@ use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{
     NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
 };
-use tokio_rustls::rustls::version::TLS13;
+use tokio_rustls::rustls::version::{TLS12, TLS13};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
@@ -223,6 +223,29 @@ pub(crate) fn client_config(
         })?,
     };
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// As [`client_config`], for servers that may speak TLS 1.2 at most, and no HTTP. `key` names the private key.
+pub(crate) fn versatile_client_config(
+    roots: RootCertStore,
+    identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    key: &'static str,
+) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&TLS13, &TLS12])
+        .map_err(unsupported)?
+        .with_root_certificates(roots);
+    let mut config = match identity {
+        None => builder.with_no_client_auth(),
+        Some((chain, private_key)) => {
+            builder.with_client_auth_cert(chain, private_key).map_err(|error| {
+                Error::invalid(key, "expected the private key of the certificate")
+                    .with_source(error)
+            })?
+        }
+    };
     config.resumption = Resumption::disabled();
     Ok(config)
 }

@@ -152,6 +152,9 @@ spec:
         {{- if $values.secrets.tls }}
         - {name: tls, mountPath: /etc/clew/tls, readOnly: true}
         {{- end }}
+        {{- if $values.secrets.redisTls }}
+        - {name: redis-tls, mountPath: /etc/clew/redis, readOnly: true}
+        {{- end }}
         - {name: temporary, mountPath: /tmp}
         {{- with .mounts }}
         {{- . | nindent 8 }}
@@ -161,6 +164,10 @@ spec:
       configMap: {name: {{ include "clew.name" $root }}}
     {{- with include "clew.tls" . }}
     - name: tls
+      secret: {secretName: {{ . }}, defaultMode: 0440}
+    {{- end }}
+    {{- with $values.secrets.redisTls }}
+    - name: redis-tls
       secret: {secretName: {{ . }}, defaultMode: 0440}
     {{- end }}
     - name: temporary

@@ -84,8 +84,8 @@ impl StorageConfig {
             let broken: Vec<_> =
                 broken.map(|one| format!("{}; {}", one.expected, one.came)).collect();
             let message = format!(
-                "expected of `{place}` that {}. Two owners of a shard could undo each other's writes there: take storage \
-                 that keeps this (S3-compatible: one that knows conditional puts), or see what lies in between",
+                "expected of `{place}` that {}. Two owners of a shard could undo each other's writes there: take \
+                 storage that keeps this (S3-compatible: one that knows conditional puts), or see what lies in between",
                 broken.join("; and that ")
             );
             return Err(Error::new(ErrorKind::WrongState, "UNFIT_STORAGE", message));

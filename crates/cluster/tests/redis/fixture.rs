@@ -4,7 +4,8 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use clew_cluster::{
-    Acquired, Cluster, ClusterConfig, Lease, Leases, Member, NodeId, Role, ShardKey, Standing,
+    Acquired, Cluster, ClusterConfig, Lease, Leases, Member, Members, Membership, NodeId, Role,
+    ShardKey, Standing,
 };
 use clew_core::ShardIndex;
 
@@ -36,6 +37,11 @@ pub fn node(id: &str) -> NodeId {
 
 pub async fn join(url: &str, id: &str) -> Cluster {
     Cluster::join(&config(url), member(id)).await.unwrap()
+}
+
+/// As [`join`], to a Redis of any kind.
+pub async fn join_to(redis: &ClusterConfig, id: &str) -> Cluster {
+    Cluster::join(redis, member(id)).await.unwrap()
 }
 
 pub fn shard(number: u32) -> ShardKey {
@@ -84,4 +90,37 @@ pub fn soon() -> Instant {
 
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, future).await.expect("it happens at some time")
+}
+
+/// Waits until it holds.
+pub async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    within(async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+}
+
+pub fn names(members: &Members) -> Vec<&str> {
+    members.as_slice().iter().map(|member| member.id.as_str()).collect()
+}
+
+/// Waits for a view of just these members that is not stale. Staleness is judged when asked, and not
+/// every change of it is announced, so this asks.
+pub async fn sees(membership: &Membership, expected: &[&str]) {
+    let members = membership.members();
+    within(async {
+        loop {
+            let is_seen = {
+                let now = members.borrow();
+                names(&now) == expected && !now.is_stale()
+            };
+            if is_seen {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }

@@ -1,19 +1,18 @@
 use std::time::{Duration, Instant};
 
-use clew_cluster::{Acquired, Cluster, Standing};
+use clew_cluster::{Acquired, Cluster, ClusterConfig, Standing};
 use clew_core::ErrorKind;
 use clew_testkit::RedisServer;
 
 use super::fixture::{
-    LEASE_TTL, acquire, acquire_eventually, config, join, member, node, refused, shard, soon,
+    LEASE_TTL, acquire, acquire_eventually, join, join_to, member, node, refused, shard, soon,
     stands, within,
 };
 
-#[tokio::test]
-async fn a_shard_is_given_once_and_again_when_it_is_given_back() {
-    let redis = RedisServer::start().unwrap();
-    let a = join(&redis.url(), "a").await.leases;
-    let b = join(&redis.url(), "b").await.leases;
+/// A law of every kind of Redis.
+pub async fn a_shard_is_given_once_and_again_when_it_is_given_back(redis: &ClusterConfig) {
+    let a = join_to(redis, "a").await.leases;
+    let b = join_to(redis, "b").await.leases;
     let lease = acquire(&a, &shard(0)).await;
     assert_eq!(lease.standing(), Standing::Held);
     assert_eq!(lease.shard(), &shard(0));
@@ -35,11 +34,10 @@ async fn a_shard_is_given_once_and_again_when_it_is_given_back() {
     let _lease = acquire_eventually(&a, &shard(0)).await;
 }
 
-#[tokio::test]
-async fn renewed_leases_outlast_their_time_to_live_and_others_end() {
-    let redis = RedisServer::start().unwrap();
-    let a = join(&redis.url(), "a").await.leases;
-    let b = join(&redis.url(), "b").await.leases;
+/// A law of every kind of Redis.
+pub async fn renewed_leases_outlast_their_time_to_live_and_others_end(redis: &ClusterConfig) {
+    let a = join_to(redis, "a").await.leases;
+    let b = join_to(redis, "b").await.leases;
     let mut held = Vec::new();
     for number in 0..300 {
         held.push(acquire(&a, &shard(number)).await);
@@ -56,14 +54,13 @@ async fn renewed_leases_outlast_their_time_to_live_and_others_end() {
     let _taken = acquire_eventually(&b, &shard(299)).await;
 }
 
-#[tokio::test]
-async fn a_node_that_restarts_has_its_leases_at_once() {
-    let redis = RedisServer::start().unwrap();
+/// A law of every kind of Redis.
+pub async fn a_node_that_restarts_has_its_leases_at_once(redis: &ClusterConfig) {
     let (earlier, mut later) = (member("a"), member("a"));
     later.incarnation = earlier.incarnation + 1;
-    let earlier = Cluster::join(&config(&redis.url()), earlier).await.unwrap().leases;
+    let earlier = Cluster::join(redis, earlier).await.unwrap().leases;
     let lost = acquire(&earlier, &shard(0)).await;
-    let later = Cluster::join(&config(&redis.url()), later).await.unwrap().leases;
+    let later = Cluster::join(redis, later).await.unwrap().leases;
     let lease = acquire(&later, &shard(0)).await;
     assert_ne!(lease.token(), lost.token());
     // The earlier process lives: a name given twice.
@@ -166,10 +163,10 @@ async fn without_redis_leases_follow_the_placement() {
     });
     let mut given = std::collections::BTreeMap::new();
     for me in ["a", "b", "c"] {
-        let config = clew_cluster::ClusterConfig {
+        let config = ClusterConfig {
             members: list.to_vec(),
             node_id: Some(node(me)),
-            ..clew_cluster::ClusterConfig::default()
+            ..ClusterConfig::default()
         };
         let cluster = Cluster::join(&config, member(me)).await.unwrap();
         assert_eq!(cluster.membership.members().borrow().as_slice().len(), 3);
@@ -193,8 +190,7 @@ async fn without_redis_leases_follow_the_placement() {
 
 #[tokio::test]
 async fn a_node_alone_has_every_shard() {
-    let cluster =
-        Cluster::join(&clew_cluster::ClusterConfig::default(), member("a")).await.unwrap();
+    let cluster = Cluster::join(&ClusterConfig::default(), member("a")).await.unwrap();
     let lease = acquire(&cluster.leases, &shard(0)).await;
     assert_eq!(lease.standing(), Standing::Held);
     assert!(!cluster.membership.members().borrow().is_stale());

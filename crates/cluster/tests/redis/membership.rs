@@ -1,33 +1,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clew_cluster::{Cluster, MemberState, Members, Membership, Role};
+use clew_cluster::{Cluster, ClusterConfig, MemberState, Members, Membership, Role};
 use clew_testkit::RedisServer;
 
-use super::fixture::{MEMBER_TTL, config, join, member, node, within};
-
-fn names(members: &Members) -> Vec<&str> {
-    members.as_slice().iter().map(|member| member.id.as_str()).collect()
-}
-
-/// Waits for a view of just these members that is not stale. Staleness is judged when asked, and not
-/// every change of it is announced, so this asks.
-async fn sees(membership: &Membership, expected: &[&str]) {
-    let members = membership.members();
-    within(async {
-        loop {
-            let is_seen = {
-                let now = members.borrow();
-                names(&now) == expected && !now.is_stale()
-            };
-            if is_seen {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
-}
+use super::fixture::{MEMBER_TTL, join, join_to, member, names, node, sees, within};
 
 /// Notes every view in which a member is missing.
 fn note_gaps(
@@ -47,13 +24,12 @@ fn note_gaps(
     gaps
 }
 
-#[tokio::test]
-async fn nodes_see_each_other_drain_leave_and_crash() {
-    let redis = RedisServer::start().unwrap();
-    let a = join(&redis.url(), "a").await.membership;
+/// A law of every kind of Redis.
+pub async fn nodes_see_each_other_drain_leave_and_crash(redis: &ClusterConfig) {
+    let a = join_to(redis, "a").await.membership;
     sees(&a, &["a"]).await;
-    let b = join(&redis.url(), "b").await.membership;
-    let c = join(&redis.url(), "c").await.membership;
+    let b = join_to(redis, "b").await.membership;
+    let c = join_to(redis, "c").await.membership;
     for membership in [&a, &b, &c] {
         sees(membership, &["a", "b", "c"]).await;
     }
@@ -140,28 +116,25 @@ async fn a_node_starts_without_redis_and_joins_when_it_comes() {
     sees(&b, &["a", "b"]).await;
 }
 
-#[tokio::test]
-async fn of_two_processes_of_one_name_the_later_is_seen() {
-    let redis = RedisServer::start().unwrap();
-    let watcher = join(&redis.url(), "watcher").await.membership;
+/// A law of every kind of Redis.
+pub async fn of_two_processes_of_one_name_the_later_is_seen(redis: &ClusterConfig) {
+    let watcher = join_to(redis, "watcher").await.membership;
     let mut earlier = member("a");
     earlier.address = "http://earlier.example.org:7000".parse().unwrap();
     let mut later = member("a");
     later.incarnation = earlier.incarnation + 1;
-    let _later = Cluster::join(&config(&redis.url()), later.clone()).await.unwrap();
-    let _earlier = Cluster::join(&config(&redis.url()), earlier).await.unwrap();
+    let _later = Cluster::join(redis, later.clone()).await.unwrap();
+    let _earlier = Cluster::join(redis, earlier).await.unwrap();
     sees(&watcher, &["a", "watcher"]).await;
     // The earlier one goes on beating, and is not heard.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(watcher.members().borrow().get(&later.id), Some(&later));
 }
 
-#[tokio::test]
-async fn clusters_with_different_prefixes_do_not_meet() {
-    let redis = RedisServer::start().unwrap();
-    let other =
-        clew_cluster::ClusterConfig { redis_prefix: "other".to_owned(), ..config(&redis.url()) };
-    let a = join(&redis.url(), "a").await.membership;
+/// A law of every kind of Redis.
+pub async fn clusters_with_different_prefixes_do_not_meet(redis: &ClusterConfig) {
+    let other = ClusterConfig { redis_prefix: "other".to_owned(), ..redis.clone() };
+    let a = join_to(redis, "a").await.membership;
     let stranger = Cluster::join(&other, member("b")).await.unwrap().membership;
     sees(&a, &["a"]).await;
     sees(&stranger, &["b"]).await;

@@ -2,12 +2,32 @@
 
 use std::time::Duration;
 
-use clew_cluster::Rate;
+use clew_cluster::{ClusterConfig, Rate};
 use clew_testkit::RedisServer;
 
-use super::fixture::join;
+use super::fixture::{join, join_to, until};
 
 const SLOW: Rate = Rate { per_second: 0.01, burst: 4.0 };
+
+/// A law of every kind of Redis.
+pub async fn a_bucket_is_one_for_all_nodes(redis: &ClusterConfig) {
+    let (one, two) = (join_to(redis, "one").await, join_to(redis, "two").await);
+    // Whoever cannot ask soon counts alone, as one that still connects; so it is tried until all asked.
+    let mut attempt = 0;
+    for tenant in ["acme", "bolt", "cogs", "dyne"] {
+        until(async || {
+            attempt += 1;
+            let name = format!("{tenant}{attempt}:requests");
+            for quotas in [&one.quotas, &two.quotas, &one.quotas, &two.quotas] {
+                quotas.take(&name, 1.0, SLOW).await.unwrap();
+            }
+            let again = [&one.quotas, &two.quotas].map(|quotas| quotas.take(&name, 1.0, SLOW));
+            let [one, two] = again;
+            one.await.is_err() && two.await.is_err()
+        })
+        .await;
+    }
+}
 
 #[tokio::test]
 async fn two_nodes_share_a_bucket_and_count_alone_without_redis() {
