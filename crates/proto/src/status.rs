@@ -120,6 +120,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "NOT_FOUND",
         "LABEL_NOT_HELD",
         "CORPUS_EXISTS",
+        "DOCUMENT_EXISTS",
         "SNAPSHOT_EXISTS",
         "SNAPSHOT_NOT_FOUND",
         "SNAPSHOT_UNFINISHED",
