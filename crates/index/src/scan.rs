@@ -64,7 +64,7 @@ impl Shard {
             let query = self.sources.shown().query().only_if_expr(filter::documents(page));
             let query = query.select(Select::columns(&[column::CONTENT]));
             scan(TableKind::Sources, query, |batch| {
-                each_text(batch, &mut |text| parts.add_some_of(text));
+                each_text(batch, &mut |_column, text| parts.add_some_of(text));
                 Ok(())
             })
             .await?;
@@ -253,7 +253,8 @@ impl Shard {
         Ok(())
     }
 
-    /// The parts of texts that rows of a fragment have which are there.
+    /// The parts of texts that the rows of a fragment have, each alone or with the next one: in the file the values of a
+    /// column lie back to back.
     async fn parts_of_rows(
         &mut self,
         kind: TableKind,
@@ -269,9 +270,16 @@ impl Shard {
             let texts: Vec<&str> = texts.map(|field| field.name.as_str()).collect();
             scanner.project(&texts)?;
             let mut found = BTreeSet::new();
+            let mut read = vec![Vec::new(); texts.len()];
             let mut batches = scanner.try_into_stream().await?;
             while let Some(batch) = batches.try_next().await? {
-                each_text(&batch, &mut |text| found.extend(parts.in_bytes(text.as_bytes())));
+                each_text(&batch, &mut |column, text| {
+                    let read: &mut Vec<u8> = &mut read[column];
+                    read.extend_from_slice(text.as_bytes());
+                    found.extend(parts.in_bytes(read));
+                    // As much as a part that the next value completes can begin with.
+                    read.drain(..read.len().saturating_sub(PART - 1));
+                });
             }
             Ok(found)
         };
@@ -316,12 +324,12 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Calls `visit` with each text of a batch, also with those in lists.
-fn each_text(batch: &RecordBatch, visit: &mut dyn FnMut(&str)) {
-    for column in batch.columns() {
+/// Calls `visit` with each text of a batch and the number of its column, also with those in lists.
+fn each_text(batch: &RecordBatch, visit: &mut dyn FnMut(usize, &str)) {
+    for (number, column) in batch.columns().iter().enumerate() {
         let lists = column.as_list_opt::<i32>().map(|lists| lists.values());
         let texts = lists.unwrap_or(column).as_string_opt::<i32>();
-        texts.into_iter().flatten().flatten().for_each(&mut *visit);
+        texts.into_iter().flatten().flatten().for_each(|text| visit(number, text));
     }
 }
 
@@ -512,6 +520,18 @@ mod tests {
         );
         let found = forget(&mut shard, "copy").await;
         assert!(found.is_clean() && found.texts > 0, "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn what_two_documents_say_one_after_the_other_is_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut shard = open(folder.path()).await;
+        let (first, second) = TEXT.split_at(TEXT.len() / 2);
+        ingest(&mut shard, "secret", TEXT).await;
+        ingest(&mut shard, "first", first).await;
+        ingest(&mut shard, "second", second).await;
+        let found = forget(&mut shard, "secret").await;
+        assert!(found.is_clean() && found.searched_files > 0, "{found:?}");
     }
 
     #[tokio::test]
