@@ -139,6 +139,13 @@ impl CorpusService for Small {
         Ok(Response::new(corpus::DeleteCorpusResponse::default()))
     }
 
+    async fn delete_snapshots(
+        &self,
+        _request: Request<corpus::DeleteSnapshotsRequest>,
+    ) -> Result<Response<corpus::DeleteSnapshotsResponse>, Status> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
     async fn check_corpus(
         &self,
         _request: Request<corpus::CheckCorpusRequest>,

@@ -261,7 +261,7 @@ fn a_corpus_that_is_deleted_leaves_nothing_and_its_name_is_free() {
     way.json(&CREATE);
     way.json(&["ingest", "--corpus", "notes", "docs"]);
     let deleted = way.json(&["corpus", "delete", "notes"]);
-    assert_eq!(deleted, json!({ "deleted": "notes", "documents": 4 }));
+    assert_eq!(deleted, json!({ "deleted": "notes", "documents": 4, "snapshots": 0 }));
     assert_eq!(way.json(&["corpus", "list"])["corpora"], json!([]));
     let left = files_below(&home.data_dir());
     let names: Vec<_> = left.iter().map(|(path, _)| path.file_name().unwrap()).collect();

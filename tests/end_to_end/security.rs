@@ -3,6 +3,7 @@
 mod cluster;
 mod keys;
 mod probe;
+mod snapshots;
 mod spending;
 mod wire;
 mod world;

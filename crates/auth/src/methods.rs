@@ -55,6 +55,7 @@ pub const METHODS: &[(&str, Needs)] = {
         ("/clew.corpus.v1.CorpusService/CheckCorpus", Key(Admin)),
         ("/clew.corpus.v1.CorpusService/CreateCorpus", Key(Admin)),
         ("/clew.corpus.v1.CorpusService/DeleteCorpus", Key(Admin)),
+        ("/clew.corpus.v1.CorpusService/DeleteSnapshots", Key(Admin)),
         ("/clew.corpus.v1.CorpusService/ExportCorpus", Key(Admin)),
         ("/clew.corpus.v1.CorpusService/GetCorpus", Key(Read)),
         ("/clew.corpus.v1.CorpusService/GetReembedding", Key(Read)),

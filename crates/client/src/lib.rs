@@ -153,14 +153,17 @@ impl Client {
         }
     }
 
-    /// Deletes a corpus; returns how many documents went with it.
+    /// Deletes a corpus; tells how many documents went with it, and how many snapshots are kept.
     ///
     /// # Errors
     /// Those of `CorpusService.DeleteCorpus`.
-    pub async fn delete_corpus(&self, name: &CorpusName) -> Result<u64, Error> {
+    pub async fn delete_corpus(
+        &self,
+        name: &CorpusName,
+    ) -> Result<corpus::DeleteCorpusResponse, Error> {
         let request = self.request(corpus::DeleteCorpusRequest { name: name.to_string() });
         let response = self.corpora.clone().delete_corpus(request).await.map_err(failed)?;
-        Ok(response.into_inner().documents)
+        Ok(response.into_inner())
     }
 
     /// Checks a page of a corpus' documents, beginning with an empty `page_token`; the answer has that
@@ -204,6 +207,19 @@ impl Client {
         let request = self.request(corpus::ListSnapshotsRequest { name: name.to_string() });
         let listed = self.corpora.clone().list_snapshots(request).await.map_err(failed)?;
         Ok(listed.into_inner().snapshots)
+    }
+
+    /// Deletes snapshots of a corpus; tells what became of each.
+    ///
+    /// # Errors
+    /// Those of `CorpusService.DeleteSnapshots`.
+    pub async fn delete_snapshots(
+        &self,
+        request: corpus::DeleteSnapshotsRequest,
+    ) -> Result<Vec<corpus::SnapshotDeletion>, Error> {
+        // Without a timeout: it takes as long as there are files to remove.
+        let deleted = self.corpora.clone().delete_snapshots(request).await.map_err(failed)?;
+        Ok(deleted.into_inner().snapshots)
     }
 
     /// All that a corpus holds, as tables of rows in parts.

@@ -93,7 +93,10 @@ pub use shard::{
     DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
     HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage, StoredDocument,
 };
-pub use snapshot::{Copied, Restoration, RestoreStep, ShardCopy, SnapshotName, SnapshotSummary};
+pub use snapshot::{
+    Copied, DeletionStep, Restoration, RestoreStep, ShardCopy, SnapshotDeletion, SnapshotName,
+    SnapshotRetention, SnapshotSummary,
+};
 pub use span::Span;
 pub use time::Timestamp;
 pub use tree::{NodeId, StructureSettings, Tree, TreeNode, TreeQuery, UpperKey};

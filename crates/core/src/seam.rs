@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use crate::answer::Cost;
 use crate::{
     Accepted, Access, CandidateQuery, Candidates, CheckQuery, Checked, Citation, ClueQuery, Corpus,
-    CorpusName, CorpusSettings, Counts, Document, DocumentId, DocumentStatus, DraftedClues,
-    EncoderIdentity, Erasure, Error, Evidence, ExportPage, Extraction, ExtractionTask, Generated,
-    GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere, ListQuery, Listed,
-    MemoryPoint, MemoryRecord, Partial, Query, Reembedded, Restoration, RestoreStep, SegmentId,
-    ShardCopy, ShardIndex, SnapshotName, SnapshotSummary, Span, StoredDocument, Subgraph, Summary,
-    SummaryTask, Timestamp, TreeNode, TreeQuery,
+    CorpusName, CorpusSettings, Counts, DeletionStep, Document, DocumentId, DocumentStatus,
+    DraftedClues, EncoderIdentity, Erasure, Error, Evidence, ExportPage, Extraction,
+    ExtractionTask, Generated, GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere,
+    ListQuery, Listed, MemoryPoint, MemoryRecord, Partial, Query, Reembedded, Restoration,
+    RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -354,6 +354,18 @@ pub trait Corpora: Send + Sync {
         corpus: &CorpusName,
         deadline: Instant,
     ) -> Result<Vec<SnapshotSummary>, Error>;
+
+    /// Goes on, for some seconds, deleting a snapshot of a corpus. To be called again until it is done.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NotFound`] if there is nothing of it; [`crate::ErrorKind::WrongState`] with the reason
+    /// `SNAPSHOT_IN_USE` while it is being taken or restored from, and if no place for snapshots is configured;
+    /// those of the storage, after which the next call, or [`Self::snapshots`], goes on.
+    async fn delete_snapshot(
+        &self,
+        deletion: &SnapshotDeletion,
+        deadline: Instant,
+    ) -> Result<DeletionStep, Error>;
 
     /// Goes on, for some seconds, restoring a corpus. To be called again until it is done; before that
     /// there is no such corpus.

@@ -1,7 +1,9 @@
 //! Snapshots of corpora: copies outside the data directory, out of which a corpus can be restored.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -129,9 +131,100 @@ pub struct RestoreStep {
     pub is_done: bool,
 }
 
+/// A snapshot to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotDeletion {
+    /// Its corpus, which may be gone.
+    pub corpus: CorpusName,
+    /// The snapshot.
+    pub snapshot: SnapshotName,
+    /// Whether to tell only whether it could be deleted.
+    pub is_dry_run: bool,
+}
+
+/// How far the deleting of a snapshot is. From the first step on it cannot be found or restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeletionStep {
+    /// Files that this step removed, or in a dry run would.
+    pub files: u64,
+    /// Whether nothing of it is left.
+    pub is_done: bool,
+}
+
+/// How long snapshots are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotRetention {
+    /// Those that are not older are kept.
+    pub older_than: Duration,
+    /// The newest are kept, however old: so many.
+    pub keep: usize,
+}
+
+impl SnapshotRetention {
+    /// Which of all snapshots of a corpus are not kept at `now`, oldest first.
+    pub fn expired(&self, all: &[SnapshotSummary], now: Timestamp) -> Vec<SnapshotName> {
+        let mut newest_first: Vec<_> = all.iter().collect();
+        newest_first.sort_by_key(|snapshot| Reverse((snapshot.taken_at, &snapshot.name)));
+        let is_old = |snapshot: &&&SnapshotSummary| {
+            now.saturating_since(snapshot.taken_at) > self.older_than
+        };
+        let expired = newest_first.iter().skip(self.keep).filter(is_old);
+        expired.rev().map(|snapshot| snapshot.name.clone()).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn taken(name: usize, at: i64) -> SnapshotSummary {
+        SnapshotSummary {
+            corpus: "notes".parse().unwrap(),
+            name: format!("s{name}").parse().unwrap(),
+            taken_at: Timestamp::from_micros(at * 1_000_000),
+            documents: 0,
+            files: 0,
+            bytes: 0,
+        }
+    }
+
+    #[test]
+    fn what_is_old_and_not_among_the_newest_expires_oldest_first() {
+        let all = [taken(0, 50), taken(1, 10), taken(2, 30), taken(3, 40), taken(4, 20)];
+        let expired = |older_than, keep| -> Vec<String> {
+            let retention = SnapshotRetention { older_than: Duration::from_secs(older_than), keep };
+            let expired = retention.expired(&all, Timestamp::from_micros(50_000_000));
+            expired.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(expired(15, 1), ["s1", "s4", "s2"]);
+        assert_eq!(expired(20, 1), ["s1", "s4"], "what is as old as that is kept");
+        assert_eq!(expired(0, 4), ["s1"]);
+        assert_eq!(expired(0, 5), [""; 0]);
+        assert_eq!(expired(0, 1), ["s1", "s4", "s2", "s3"]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_newest_are_kept_and_nothing_young_expires(
+            times in prop::collection::vec(0_i64..100, 0..12),
+            older_than in 0_u64..100,
+            keep in 0_usize..14,
+        ) {
+            let all: Vec<_> = times.iter().enumerate().map(|(name, at)| taken(name, *at)).collect();
+            let retention = SnapshotRetention { older_than: Duration::from_secs(older_than), keep };
+            let expired = retention.expired(&all, Timestamp::from_micros(100_000_000));
+            let is_expired = |one: &&SnapshotSummary| expired.contains(&one.name);
+            let (gone, kept): (Vec<_>, Vec<_>) = all.iter().partition(is_expired);
+            prop_assert!(kept.len() >= keep.min(all.len()));
+            for one in &gone {
+                prop_assert!(Timestamp::from_micros(100_000_000).saturating_since(one.taken_at) > retention.older_than);
+                let newer = all.iter().filter(|other| other.taken_at >= one.taken_at).count();
+                prop_assert!(newer > keep);
+            }
+        }
+    }
 
     #[test]
     fn snapshot_names_are_folder_names() {

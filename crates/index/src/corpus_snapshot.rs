@@ -4,7 +4,9 @@
 //! CORPUS/SNAPSHOT/shard-0/…          files of the shard's tables and memories, as in a data directory
 //!                 shard-0.part.json  what was copied so far; removed when the snapshot is finished
 //!                 shard-0.json       what the shard holds: each file with its length and hash
-//!                 snapshot.json      written last: the corpus' settings, and the hash of each shard-N.json
+//!                 snapshot.json      written last: the corpus' settings, and the hash of each shard-N.json; of a
+//!                                    snapshot that is being deleted, that it is
+//!                 restoring          there while a corpus is being restored out of it
 //! ```
 //!
 //! Files of tables are written once and never changed, and a version of a table is a list of them. So a
@@ -33,6 +35,7 @@ use crate::named::{INDEXES, NamedFiles, TRANSACTIONS};
 use crate::place::Place;
 use crate::reader::ShardReader;
 use crate::schema::TableKind;
+use crate::snapshot_deletion::Described;
 use crate::transfer::{FileRecord, damaged};
 
 /// The newest version of what is described above. One that is newer is refused.
@@ -41,13 +44,13 @@ const FORMAT: u32 = 2;
 /// for those of another.
 const FIRST_FORMAT: u32 = 1;
 /// What makes a snapshot whole.
-const DESCRIPTION: &str = "snapshot.json";
+pub(crate) const DESCRIPTION: &str = "snapshot.json";
 /// Files that are copied at the same time.
 const AT_ONCE: usize = 4;
 /// Files after which it is written down what was copied, so that it is not copied again after a crash.
 const NOTED_AFTER: usize = 64;
 
-const READING: &str = "read the snapshot";
+pub(crate) const READING: &str = "read the snapshot";
 const WRITING: &str = "write the snapshot";
 
 /// Where snapshots of corpora lie.
@@ -59,6 +62,7 @@ pub struct Snapshots {
 /// A snapshot that is whole.
 #[derive(Clone, Debug)]
 pub struct WholeSnapshot {
+    pub(crate) name: SnapshotName,
     pub(crate) place: Place,
     pub(crate) description: Description,
     /// Fingerprint of all of it.
@@ -109,16 +113,16 @@ impl Snapshots {
         Self { place }
     }
 
-    fn place_of(&self, corpus: &CorpusName, name: &SnapshotName) -> Place {
+    pub(crate) fn place_of(&self, corpus: &CorpusName, name: &SnapshotName) -> Place {
         self.place.join(corpus.as_str()).join(name.as_str())
     }
 
-    /// Refuses a name that a whole snapshot has.
+    /// Refuses a name that a whole snapshot has, or one that is being deleted.
     async fn check_free(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<()> {
-        let place = self.place_of(corpus, name);
-        match place.get_file(DESCRIPTION, Some(1), READING).await? {
-            Some(_) => Err(Error::SnapshotExists(name.clone())),
-            None => Ok(()),
+        match Described::read(&self.place_of(corpus, name)).await? {
+            Described::Not => Ok(()),
+            Described::Whole(_) => Err(Error::SnapshotExists(name.clone())),
+            Described::Deleted(_) => Err(Error::SnapshotBeingDeleted(name.clone())),
         }
     }
 
@@ -167,6 +171,7 @@ impl Snapshots {
         let format = if corpus.reembedding.is_some() { FORMAT } else { FIRST_FORMAT };
         let description = Description { format, written_by, taken_at, corpus, shards };
         if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
+            self.check_free(&description.corpus.name, name).await?;
             return Err(Error::SnapshotExists(name.clone()));
         }
         Ok(description.summary(name))
@@ -175,16 +180,21 @@ impl Snapshots {
     /// A whole snapshot.
     ///
     /// # Errors
-    /// [`Error::SnapshotNotFound`]; [`Error::SnapshotUnfinished`]; [`Error::NewerFormat`];
+    /// [`Error::SnapshotNotFound`]; [`Error::SnapshotUnfinished`]; [`Error::SnapshotBeingDeleted`];
+    /// [`Error::NewerFormat`];
     /// [`Error::Corrupt`] if what is told of it cannot be read; [`Error::Invalid`] if it is of a corpus of
     /// another name.
     pub async fn read(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<WholeSnapshot> {
         let place = self.place_of(corpus, name);
-        let Some(bytes) = place.get_file(DESCRIPTION, None, READING).await? else {
-            return Err(match place.names(READING).await?.is_empty() {
-                true => Error::SnapshotNotFound { corpus: corpus.clone(), name: name.clone() },
-                false => Error::SnapshotUnfinished(name.clone()),
-            });
+        let bytes = match Described::read(&place).await? {
+            Described::Whole(bytes) => bytes,
+            Described::Deleted(_) => return Err(Error::SnapshotBeingDeleted(name.clone())),
+            Described::Not => {
+                return Err(match place.names(READING).await?.is_empty() {
+                    true => Error::SnapshotNotFound { corpus: corpus.clone(), name: name.clone() },
+                    false => Error::SnapshotUnfinished(name.clone()),
+                });
+            }
         };
         let description = description(&bytes)?;
         if description.corpus.name != *corpus {
@@ -194,7 +204,7 @@ impl Snapshots {
             );
             return Err(Error::invalid("corpus", problem));
         }
-        Ok(WholeSnapshot { place, description, digest: digest_of(&bytes) })
+        Ok(WholeSnapshot { name: name.clone(), place, description, digest: digest_of(&bytes) })
     }
 
     /// Names of the snapshots of a corpus, also of those that are not whole, in order.
@@ -205,7 +215,8 @@ impl Snapshots {
         Ok(names)
     }
 
-    /// The whole snapshots of a corpus, by name. One that cannot be read is left out and logged.
+    /// The whole snapshots of a corpus, by name. One that cannot be read is left out and logged; of one that is being
+    /// deleted, some of what is left is removed.
     ///
     /// # Errors
     /// Those of the storage.
@@ -215,6 +226,7 @@ impl Snapshots {
             match self.read(corpus, &name).await {
                 Ok(snapshot) => found.push(snapshot.description.summary(&name)),
                 Err(Error::SnapshotNotFound { .. } | Error::SnapshotUnfinished(_)) => {}
+                Err(Error::SnapshotBeingDeleted(_)) => self.go_on_deleting(corpus, &name).await,
                 Err(error @ Error::Unavailable { .. }) => return Err(error),
                 Err(error) => tracing::warn!(%corpus, %name, %error, "a snapshot is no use"),
             }
@@ -453,11 +465,11 @@ fn file_of(shard: ShardIndex) -> String {
     format!("{shard}.json")
 }
 
-fn digest_of(bytes: &[u8]) -> String {
+pub(crate) fn digest_of(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-fn to_json<T: Serialize>(value: &T) -> Result<Bytes> {
+pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Bytes> {
     let json = serde_json::to_vec_pretty(value);
     json.map(Into::into).map_err(|error| Error::of_file(WRITING, error.into()))
 }

@@ -51,6 +51,19 @@ pub enum Error {
         "snapshot `{0}` is not whole: it was begun and not finished; take it again by that name, or restore another"
     )]
     SnapshotUnfinished(SnapshotName),
+    /// A snapshot of that name is being deleted.
+    #[error("snapshot `{0}` is being deleted; delete it again to finish that, or choose another")]
+    SnapshotBeingDeleted(SnapshotName),
+    /// A snapshot is not to be deleted now.
+    #[error(
+        "snapshot `{name}` is being {doing}; delete it when that is done, or a quarter of an hour after it was given up"
+    )]
+    SnapshotInUse {
+        /// The snapshot.
+        name: SnapshotName,
+        /// What is done with it.
+        doing: &'static str,
+    },
     /// What is stored was written by a newer release; nothing was changed.
     #[error(
         "{what} has format {found}, and this release knows none beyond {known}; use the release that wrote it, or a later one"
@@ -152,9 +165,11 @@ impl Error {
             Self::Invalid { .. } => ErrorKind::InvalidInput,
             Self::CorpusExists(_) | Self::SnapshotExists(_) => ErrorKind::AlreadyExists,
             Self::CorpusNotFound(_) | Self::SnapshotNotFound { .. } => ErrorKind::NotFound,
-            Self::Mismatch { .. } | Self::SnapshotUnfinished(_) | Self::NewerFormat { .. } => {
-                ErrorKind::WrongState
-            }
+            Self::Mismatch { .. }
+            | Self::SnapshotUnfinished(_)
+            | Self::SnapshotBeingDeleted(_)
+            | Self::SnapshotInUse { .. }
+            | Self::NewerFormat { .. } => ErrorKind::WrongState,
             Self::LostRace { .. } | Self::OtherVectors | Self::CorpusChanged => ErrorKind::LostRace,
             Self::DiskFull { .. } => ErrorKind::Exhausted,
             Self::ReadersActive | Self::Unavailable { .. } => ErrorKind::Unavailable,
@@ -180,6 +195,12 @@ impl From<Error> for clew_core::Error {
             }
             Error::SnapshotUnfinished(_) => {
                 Self::new(ErrorKind::WrongState, "SNAPSHOT_UNFINISHED", message)
+            }
+            Error::SnapshotBeingDeleted(_) => {
+                Self::new(ErrorKind::WrongState, "SNAPSHOT_BEING_DELETED", message)
+            }
+            Error::SnapshotInUse { .. } => {
+                Self::new(ErrorKind::WrongState, "SNAPSHOT_IN_USE", message)
             }
             Error::NewerFormat { .. } => Self::new(ErrorKind::WrongState, "NEWER_FORMAT", message),
             Error::CorpusChanged | Error::OtherVectors => {

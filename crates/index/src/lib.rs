@@ -74,6 +74,7 @@ mod schema;
 mod search;
 mod shard;
 mod snapshot;
+mod snapshot_deletion;
 mod status;
 mod table;
 mod transfer;

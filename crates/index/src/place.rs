@@ -185,6 +185,39 @@ impl Place {
         }
     }
 
+    /// As [`Place::put_file`], unless what is there is not `expected` any more. Returns whether it was. In a folder
+    /// another may come between the look and the writing.
+    pub(crate) async fn replace_file(
+        &self,
+        name: &str,
+        expected: &Bytes,
+        bytes: Bytes,
+        doing: &'static str,
+    ) -> Result<bool> {
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let (path, expected) = (folder.join(name), expected.clone());
+                let replace = move || {
+                    let is_it = match fs::read(&path) {
+                        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+                        found => found? == expected,
+                    };
+                    if is_it {
+                        durable::write_file(&path, &bytes)?;
+                    }
+                    Ok(is_it)
+                };
+                on_files(doing, replace).await
+            }
+            Kind::Objects(objects) => match objects.get(name, doing).await? {
+                Some(found) if found.bytes == *expected => {
+                    objects.swap(name, Some(found.version), &bytes, doing).await
+                }
+                Some(_) | None => Ok(false),
+            },
+        }
+    }
+
     /// A file, or what of it lies before `end`; `None` if there is none.
     pub(crate) async fn get_file(
         &self,
@@ -222,6 +255,44 @@ impl Place {
             path.parent().map_or(Ok(()), durable::sync_folder)
         })
         .await
+    }
+}
+
+impl Place {
+    /// Removes the folders in it that hold no files, and itself if nothing is left. Where there are no folders, there
+    /// is nothing to do.
+    pub(crate) async fn remove_empty_folders(&self, doing: &'static str) -> Result<()> {
+        match &self.0 {
+            Kind::Folder(folder) => {
+                let folder = folder.clone();
+                on_files(doing, move || remove_if_empty(&folder)).await
+            }
+            Kind::Objects(_) => Ok(()),
+        }
+    }
+}
+
+fn remove_if_empty(folder: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_if_empty(&entry.path())?;
+        }
+    }
+    match fs::remove_dir(folder) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+            ) =>
+        {
+            Ok(())
+        }
+        removed => removed,
     }
 }
 

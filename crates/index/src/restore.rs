@@ -52,6 +52,7 @@ impl Registry {
             };
         };
         let begun = settings.created_at;
+        from.hold().await?;
         let mut copied = Copied::default();
         if place.get_file(COPIED, None, WRITING).await?.is_none() {
             let mut named = BTreeSet::new();
@@ -65,6 +66,7 @@ impl Registry {
             place.put_mark(COPIED, WRITING).await?;
         }
         let left_out = Box::pin(leave_out(&settings, &place, &asked.leave_out)).await?;
+        from.release().await;
         if !self.finish_restore(&settings, &from.digest).await? {
             return Err(Error::CorpusExists(asked.corpus.clone()));
         }

@@ -8,15 +8,18 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
+use clew_core::Timestamp;
 use futures::TryStreamExt;
-use object_store::{MultipartUpload, ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::durable;
 use crate::error::{Error, Result};
+use crate::objects::Objects;
 use crate::place::{Kind, Place, on_files};
 use crate::registry::unique;
 
@@ -48,15 +51,17 @@ impl Place {
                 let folder = folder.clone();
                 on_files(doing, move || {
                     let mut files = BTreeMap::new();
-                    files_below(&folder, "", &mut files)?;
+                    files_below(&folder, "", &mut |name, found| {
+                        files.insert(name, found.len());
+                        Ok(())
+                    })?;
                     Ok(files)
                 })
                 .await
             }
             Kind::Objects(objects) => {
                 let prefix = objects.prefix();
-                let listed = objects.store().list(Some(prefix)).try_collect::<Vec<_>>().await;
-                let listed = listed.map_err(|error| Error::of_object(doing, error))?;
+                let listed = objects_below(objects, doing).await?;
                 let named = listed.into_iter().filter_map(|object| {
                     let parts: Vec<_> = object.location.prefix_match(prefix)?.collect();
                     let name: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
@@ -64,6 +69,51 @@ impl Place {
                 });
                 Ok(named.collect())
             }
+        }
+    }
+
+    /// When the file that was changed last at any depth was; `None` if there is no file.
+    pub(crate) async fn newest_change(&self, doing: &'static str) -> Result<Option<Timestamp>> {
+        match self.kind() {
+            Kind::Folder(folder) => {
+                let folder = folder.clone();
+                on_files(doing, move || {
+                    let mut newest = None;
+                    files_below(&folder, "", &mut |_, found| {
+                        newest = newest.max(Some(changed(&found)?));
+                        Ok(())
+                    })?;
+                    Ok(newest)
+                })
+                .await
+            }
+            Kind::Objects(objects) => {
+                let listed = objects_below(objects, doing).await?;
+                Ok(listed.iter().map(put_at).max())
+            }
+        }
+    }
+
+    /// When a file was changed; `None` if there is none.
+    pub(crate) async fn changed_at(
+        &self,
+        name: &str,
+        doing: &'static str,
+    ) -> Result<Option<Timestamp>> {
+        match self.kind() {
+            Kind::Folder(folder) => {
+                let path = folder.join(name);
+                on_files(doing, move || match fs::metadata(&path) {
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                    found => changed(&found?).map(Some),
+                })
+                .await
+            }
+            Kind::Objects(objects) => match objects.store().head(&objects.path(name)).await {
+                Ok(found) => Ok(Some(put_at(&found))),
+                Err(object_store::Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(Error::of_object(doing, error)),
+            },
         }
     }
 
@@ -110,7 +160,25 @@ pub(crate) fn damaged(name: &str, problem: impl Into<String>) -> Error {
     Error::Corrupt { what: format!("file `{name}`"), source: problem.into().into() }
 }
 
-fn files_below(folder: &Path, above: &str, files: &mut BTreeMap<String, u64>) -> io::Result<()> {
+async fn objects_below(objects: &Objects, doing: &'static str) -> Result<Vec<ObjectMeta>> {
+    let listed = objects.store().list(Some(objects.prefix())).try_collect().await;
+    listed.map_err(|error| Error::of_object(doing, error))
+}
+
+fn put_at(object: &ObjectMeta) -> Timestamp {
+    Timestamp::from_micros(object.last_modified.timestamp_micros())
+}
+
+fn changed(file: &fs::Metadata) -> io::Result<Timestamp> {
+    let since = file.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Ok(Timestamp::from_micros(0).saturating_add(since))
+}
+
+fn files_below(
+    folder: &Path,
+    above: &str,
+    see: &mut impl FnMut(String, fs::Metadata) -> io::Result<()>,
+) -> io::Result<()> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries?,
@@ -123,8 +191,8 @@ fn files_below(folder: &Path, above: &str, files: &mut BTreeMap<String, u64>) ->
         match entry.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             found => match found? {
-                found if found.is_dir() => files_below(&entry.path(), &format!("{name}/"), files)?,
-                found => drop(files.insert(name, found.len())),
+                found if found.is_dir() => files_below(&entry.path(), &format!("{name}/"), see)?,
+                found => see(name, found)?,
             },
         }
     }

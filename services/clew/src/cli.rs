@@ -252,11 +252,16 @@ pub enum CorpusAction {
     },
     /// Copy a corpus to a snapshot, in the place that the server has for them, while it goes on being used.
     /// Run it again to go on where it was interrupted.
+    #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Snapshot {
         /// The corpus.
-        name: CorpusName,
+        #[arg(required = true)]
+        name: Option<CorpusName>,
         /// Name of the snapshot: 1 to 63 of a-z, 0-9, `-`, `_`.
-        snapshot: SnapshotName,
+        #[arg(required = true)]
+        snapshot: Option<SnapshotName>,
+        #[command(subcommand)]
+        action: Option<SnapshotAction>,
     },
     /// Write all that a corpus holds into a folder, a file for each table: documents, versions, chunks with
     /// their vectors, nodes, entities, relations, memories. `documents.jsonl` can be ingested again.
@@ -291,6 +296,33 @@ pub enum CorpusAction {
         #[command(subcommand)]
         action: ReembedAction,
     },
+}
+
+/// What else to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotAction {
+    /// Delete snapshots of a corpus, which may be gone: those that are named, or the old ones. What holds forgotten
+    /// documents still is gone with them.
+    Delete(DeleteSnapshots),
+}
+
+/// Which snapshots to delete.
+#[derive(Debug, Args)]
+pub struct DeleteSnapshots {
+    /// The corpus.
+    pub name: CorpusName,
+    /// The snapshots; one may be named that was begun and not finished.
+    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
+    pub snapshots: Vec<SnapshotName>,
+    /// Delete those that were finished longer ago than this, such as 30d: a number of s, m, h, d or w.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// Of these, keep so many of the corpus' newest snapshots, however old.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "older_than")]
+    pub keep: u32,
+    /// Tell only what would be deleted, and delete nothing.
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// The steps of a move to another embedding model. Each may be run again.
@@ -524,6 +556,21 @@ fn attribute(text: &str) -> Result<(AttributeName, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     let name = AttributeName::try_from(name.to_owned()).map_err(|error| error.to_string())?;
     Ok((name, value.to_owned()))
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a number of s, m, h, d or w such as 30d, got `{text}`");
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(expected()),
+    };
+    let count: u32 = text[..text.len() - 1].parse().map_err(|_| expected())?;
+    Ok(Duration::from_secs(u64::from(count) * seconds))
 }
 
 /// Arguments of `search`.
@@ -1444,6 +1491,42 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn ages_are_numbers_with_a_unit() {
+        for (text, seconds) in [("0s", 0), ("90m", 5_400), ("30d", 2_592_000), ("2w", 1_209_600)] {
+            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "d", "30", "-1d", "1.5d", "3 d", "30days", "5é"] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn snapshots_are_taken_by_two_words_and_deleted_by_name_or_by_age() {
+        let parse = |words: &str| {
+            Cli::try_parse_from(["clew", "corpus", "snapshot"].into_iter().chain(words.split(' ')))
+        };
+        for good in [
+            "notes nightly",
+            "delete notes nightly weekly",
+            "delete notes nightly --dry-run",
+            "delete notes --older-than 30d",
+            "delete notes --older-than 30d --keep 7 --dry-run",
+        ] {
+            assert!(parse(good).is_ok(), "{good}: {:?}", parse(good).err());
+        }
+        for bad in [
+            "notes",
+            "delete notes",
+            "delete notes nightly --older-than 30d",
+            "delete notes nightly --keep 3",
+            "delete notes --keep 3",
+            "delete notes --older-than soon",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 }
 

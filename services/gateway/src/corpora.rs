@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use clew_auth::Caller;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Listed, Restoration,
-    RestoreStep, SnapshotName, SnapshotSummary,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, ErrorKind, Listed,
+    Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 
 /// How often a corpus is looked up anew that others change at the same time.
@@ -142,6 +142,19 @@ impl CallersCorpora<'_> {
         deadline: Instant,
     ) -> Result<Vec<SnapshotSummary>, Error> {
         self.all.snapshots(&self.caller.corpus(name)?, deadline).await
+    }
+
+    /// Goes on deleting a snapshot of a corpus that is his by name.
+    ///
+    /// # Errors
+    /// Those of [`Corpora::delete_snapshot`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    pub async fn delete_snapshot(
+        &self,
+        deletion: &SnapshotDeletion,
+        deadline: Instant,
+    ) -> Result<DeletionStep, Error> {
+        let corpus = self.caller.corpus(&deletion.corpus)?;
+        self.all.delete_snapshot(&SnapshotDeletion { corpus, ..deletion.clone() }, deadline).await
     }
 
     /// Goes on restoring a corpus, which gets his name for it.

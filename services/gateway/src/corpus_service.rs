@@ -161,7 +161,8 @@ impl Corpora {
         let deadline = self.backends.config.deadline(&request);
         let name = request.into_inner().name.parse()?;
         let documents = self.backends.corpora.of(&caller).delete(&name, deadline).await?;
-        Ok(wire::DeleteCorpusResponse { documents })
+        let snapshots = self.kept_snapshots(&caller, &name, deadline).await;
+        Ok(wire::DeleteCorpusResponse { documents, snapshots })
     }
 
     /// One shard after the other; a page is of one shard.
@@ -264,6 +265,13 @@ impl CorpusService for Corpora {
         request: Request<wire::ListSnapshotsRequest>,
     ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
         self.snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn delete_snapshots(
+        &self,
+        request: Request<wire::DeleteSnapshotsRequest>,
+    ) -> Result<Response<wire::DeleteSnapshotsResponse>, Status> {
+        self.delete_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     type ExportCorpusStream = Events<wire::ExportCorpusResponse>;

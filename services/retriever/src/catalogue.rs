@@ -126,6 +126,16 @@ impl CatalogueRpc {
         Ok(wire::ListSnapshotsResponse { snapshots })
     }
 
+    async fn delete_snapshot(
+        &self,
+        request: Request<wire::DeleteSnapshotRequest>,
+    ) -> Result<wire::DeleteSnapshotResponse, Error> {
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let deletion = convert::snapshot_deletion_from_wire(request.get_ref())?;
+        let step = snapshots::delete(&self.retriever.sharing.seams, &deletion, deadline).await?;
+        Ok(wire::DeleteSnapshotResponse { files: step.files, done: step.is_done })
+    }
+
     async fn restore(
         &self,
         request: Request<wire::RestoreCorpusRequest>,
@@ -188,6 +198,13 @@ impl CatalogueService for CatalogueRpc {
         request: Request<wire::ListSnapshotsRequest>,
     ) -> Result<Response<wire::ListSnapshotsResponse>, Status> {
         self.list_snapshots(request).await.map(Response::new).map_err(|error| to_status(&error))
+    }
+
+    async fn delete_snapshot(
+        &self,
+        request: Request<wire::DeleteSnapshotRequest>,
+    ) -> Result<Response<wire::DeleteSnapshotResponse>, Status> {
+        self.delete_snapshot(request).await.map(Response::new).map_err(|error| to_status(&error))
     }
 
     async fn restore_corpus(

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, ErrorKind, Listed, Restoration,
-    RestoreStep, ShardIndex, SnapshotName, SnapshotSummary, Unusable,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, ErrorKind, Listed,
+    Restoration, RestoreStep, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    Unusable,
 };
 use clew_index::Registry;
 use clew_runtime::deadline::within;
@@ -329,6 +330,14 @@ impl Corpora for Retriever {
         deadline: Instant,
     ) -> Result<Vec<SnapshotSummary>, Error> {
         snapshots::list(&self.seams, corpus, deadline).await
+    }
+
+    async fn delete_snapshot(
+        &self,
+        deletion: &SnapshotDeletion,
+        deadline: Instant,
+    ) -> Result<DeletionStep, Error> {
+        snapshots::delete(&self.seams, deletion, deadline).await
     }
 
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {

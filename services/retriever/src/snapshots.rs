@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Access, CorpusName, CorpusSettings, DocumentId, Error, HoldingSnapshot, Restoration,
-    RestoreStep, SnapshotName, SnapshotSummary,
+    Access, CorpusName, CorpusSettings, DeletionStep, DocumentId, Error, HoldingSnapshot,
+    Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 use clew_index::{Registry, Snapshots};
 use clew_runtime::deadline::within;
@@ -14,8 +14,8 @@ use crate::role::Seams;
 
 /// How long it is looked which snapshots hold what a shard forgot.
 const HOLDING_BUDGET: Duration = Duration::from_secs(5);
-/// How long one call goes on restoring.
-const RESTORE_BUDGET: Duration = Duration::from_secs(2);
+/// How long one call goes on restoring or deleting.
+const STEP_BUDGET: Duration = Duration::from_secs(2);
 
 /// Makes a snapshot whole.
 pub(crate) async fn finish(
@@ -70,6 +70,17 @@ pub(crate) async fn list(
     within(deadline, "listing snapshots", async { Ok(snapshots.list(corpus).await?) }).await
 }
 
+/// Goes on deleting a snapshot.
+pub(crate) async fn delete(
+    seams: &Seams,
+    deletion: &SnapshotDeletion,
+    deadline: Instant,
+) -> Result<DeletionStep, Error> {
+    let (snapshots, now) = (seams.snapshots()?, seams.clock.now());
+    let deleting = async { Ok(snapshots.delete(deletion, now, STEP_BUDGET).await?) };
+    within(deadline, "deleting the snapshot", deleting).await
+}
+
 /// Goes on restoring a corpus.
 pub(crate) async fn restore(
     registry: &Registry,
@@ -84,7 +95,7 @@ pub(crate) async fn restore(
         for encoder in snapshot.settings().encoders() {
             seams.encoders.of(encoder, deadline).await?;
         }
-        Ok(Box::pin(registry.restore(&snapshot, asked, now, RESTORE_BUDGET)).await?)
+        Ok(Box::pin(registry.restore(&snapshot, asked, now, STEP_BUDGET)).await?)
     })
     .await
 }

@@ -290,6 +290,15 @@ fn probes(corpus: &str, foreign: &Foreign) -> Vec<(&'static str, Vec<u8>)> {
                 .encode_to_vec(),
         ),
         (
+            "/clew.corpus.v1.CorpusService/DeleteSnapshots",
+            corpora::DeleteSnapshotsRequest {
+                name: corpus(),
+                snapshots: vec!["mine".to_owned()],
+                ..Default::default()
+            }
+            .encode_to_vec(),
+        ),
+        (
             "/clew.corpus.v1.CorpusService/RestoreCorpus",
             corpora::RestoreCorpusRequest {
                 name: corpus(),

@@ -2,18 +2,19 @@
 //! taken for whole.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clew_core::{
-    Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DocumentId, EncoderIdentity,
-    MemoryPart, MemoryRecord, ReembedStep, Restoration, RestoreStep, ShardCopy, ShardIndex,
-    SnapshotName, Span, StructureSettings, Timestamp, placement,
+    Access, CheckQuery, Chunking, CorpusName, CorpusSettings, DeletionStep, DocumentId,
+    EncoderIdentity, MemoryPart, MemoryRecord, ReembedStep, Restoration, RestoreStep, ShardCopy,
+    ShardIndex, SnapshotDeletion, SnapshotName, Span, StructureSettings, Timestamp, placement,
 };
 use clew_index::{Error, Place, Registry, Shard, ShardReader, Snapshots, Takeover, Tuning};
+use clew_testkit::{Fault, FaultyStore};
 use futures::TryStreamExt;
-use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::fixture::{Search, derive, document, id, settings};
 
@@ -167,6 +168,27 @@ impl World {
         Box::pin(self.registry.restore(&snapshot, &asked, at(self.now), budget)).await
     }
 
+    /// Goes on deleting the snapshot, some time from now.
+    async fn delete(
+        &self,
+        from_now: Duration,
+        is_dry_run: bool,
+    ) -> clew_index::Result<DeletionStep> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let now = at(0).saturating_add(since + from_now);
+        let (corpus, snapshot) = (notes(), nightly());
+        let deletion = SnapshotDeletion { corpus, snapshot, is_dry_run };
+        self.snapshots.delete(&deletion, now, LONG).await
+    }
+
+    /// Files of the snapshots, and folders.
+    async fn left(&self) -> usize {
+        match self.place.store() {
+            Some(store) => store.list(None).try_collect::<Vec<_>>().await.unwrap().len(),
+            None => entries_below(&self.place.folder().unwrap().join("notes").join("nightly")),
+        }
+    }
+
     /// The same after the process that had it was killed.
     async fn restarted(&mut self) {
         self.registry = Registry::open_place(&self.data).await.unwrap();
@@ -178,6 +200,11 @@ impl World {
         assert_eq!(self.corpus, CorpusSettings { created_at: at(50), ..corpus() });
         self.open_all().await
     }
+}
+
+fn entries_below(folder: &std::path::Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.map(|entry| 1 + entries_below(&entry.unwrap().path())).sum()
 }
 
 /// Accepts documents where they belong, and makes their chunks.
@@ -472,6 +499,142 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
         assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
         assert!(world.registry.list().await.unwrap().is_empty());
     }
+}
+
+/// Longer than anything that is done with a snapshot is waited for.
+const NEXT_HOUR: Duration = Duration::from_secs(3_600);
+const NOW: Duration = Duration::ZERO;
+
+#[tokio::test]
+async fn a_deleted_snapshot_leaves_nothing_and_its_name_is_free() {
+    for mut world in World::both().await {
+        let unknown = world.delete(NOW, false).await.unwrap_err();
+        assert!(matches!(unknown, Error::SnapshotNotFound { .. }), "{unknown:?}");
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..8), "text", 1).await;
+        for _ in 0..2 {
+            world.take(&mut shards).await;
+            let before = world.left().await;
+            let previewed = world.delete(NOW, true).await.unwrap();
+            assert!(previewed.files > 4 && !previewed.is_done, "{previewed:?}");
+            assert_eq!(world.left().await, before, "a dry run changes nothing");
+            // What is whole is at once deleted, also of a corpus that goes on.
+            let deleted = world.delete(NOW, false).await.unwrap();
+            assert_eq!(deleted, DeletionStep { files: previewed.files, is_done: true });
+            assert_eq!(world.left().await, 0);
+            assert!(world.snapshots.list(&notes()).await.unwrap().is_empty());
+            let gone = world.restore(&[], LONG).await.unwrap_err();
+            assert!(matches!(gone, Error::SnapshotNotFound { .. }), "{gone:?}");
+        }
+        // One that nobody can read may be deleted as well.
+        world.take(&mut shards).await;
+        change(&world, "notes/nightly/snapshot.json", |_| Some(b"nonsense".to_vec())).await;
+        assert!(world.delete(NOW, false).await.unwrap().is_done);
+        assert_eq!(world.left().await, 0);
+
+        world.take(&mut shards).await;
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+        assert!(world.restore(&[], LONG).await.unwrap().is_done);
+        assert_eq!(world.found_again().await.len(), SHARDS as usize);
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_that_is_being_taken_or_restored_from_is_not_deleted() {
+    for mut world in World::both().await {
+        let in_use = |error: Error, what: &str| match error {
+            Error::SnapshotInUse { doing, .. } => assert_eq!(doing, what),
+            other => panic!("{other:?}"),
+        };
+        let mut shards = world.open_all().await;
+        ingest(&mut shards, &names(0..8), "text", 1).await;
+        world.step(&shards[0], 0, NO_TIME).await.unwrap();
+        for is_dry_run in [true, false] {
+            in_use(world.delete(NOW, is_dry_run).await.unwrap_err(), "taken");
+        }
+        // When it was given up long ago, what there is of it is removed, and it can be begun again.
+        assert!(world.delete(NEXT_HOUR, false).await.unwrap().is_done);
+        assert_eq!(world.left().await, 0);
+        world.take(&mut shards).await;
+        drop(shards);
+        world.registry.delete(&notes()).await.unwrap();
+
+        assert!(!world.restore(&[], NO_TIME).await.unwrap().is_done);
+        in_use(world.delete(NOW, false).await.unwrap_err(), "restored from");
+        assert!(world.restore(&[], LONG).await.unwrap().is_done);
+        // What is restored needs it no more.
+        world.registry.delete(&notes()).await.unwrap();
+        world.now += 1;
+        assert!(!world.restore(&[], NO_TIME).await.unwrap().is_done);
+        assert!(world.restore(&[], LONG).await.unwrap().is_done);
+        assert!(world.delete(NOW, true).await.is_ok());
+        world.registry.delete(&notes()).await.unwrap();
+        world.now += 1;
+        assert!(!world.restore(&[], NO_TIME).await.unwrap().is_done);
+        assert!(world.delete(NEXT_HOUR, false).await.unwrap().is_done);
+        let gone = world.restore(&[], LONG).await.unwrap_err();
+        assert!(matches!(gone, Error::SnapshotNotFound { .. }), "{gone:?}");
+        assert_eq!(world.left().await, 0, "who comes too late leaves nothing there");
+        assert!(world.registry.list().await.unwrap().is_empty());
+    }
+}
+
+/// Whatever fails or is killed at whichever write of a deletion, the snapshot is whole or gone, and what is left of one
+/// that is gone is removed by the next listing.
+#[tokio::test]
+async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
+    let kept = Arc::new(InMemory::new());
+    let in_store = |store: Arc<dyn ObjectStore>| Place::in_store(store, "else/where");
+    let data = Place::in_store(Arc::new(InMemory::new()), "some/where");
+    let world = World::new(data, in_store(Arc::clone(&kept) as _), None).await;
+    let mut shards = world.open_all().await;
+    ingest(&mut shards, &names(0..8), "text", 1).await;
+    world.take(&mut shards).await;
+    let files = world.left().await;
+    let deletion = SnapshotDeletion { corpus: notes(), snapshot: nightly(), is_dry_run: false };
+    let (mut whole, mut gone) = (0, 0);
+    for fault in Fault::ALL {
+        for nth in 0.. {
+            let store = Arc::new(kept.fork());
+            let faulty = FaultyStore::new(Arc::clone(&store) as _);
+            faulty.plan(nth, fault);
+            let snapshots = Snapshots::in_place(in_store(Arc::new(faulty.clone())));
+            let deleted = snapshots.delete(&deletion, at(1), LONG).await;
+            if faulty.changes() <= nth {
+                assert!(deleted.unwrap().is_done);
+                break;
+            }
+            // A restart, before or after what came late.
+            let snapshots = Snapshots::in_place(in_store(Arc::clone(&store) as _));
+            let left = async || store.list(None).try_collect::<Vec<_>>().await.unwrap().len();
+            match snapshots.read(&notes(), &nightly()).await {
+                Ok(_) => {
+                    assert_eq!(left().await, files, "{fault:?} {nth}: a part of it is gone");
+                    assert!(deleted.is_err(), "{fault:?} {nth}: it was said to be deleted");
+                    whole += 1;
+                }
+                Err(Error::SnapshotBeingDeleted(_)) => {
+                    let again = world_step(&snapshots, &shards[0]).await;
+                    assert!(matches!(again, Err(Error::SnapshotBeingDeleted(_))), "{again:?}");
+                    gone += 1;
+                }
+                Err(Error::SnapshotNotFound { .. }) => gone += 1,
+                Err(other) => panic!("{fault:?} {nth}: {other:?}"),
+            }
+            faulty.settle().await;
+            let listed = snapshots.list(&notes()).await.unwrap();
+            let expected = if listed.is_empty() { 0 } else { files };
+            assert_eq!(left().await, expected, "{fault:?} {nth}");
+        }
+    }
+    assert!(whole >= 3 && gone > 30, "{whole} stayed whole, {gone} went");
+}
+
+/// What taking a snapshot of that name begins with.
+async fn world_step(snapshots: &Snapshots, shard: &Shard) -> clew_index::Result<ShardCopy> {
+    let (reader, name) = (shard.reader(), nightly());
+    Box::pin(reader.copy_to_snapshot(snapshots, &name, ShardIndex(0), NO_TIME)).await
 }
 
 #[tokio::test]

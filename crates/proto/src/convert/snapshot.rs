@@ -1,9 +1,16 @@
 //! Snapshots of corpora: messages of `clew.corpus.v1` and `clew.shard.v1`, and domain values.
 
-use clew_core::{Copied, Error, Restoration, RestoreStep, ShardCopy, SnapshotSummary, Violations};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clew_core::{
+    Copied, CorpusName, Error, Restoration, RestoreStep, ShardCopy, SnapshotDeletion, SnapshotName,
+    SnapshotRetention, SnapshotSummary, Violations,
+};
 
 use crate::convert::{
-    distinct_document_ids, optional_timestamp_from_wire, timestamp_from_wire, timestamp_to_wire,
+    distinct_document_ids, duration_to_wire, optional_timestamp_from_wire, timestamp_from_wire,
+    timestamp_to_wire,
 };
 use crate::{corpus::v1 as corpus_wire, shard::v1 as shard_wire};
 
@@ -114,6 +121,130 @@ pub fn restoration_from_wire(
     }
 }
 
+/// Most snapshots that may be named in one call.
+pub const MOST_DELETED: usize = 100;
+/// Most snapshots that a retention may keep.
+pub const MOST_KEPT: u32 = 10_000;
+
+/// Which snapshots of a corpus are to be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doomed {
+    /// These.
+    Named(Vec<SnapshotName>),
+    /// Those that are not kept.
+    Expired(SnapshotRetention),
+}
+
+/// Which snapshots of which corpus a client wants deleted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn doomed_from_wire(
+    request: &corpus_wire::DeleteSnapshotsRequest,
+) -> Result<(CorpusName, Doomed), Error> {
+    let mut violations = Violations::default();
+    let corpus = violations.take(request.name.parse());
+    let doomed = match request.retention {
+        None => named_from_wire(&request.snapshots, &mut violations).map(Doomed::Named),
+        Some(_) if !request.snapshots.is_empty() => {
+            violations.push("retention", "expected none where snapshots are named");
+            None
+        }
+        Some(retention) => retention_from_wire(retention, &mut violations).map(Doomed::Expired),
+    };
+    violations.into_result()?;
+    match (corpus, doomed) {
+        (Some(corpus), Some(doomed)) => Ok((corpus, doomed)),
+        _ => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+fn named_from_wire(names: &[String], violations: &mut Violations) -> Option<Vec<SnapshotName>> {
+    if !(1..=MOST_DELETED).contains(&names.len()) {
+        let count = names.len();
+        violations.push(
+            "snapshots",
+            format!("expected 1 to {MOST_DELETED}, or a retention; got {count}"),
+        );
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    for (place, name) in names.iter().enumerate() {
+        let field = format!("snapshots[{place}]");
+        match name.parse::<SnapshotName>() {
+            Ok(name) if seen.insert(name.clone()) => {}
+            Ok(_) => violations.push(field, "duplicate name: each may come once"),
+            Err(error) => {
+                for violation in error.violations() {
+                    violations.push(&field, violation.description.clone());
+                }
+            }
+        }
+    }
+    names.iter().map(|name| name.parse().ok()).collect()
+}
+
+fn retention_from_wire(
+    retention: corpus_wire::SnapshotRetention,
+    violations: &mut Violations,
+) -> Option<SnapshotRetention> {
+    let corpus_wire::SnapshotRetention { older_than, keep } = retention;
+    let older_than = older_than.and_then(|age| Duration::try_from(age).ok());
+    if older_than.is_none() {
+        violations.push("retention.older_than", "expected a duration of zero or more");
+    }
+    if keep > MOST_KEPT {
+        violations.push("retention.keep", format!("expected at most {MOST_KEPT}, got {keep}"));
+    }
+    Some(SnapshotRetention { older_than: older_than?, keep: keep as usize })
+}
+
+/// A retention for the wire.
+pub fn retention_to_wire(retention: SnapshotRetention) -> corpus_wire::SnapshotRetention {
+    corpus_wire::SnapshotRetention {
+        older_than: Some(duration_to_wire(retention.older_than)),
+        keep: u32::try_from(retention.keep).unwrap_or(u32::MAX),
+    }
+}
+
+/// What became of a snapshot, for the wire.
+pub fn deletion_to_wire(
+    snapshot: &SnapshotName,
+    description: Option<SnapshotSummary>,
+    deleted: Result<u64, Error>,
+) -> corpus_wire::SnapshotDeletion {
+    let refusal = deleted.as_ref().err().map(|error| corpus_wire::SnapshotRefusal {
+        reason: error.reason().to_owned(),
+        message: error.message().to_owned(),
+    });
+    corpus_wire::SnapshotDeletion {
+        snapshot: snapshot.to_string(),
+        description: description.map(summary_to_wire),
+        files: deleted.unwrap_or(0),
+        refusal,
+    }
+}
+
+/// A snapshot to be deleted, for the wire.
+pub fn snapshot_deletion_to_wire(deletion: &SnapshotDeletion) -> shard_wire::DeleteSnapshotRequest {
+    shard_wire::DeleteSnapshotRequest {
+        name: deletion.corpus.to_string(),
+        snapshot: deletion.snapshot.to_string(),
+        dry_run: deletion.is_dry_run,
+    }
+}
+
+/// A snapshot to be deleted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
+pub fn snapshot_deletion_from_wire(
+    request: &shard_wire::DeleteSnapshotRequest,
+) -> Result<SnapshotDeletion, Error> {
+    let (corpus, snapshot) = (request.name.parse()?, request.snapshot.parse()?);
+    Ok(SnapshotDeletion { corpus, snapshot, is_dry_run: request.dry_run })
+}
+
 /// How far the restoring of a corpus is, for the wire.
 pub fn restore_step_to_wire(step: RestoreStep) -> shard_wire::RestoreCorpusResponse {
     shard_wire::RestoreCorpusResponse {
@@ -166,8 +297,44 @@ mod tests {
             };
             assert_eq!(restoration_from_wire(restoration_to_wire(&asked)).unwrap(), asked);
         }
+        for is_dry_run in [false, true] {
+            let (corpus, snapshot) = ("notes".parse().unwrap(), "nightly".parse().unwrap());
+            let deletion = SnapshotDeletion { corpus, snapshot, is_dry_run };
+            let wire = snapshot_deletion_to_wire(&deletion);
+            assert_eq!(snapshot_deletion_from_wire(&wire).unwrap(), deletion);
+        }
         let step = RestoreStep { copied: COPIED, begun: taken_at, left_out: 5, is_done: true };
         assert_eq!(restore_step_from_wire(restore_step_to_wire(step)).unwrap(), step);
+    }
+
+    #[test]
+    fn what_is_to_be_deleted_is_named_or_kept_by_a_rule_and_never_both() {
+        let ask = |snapshots: &[&str], retention| {
+            doomed_from_wire(&corpus_wire::DeleteSnapshotsRequest {
+                name: "notes".to_owned(),
+                snapshots: snapshots.iter().map(ToString::to_string).collect(),
+                retention,
+                dry_run: false,
+            })
+        };
+        let retention =
+            SnapshotRetention { older_than: Duration::from_millis(86_400_500), keep: 7 };
+        let wire = retention_to_wire(retention);
+        assert_eq!(ask(&[], Some(wire)).unwrap().1, Doomed::Expired(retention));
+        let named = Doomed::Named(vec!["b".parse().unwrap(), "a".parse().unwrap()]);
+        assert_eq!(ask(&["b", "a"], None).unwrap().1, named);
+        let fields = |asked: Result<_, Error>| -> Vec<String> {
+            let error = asked.unwrap_err();
+            error.violations().iter().map(|violation| violation.field.clone()).collect()
+        };
+        assert_eq!(fields(ask(&[], None)), ["snapshots"]);
+        assert_eq!(fields(ask(&["a", "../b", "a"], None)), ["snapshots[1]", "snapshots[2]"]);
+        assert_eq!(fields(ask(&["a"], Some(wire))), ["retention"]);
+        let negative = prost_types::Duration { seconds: -1, nanos: 0 };
+        for older_than in [None, Some(negative)] {
+            let bad = corpus_wire::SnapshotRetention { older_than, keep: MOST_KEPT + 1 };
+            assert_eq!(fields(ask(&[], Some(bad))), ["retention.older_than", "retention.keep"]);
+        }
     }
 
     #[test]

@@ -266,6 +266,10 @@ pub struct DeleteCorpusResponse {
     /// Documents that were deleted with it.
     #[prost(uint64, tag = "1")]
     pub documents: u64,
+    /// Its whole snapshots, which are kept, and hold those documents still: DeleteSnapshots deletes them. Absent if they
+    /// could not be counted.
+    #[prost(uint32, optional, tag = "2")]
+    pub snapshots: ::core::option::Option<u32>,
 }
 /// Request of CheckCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -417,6 +421,66 @@ pub struct ListSnapshotsResponse {
     /// Its whole snapshots, by name.
     #[prost(message, repeated, tag = "1")]
     pub snapshots: ::prost::alloc::vec::Vec<Snapshot>,
+}
+/// Request of DeleteSnapshots.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotsRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Names of the snapshots, each once, at most 100; one may be named that was begun and not finished. None if
+    /// `retention` is set.
+    #[prost(string, repeated, tag = "2")]
+    pub snapshots: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Which of the whole snapshots, if none are named.
+    #[prost(message, optional, tag = "3")]
+    pub retention: ::core::option::Option<SnapshotRetention>,
+    /// Whether to tell only what would become of each, and to change nothing.
+    #[prost(bool, tag = "4")]
+    pub dry_run: bool,
+}
+/// Which snapshots are kept; all others are deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotRetention {
+    /// Those that are not older than this.
+    #[prost(message, optional, tag = "1")]
+    pub older_than: ::core::option::Option<::prost_types::Duration>,
+    /// So many of the newest, however old, at most 10,000.
+    #[prost(uint32, tag = "2")]
+    pub keep: u32,
+}
+/// Response of DeleteSnapshots.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DeleteSnapshotsResponse {
+    /// What became of each snapshot: of those that were named in their order, otherwise the oldest first.
+    #[prost(message, repeated, tag = "1")]
+    pub snapshots: ::prost::alloc::vec::Vec<SnapshotDeletion>,
+}
+/// What became of a snapshot that was to be deleted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotDeletion {
+    /// Name of the snapshot.
+    #[prost(string, tag = "1")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// What it was, if it was whole.
+    #[prost(message, optional, tag = "2")]
+    pub description: ::core::option::Option<Snapshot>,
+    /// Files that this call removed, or in a dry run would.
+    #[prost(uint64, tag = "3")]
+    pub files: u64,
+    /// Why it was not deleted; absent if it was, or in a dry run would be.
+    #[prost(message, optional, tag = "4")]
+    pub refusal: ::core::option::Option<SnapshotRefusal>,
+}
+/// Why a snapshot was not deleted.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SnapshotRefusal {
+    /// Stable upper-case reason.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+    /// What is in the way and what to do.
+    #[prost(string, tag = "2")]
+    pub message: ::prost::alloc::string::String,
 }
 /// Request of RestoreCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -994,6 +1058,38 @@ pub mod corpus_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Deletes snapshots of a corpus, also of one that is gone: those that are named, or those that are neither young nor
+        /// among the newest. From the call on a deleted snapshot is not listed and cannot be restored, whatever happens to the
+        /// server; it is answered when its files are removed. What an interrupted call leaves of them, the next one removes, or
+        /// ListSnapshots. Idempotent, but that what is gone is answered with SNAPSHOT_NOT_FOUND. What became of each snapshot
+        /// is told of each: one is refused with SNAPSHOT_IN_USE while it is being taken or restored from.
+        /// Fails with INVALID_ARGUMENT, FAILED_PRECONDITION if no place is configured.
+        pub async fn delete_snapshots(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSnapshotsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.corpus.v1.CorpusService/DeleteSnapshots",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.corpus.v1.CorpusService", "DeleteSnapshots"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Makes a corpus out of a snapshot, and tells how far it is; last comes the corpus, which nobody finds
         /// before it is whole. After a failure or a crash the same call goes on with what was copied. It keeps its
         /// name and its number of shards; which and how many nodes own them does not matter.
@@ -1189,6 +1285,19 @@ pub mod corpus_service_server {
             request: tonic::Request<super::ListSnapshotsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        >;
+        /// Deletes snapshots of a corpus, also of one that is gone: those that are named, or those that are neither young nor
+        /// among the newest. From the call on a deleted snapshot is not listed and cannot be restored, whatever happens to the
+        /// server; it is answered when its files are removed. What an interrupted call leaves of them, the next one removes, or
+        /// ListSnapshots. Idempotent, but that what is gone is answered with SNAPSHOT_NOT_FOUND. What became of each snapshot
+        /// is told of each: one is refused with SNAPSHOT_IN_USE while it is being taken or restored from.
+        /// Fails with INVALID_ARGUMENT, FAILED_PRECONDITION if no place is configured.
+        async fn delete_snapshots(
+            &self,
+            request: tonic::Request<super::DeleteSnapshotsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSnapshotsResponse>,
             tonic::Status,
         >;
         /// Server streaming response type for the RestoreCorpus method.
@@ -1659,6 +1768,52 @@ pub mod corpus_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSnapshotsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.corpus.v1.CorpusService/DeleteSnapshots" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteSnapshotsSvc<T: CorpusService>(pub Arc<T>);
+                    impl<
+                        T: CorpusService,
+                    > tonic::server::UnaryService<super::DeleteSnapshotsRequest>
+                    for DeleteSnapshotsSvc<T> {
+                        type Response = super::DeleteSnapshotsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteSnapshotsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CorpusService>::delete_snapshots(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteSnapshotsSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -100,6 +100,29 @@ pub struct ListSnapshotsResponse {
     #[prost(message, repeated, tag = "1")]
     pub snapshots: ::prost::alloc::vec::Vec<super::super::corpus::v1::Snapshot>,
 }
+/// Request of DeleteSnapshot.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotRequest {
+    /// Name of the corpus.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Name of the snapshot.
+    #[prost(string, tag = "2")]
+    pub snapshot: ::prost::alloc::string::String,
+    /// Whether to tell only whether it could be deleted.
+    #[prost(bool, tag = "3")]
+    pub dry_run: bool,
+}
+/// Response of DeleteSnapshot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DeleteSnapshotResponse {
+    /// Files that this call removed, or in a dry run would.
+    #[prost(uint64, tag = "1")]
+    pub files: u64,
+    /// Whether nothing of it is left.
+    #[prost(bool, tag = "2")]
+    pub done: bool,
+}
 /// Request of RestoreCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RestoreCorpusRequest {
@@ -415,6 +438,34 @@ pub mod catalogue_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
+        /// Goes on deleting a snapshot, for some seconds; to be called again until it is done. Fails with NOT_FOUND, and with
+        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while it is being taken or restored from.
+        pub async fn delete_snapshot(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DeleteSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSnapshotResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.shard.v1.CatalogueService/DeleteSnapshot",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.shard.v1.CatalogueService", "DeleteSnapshot"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
         /// CorpusService.RestoreCorpus.
         pub async fn restore_corpus(
@@ -516,6 +567,15 @@ pub mod catalogue_service_server {
             request: tonic::Request<super::ListSnapshotsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSnapshotsResponse>,
+            tonic::Status,
+        >;
+        /// Goes on deleting a snapshot, for some seconds; to be called again until it is done. Fails with NOT_FOUND, and with
+        /// FAILED_PRECONDITION and the reason SNAPSHOT_IN_USE while it is being taken or restored from.
+        async fn delete_snapshot(
+            &self,
+            request: tonic::Request<super::DeleteSnapshotRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DeleteSnapshotResponse>,
             tonic::Status,
         >;
         /// Goes on restoring a corpus, for some seconds; to be called again until it is done. Fails as
@@ -910,6 +970,52 @@ pub mod catalogue_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ListSnapshotsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.shard.v1.CatalogueService/DeleteSnapshot" => {
+                    #[allow(non_camel_case_types)]
+                    struct DeleteSnapshotSvc<T: CatalogueService>(pub Arc<T>);
+                    impl<
+                        T: CatalogueService,
+                    > tonic::server::UnaryService<super::DeleteSnapshotRequest>
+                    for DeleteSnapshotSvc<T> {
+                        type Response = super::DeleteSnapshotResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DeleteSnapshotRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as CatalogueService>::delete_snapshot(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DeleteSnapshotSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -4,11 +4,12 @@ mod export;
 mod reembed;
 mod snapshots;
 
+use anyhow::Context;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Corpus, CorpusAction, Shared};
+use crate::cli::{Corpus, CorpusAction, Shared, SnapshotAction};
 use crate::connection::Connection;
 use crate::output::{self, Output, timestamp};
 
@@ -37,11 +38,19 @@ async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> 
             })
         }
         CorpusAction::Delete { name } => {
-            let documents = connection.client.delete_corpus(&name).await?;
-            let result = json!({ "deleted": name, "documents": documents });
-            output.print(&result, |_| format!("deleted corpus `{name}` with {documents} documents"))
+            let wire::DeleteCorpusResponse { documents, snapshots } =
+                connection.client.delete_corpus(&name).await?;
+            let result = json!({ "deleted": name, "documents": documents, "snapshots": snapshots });
+            output.print(&result, |_| {
+                let kept = snapshots::kept(&name, snapshots);
+                format!("deleted corpus `{name}` with {documents} documents{kept}")
+            })
         }
-        CorpusAction::Snapshot { name, snapshot } => {
+        CorpusAction::Snapshot { action: Some(SnapshotAction::Delete(asked)), .. } => {
+            snapshots::delete(connection, &asked, output).await
+        }
+        CorpusAction::Snapshot { name, snapshot, action: None } => {
+            let (name, snapshot) = name.zip(snapshot).context("expected a corpus and a name")?;
             snapshots::take(connection, &name, &snapshot, output).await
         }
         CorpusAction::Export { name, format, out } => {

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_core::{
-    Copied, Corpus, Error, ErrorKind, Restoration, Shard, SnapshotName, SnapshotSummary,
+    Copied, Corpus, CorpusName, Error, ErrorKind, Restoration, Shard, SnapshotDeletion,
+    SnapshotName, SnapshotSummary,
 };
-use clew_proto::convert::snapshot as convert;
+use clew_proto::convert::snapshot::{self as convert, Doomed};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::to_status;
 use clew_runtime::deadline::{of_request, within};
@@ -73,6 +74,51 @@ impl Corpora {
         let listed = self.backends.corpora.of(&caller).snapshots(&name, deadline).await?;
         let snapshots = listed.into_iter().map(convert::summary_to_wire).collect();
         Ok(wire::ListSnapshotsResponse { snapshots })
+    }
+
+    pub(super) async fn delete_snapshots(
+        &self,
+        request: Request<wire::DeleteSnapshotsRequest>,
+    ) -> Result<wire::DeleteSnapshotsResponse, Error> {
+        let caller = Caller::of(&request)?;
+        let deadline = of_request(&request, DEFAULT_PATIENCE);
+        let is_dry_run = request.get_ref().dry_run;
+        let (corpus, doomed) = convert::doomed_from_wire(request.get_ref())?;
+        let listed = self.backends.corpora.of(&caller).snapshots(&corpus, deadline).await?;
+        let names = match doomed {
+            Doomed::Named(names) => names,
+            Doomed::Expired(retention) => retention.expired(&listed, self.backends.clock.now()),
+        };
+        let mut snapshots = Vec::with_capacity(names.len());
+        for snapshot in names {
+            let description = listed.iter().find(|listed| listed.name == snapshot).cloned();
+            let corpus = corpus.clone();
+            let deletion = SnapshotDeletion { corpus, snapshot, is_dry_run };
+            let deleted = delete(&self.backends, &caller, &deletion, deadline).await;
+            snapshots.push(convert::deletion_to_wire(&deletion.snapshot, description, deleted));
+        }
+        Ok(wire::DeleteSnapshotsResponse { snapshots })
+    }
+
+    /// How many whole snapshots of a corpus are kept that was deleted; `None` if that cannot be found out.
+    pub(super) async fn kept_snapshots(
+        &self,
+        caller: &Caller,
+        corpus: &CorpusName,
+        deadline: Instant,
+    ) -> Option<u32> {
+        match self.backends.corpora.of(caller).snapshots(corpus, deadline).await {
+            Ok(kept) => u32::try_from(kept.len()).ok(),
+            // Without a place for them there are none.
+            Err(error) if error.kind() == ErrorKind::WrongState => Some(0),
+            Err(error) => {
+                tracing::warn!(
+                    error = error.chain(),
+                    "snapshots of a deleted corpus are not counted"
+                );
+                None
+            }
+        }
     }
 
     pub(super) async fn restore(
@@ -162,6 +208,31 @@ async fn copy(
                     return Ok(digest);
                 }
             }
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// Deletes a snapshot; returns how many files were removed.
+async fn delete(
+    backends: &Backends,
+    caller: &Caller,
+    deletion: &SnapshotDeletion,
+    deadline: Instant,
+) -> Result<u64, Error> {
+    let (mut patience, mut files, mut is_begun) = (Patience::default(), 0, false);
+    loop {
+        let until = deadline.min(Instant::now() + STEP_PATIENCE);
+        match backends.corpora.of(caller).delete_snapshot(deletion, until).await {
+            Ok(step) => {
+                patience = Patience::default();
+                (files, is_begun) = (files + step.files, true);
+                if step.is_done || deletion.is_dry_run {
+                    return Ok(files);
+                }
+            }
+            // The answer that told of its end was lost.
+            Err(error) if is_begun && error.kind() == ErrorKind::NotFound => return Ok(files),
             Err(error) => patience.bear(error).await?,
         }
     }

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_cluster::Members;
 use clew_core::{
-    Access, Corpora, Corpus, CorpusName, CorpusSettings, Error, Limits, Listed, Restoration,
-    RestoreStep, Shard, ShardIndex, SnapshotName, SnapshotSummary, Unusable,
+    Access, Corpora, Corpus, CorpusName, CorpusSettings, DeletionStep, Error, Limits, Listed,
+    Restoration, RestoreStep, Shard, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
+    Unusable,
 };
 use clew_proto::convert::corpus::{corpus_to_wire, settings_from_wire, unusable_from_wire};
 use clew_proto::convert::shard::{SeenShard, ShardRef};
@@ -278,6 +279,21 @@ impl Corpora for RemoteCorpora {
             })
             .await?;
         listed.snapshots.into_iter().map(convert::summary_from_wire).collect()
+    }
+
+    async fn delete_snapshot(
+        &self,
+        deletion: &SnapshotDeletion,
+        deadline: Instant,
+    ) -> Result<DeletionStep, Error> {
+        let message = convert::snapshot_deletion_to_wire(deletion);
+        let step = self
+            .ask(deadline, "deleting the snapshot", |mut client| {
+                let request = request(message.clone(), deadline);
+                async move { Ok(client.delete_snapshot(request).await?.into_inner()) }
+            })
+            .await?;
+        Ok(DeletionStep { files: step.files, is_done: step.done })
     }
 
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error> {

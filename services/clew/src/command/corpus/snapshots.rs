@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use anyhow::Context;
-use clew_core::{CorpusName, DocumentId, SnapshotName};
+use anyhow::{Context, bail};
+use clew_core::{CorpusName, DocumentId, SnapshotName, SnapshotRetention};
+use clew_proto::convert::snapshot::retention_to_wire;
 use clew_proto::corpus::v1 as wire;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use crate::cli::DeleteSnapshots;
 use crate::connection::Connection;
 use crate::output::{Output, read, timestamp};
 use crate::progress::Progress;
@@ -48,6 +50,75 @@ pub async fn list(
     output.print(&json!({ "snapshots": documents }), |_| {
         snapshots.iter().map(|snapshot| format!("{}\n", line(snapshot))).collect()
     })
+}
+
+/// Deletes snapshots.
+pub async fn delete(
+    connection: &Connection,
+    asked: &DeleteSnapshots,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let DeleteSnapshots { name, snapshots, older_than, keep, dry_run } = asked;
+    let retention = older_than.map(|older_than| {
+        retention_to_wire(SnapshotRetention { older_than, keep: *keep as usize })
+    });
+    let request = wire::DeleteSnapshotsRequest {
+        name: name.to_string(),
+        snapshots: snapshots.iter().map(ToString::to_string).collect(),
+        retention,
+        dry_run: *dry_run,
+    };
+    let told = connection.client.delete_snapshots(request).await?;
+    let (refused, deleted): (Vec<_>, Vec<_>) =
+        told.iter().partition(|snapshot| snapshot.refusal.is_some());
+    let deleted: Vec<Value> = deleted
+        .iter()
+        .map(|of| {
+            let description = of.description.as_ref().map(document);
+            json!({ "snapshot": of.snapshot, "files": of.files, "description": description })
+        })
+        .collect();
+    let refusals: Vec<Value> = refused
+        .iter()
+        .map(|of| {
+            let refusal = of.refusal.clone().unwrap_or_default();
+            json!({ "snapshot": of.snapshot, "reason": refusal.reason, "message": refusal.message })
+        })
+        .collect();
+    let shown = json!({
+        "corpus": name, "dry_run": dry_run, "deleted": deleted, "refused": refusals,
+    });
+    output.print(&shown, |_| match told.is_empty() {
+        true => "no snapshot is to be deleted".to_owned(),
+        false => told.iter().map(|of| deletion_line(of, *dry_run)).collect(),
+    })?;
+    if !refused.is_empty() {
+        bail!("{} snapshots were not deleted; the others were", refused.len());
+    }
+    Ok(())
+}
+
+fn deletion_line(told: &wire::SnapshotDeletion, is_dry_run: bool) -> String {
+    let name = &told.snapshot;
+    if let Some(refusal) = &told.refusal {
+        return format!("{name} stays: {}\n", refusal.message);
+    }
+    let what = match &told.description {
+        Some(whole) => line(whole),
+        None => format!("{name}, which is not whole: {} files", told.files),
+    };
+    format!("{} {what}\n", if is_dry_run { "would delete" } else { "deleted" })
+}
+
+/// What is told of the snapshots of a corpus that was deleted; nothing if there are none.
+pub fn kept(corpus: &CorpusName, snapshots: Option<u32>) -> String {
+    let how =
+        format!("`clew corpus snapshot delete {corpus} --older-than 0s --keep 0` deletes them");
+    match snapshots {
+        Some(0) => String::new(),
+        Some(count) => format!("; {count} snapshots of it are kept and hold them still: {how}"),
+        None => format!("; how many snapshots of it are kept is not known: {how}"),
+    }
 }
 
 /// Restores a corpus.
