@@ -70,7 +70,7 @@ CASES = [
     Case(
         "another Redis",
         ["bucket", "external-redis"],
-        provided=USUAL - secrets("clew-redis") | secrets("managed-redis"),
+        provided=USUAL - secrets("clew-redis") | secrets("managed-redis", "managed-redis-tls"),
         outward={"storage": STORAGE, "Redis": ("10.20.3.4", 6380, set(network.ROLES))},
     ),
     Case(

@@ -102,8 +102,20 @@ impl Shard {
         for kind in self.tables_with_other_files().await? {
             self.prune(kind, patience).await?;
         }
+        self.remove_unfinished_files().await?;
         let scan = self.scan(&traces, &before).await?;
         Ok((forgotten, scan))
+    }
+
+    /// Removes what a process left that was killed while it wrote a file: the beginning of it, under a name of its own,
+    /// which pruning does not know. Only the shard's one writer writes files, and it is here.
+    async fn remove_unfinished_files(&self) -> Result<()> {
+        for name in self.place().files(FINDING).await?.into_keys() {
+            if is_unfinished(&name) {
+                self.place().remove_file(&name, FINDING).await?;
+            }
+        }
+        Ok(())
     }
 
     fn receipt(&self, id: &DocumentId) -> Forgotten {
@@ -328,6 +340,17 @@ impl ErasureMark {
         self.is_wanted.store(false, Ordering::Release);
         Ok(())
     }
+}
+
+const FINDING: &str = "remove what was not written to its end";
+
+/// Whether a file is one that is renamed once it is written: `.tmp` and some letters, or its later name, `#` and a number.
+fn is_unfinished(name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let is_numbered = |(_, number): (&str, &str)| {
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    file.starts_with(".tmp") || file.rsplit_once('#').is_some_and(is_numbered)
 }
 
 #[cfg(test)]

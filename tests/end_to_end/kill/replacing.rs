@@ -121,7 +121,7 @@ async fn forget(model: Shared, client: Client, corpus: CorpusName) {
         let ids: Vec<_> = model.choose_forgotten().iter().map(|name| id(name)).collect();
         match client.forget(&corpus, &ids).await {
             Ok(receipt) => {
-                assert!(receipt.verified);
+                assert!(receipt.verified, "{:?}", receipt.scan);
                 receipt.documents.iter().for_each(|gone| model.settle(&gone.document_id, false));
             }
             Err(error) => return model.expect_killed(&error),
