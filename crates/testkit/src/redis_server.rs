@@ -152,6 +152,8 @@ impl RedisServer {
             None => {
                 command.args(["--port", &port, "--bind", &address, "--protected-mode", "no"]);
                 command.args(["--save", "", "--appendonly", "no"]);
+                // What it writes to hand over to a replica.
+                command.arg("--dir").arg(std::env::temp_dir());
                 command.args(
                     password.iter().flat_map(|password| ["--requirepass", password.as_str()]),
                 );

@@ -312,7 +312,13 @@ pub struct DeleteSnapshots {
     /// The corpus.
     pub name: CorpusName,
     /// The snapshots; one may be named that was begun and not finished.
-    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
+    // Not by the name of the option that says where snapshots lie.
+    #[arg(
+        id = "named",
+        value_name = "SNAPSHOTS",
+        required_unless_present = "older_than",
+        conflicts_with = "older_than"
+    )]
     pub snapshots: Vec<SnapshotName>,
     /// Delete those that were finished longer ago than this, such as 30d: a number of s, m, h, d or w.
     #[arg(long, value_name = "AGE", value_parser = age)]
