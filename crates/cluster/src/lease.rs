@@ -115,7 +115,8 @@ impl Leases {
     /// Asks for the lease of `shard`.
     ///
     /// Right before the shard is taken over in storage, its standing has to be [`Standing::Held`] still:
-    /// a process that was stopped in between would end the ownership of whoever was given it since.
+    /// a process that was stopped in between would end the ownership of whoever was given it since. Right after it,
+    /// the lease has to be asked about once more, see [`Lease::confirm`].
     ///
     /// # Errors
     /// [`ErrorKind::Unavailable`] if Redis is away. The lease may have been given all the same; asking
@@ -248,6 +249,44 @@ impl Lease {
     pub fn settle(&self, lapse: Lapse) {
         self.slot.with_tenure(|tenure| tenure.settle(lapse));
         self.slot.publish(Instant::now());
+    }
+
+    /// Asks Redis once more, after the shard was taken over in storage and before anything is written.
+    ///
+    /// Redis may have been emptied since it gave the lease, and may have given the shard to another who opened it
+    /// before this node did: they believe their own lease, and would not see what was written here.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unavailable`] if another has the shard, or if Redis did not reply until `deadline`.
+    pub fn confirm(
+        &self,
+        deadline: Instant,
+    ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
+        let (slot, registry) = (Arc::clone(&self.slot), Arc::clone(&self.registry));
+        async move {
+            if !registry.is_told() {
+                return Ok(());
+            }
+            let mut answered = slot.answered.subscribe();
+            let asked = Instant::now();
+            registry.renew_now();
+            let answer = answered.wait_for(|latest| latest.is_some_and(|sent| sent >= asked));
+            if !matches!(tokio::time::timeout_at(deadline.into(), answer).await, Ok(Ok(_))) {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "REDIS_UNAVAILABLE",
+                    "Redis did not confirm in time that the shard is this node's; it is opened anew later",
+                ));
+            }
+            if slot.standing(Instant::now()) == Standing::Lost {
+                return Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "NOT_OWNER",
+                    "another node was given the shard meanwhile; ask that one",
+                ));
+            }
+            Ok(())
+        }
     }
 
     /// Gives the shard back. The standing is [`Standing::Lost`] from the start of this call.

@@ -70,6 +70,19 @@ impl Claim {
         }
     }
 
+    /// Makes sure, once the shard is open, that it was nobody else's when it was taken over.
+    ///
+    /// # Errors
+    /// Those of [`Lease::confirm`].
+    pub async fn confirm_takeover(&self, deadline: Instant) -> Result<(), Error> {
+        let Self::Lease(lease) = self else { return Ok(()) };
+        let confirming = lock(lease).as_ref().map(|lease| lease.confirm(deadline));
+        match confirming {
+            Some(confirming) => confirming.await,
+            None => Err(not_owner()),
+        }
+    }
+
     /// Has been told by the storage that another wrote to the shard.
     pub fn overtaken(&self) {
         if let Self::Taken(taken) = self {

@@ -119,7 +119,9 @@ impl Line for ShardLine {
             if let Err(clew_index::Error::LostRace { .. }) = &opened {
                 self.claim.overtaken();
             }
-            opened.map_err(Error::from)
+            let opened = opened?;
+            self.claim.confirm_takeover(deadline).await?;
+            Ok(opened)
         })
         .await?;
         // Nobody waits for what is derived: nothing but the budget of each text bounds it. What a model replies is kept

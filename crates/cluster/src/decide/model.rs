@@ -77,6 +77,8 @@ struct Redis {
 /// Node, incarnation, number.
 type Token = (NodeId, u64, u64);
 
+type Storage = BTreeMap<ShardKey, Table>;
+
 impl Redis {
     fn heartbeat(&mut self, now: Instant, record: Record) -> Vec<Record> {
         self.records.retain(|_, (_, ends)| *ends > now);
@@ -127,9 +129,19 @@ enum Renewal {
 /// What became of one lease.
 type Renewed = (ShardKey, Token, Renewal);
 
+/// A shard in the storage.
+struct Table {
+    /// Who took it over last, who alone can write.
+    owner: Token,
+    /// How often it was written to.
+    version: u64,
+}
+
 /// A shard at a node.
 struct Session {
     token: Token,
+    /// The version that is read here.
+    version: u64,
     tenure: Tenure,
     is_leaving: bool,
     /// The storage's answer about a lapse: whether nobody else has opened the shard since.
@@ -150,6 +162,8 @@ struct Node {
     renewals: Option<(Instant, Vec<Renewed>)>,
     /// The same for leases that were asked for.
     acquired: Vec<(Instant, ShardKey, Token)>,
+    /// Shards that were taken over in storage, and what Redis said of their leases afterwards, if it was reached.
+    opened: BTreeMap<ShardKey, (Session, Option<(Instant, Renewal)>)>,
 }
 
 struct World {
@@ -158,8 +172,7 @@ struct World {
     starts: u64,
     redis: Redis,
     emptied: Option<Instant>,
-    /// Who opened each shard last.
-    storage: BTreeMap<ShardKey, Token>,
+    storage: Storage,
     wanted: BTreeSet<ShardKey>,
 }
 
@@ -193,6 +206,7 @@ impl Node {
             sessions: BTreeMap::new(),
             renewals: None,
             acquired: Vec::new(),
+            opened: BTreeMap::new(),
         }
     }
 
@@ -209,11 +223,12 @@ impl Node {
         &mut self,
         now: Instant,
         redis: &mut Redis,
-        storage: &mut BTreeMap<ShardKey, Token>,
+        storage: &mut Storage,
         wanted: &BTreeSet<ShardKey>,
     ) {
         self.read_replies(now, redis, storage);
         self.check_lapses(storage);
+        self.write(now, storage);
         let is_reached = !self.is_cut && !redis.is_away;
         if is_reached && now >= self.next_beat {
             self.beat += 1;
@@ -233,12 +248,7 @@ impl Node {
         self.act(now, redis, is_reached, wanted);
     }
 
-    fn read_replies(
-        &mut self,
-        now: Instant,
-        redis: &mut Redis,
-        storage: &mut BTreeMap<ShardKey, Token>,
-    ) {
+    fn read_replies(&mut self, now: Instant, redis: &mut Redis, storage: &mut Storage) {
         if let Some((sent, results)) = self.renewals.take() {
             for (shard, token, renewal) in results {
                 let session = self.sessions.get_mut(&shard);
@@ -253,21 +263,48 @@ impl Node {
             }
         }
         let is_reached = !self.is_cut && !redis.is_away;
+        for (shard, (mut session, confirmed)) in std::mem::take(&mut self.opened) {
+            match confirmed {
+                Some((sent, Renewal::Renewed)) => session.tenure.renewed(sent),
+                Some((sent, Renewal::TakenAnew)) => session.tenure.taken_anew(sent),
+                Some((_, Renewal::Anothers)) => continue,
+                None => {
+                    if is_reached {
+                        redis.give_back(now, &shard, &session.token);
+                    }
+                    continue;
+                }
+            }
+            self.sessions.insert(shard, session);
+        }
         for (sent, shard, token) in self.acquired.drain(..) {
             let tenure = Tenure::begun(sent, LEASE_TTL);
             // Taking over in storage what another was given since would end that one's ownership.
             if tenure.standing(now) == Standing::Held {
-                storage.insert(shard.clone(), token.clone());
-                self.sessions
-                    .insert(shard, Session { token, tenure, is_leaving: false, asked: None });
+                let version = storage.get(&shard).map_or(0, |table| table.version);
+                storage.insert(shard.clone(), Table { owner: token.clone(), version });
+                let confirmed = is_reached.then(|| (now, redis.renew(now, &shard, &token)));
+                let session = Session { token, version, tenure, is_leaving: false, asked: None };
+                self.opened.insert(shard, (session, confirmed));
             } else if is_reached {
                 redis.give_back(now, &shard, &token);
             }
         }
     }
 
+    /// Writes wherever the storage lets it, whatever the lease is worth.
+    fn write(&mut self, now: Instant, storage: &mut Storage) {
+        for (shard, session) in &mut self.sessions {
+            let table = storage.get_mut(shard).unwrap();
+            if session.tenure.standing(now) != Standing::Lost && table.owner == session.token {
+                table.version += 1;
+                session.version = table.version;
+            }
+        }
+    }
+
     /// What an owner has to do about a lapse; asking the storage takes until the next step.
-    fn check_lapses(&mut self, storage: &BTreeMap<ShardKey, Token>) {
+    fn check_lapses(&mut self, storage: &Storage) {
         for (shard, session) in &mut self.sessions {
             match session.asked.take() {
                 Some((lapse, true)) => session.tenure.settle(lapse),
@@ -275,7 +312,8 @@ impl Node {
                 None => {}
             }
             if let Some(lapse) = session.tenure.lapse() {
-                session.asked = Some((lapse, storage.get(shard) == Some(&session.token)));
+                let is_mine = storage[shard].owner == session.token;
+                session.asked = Some((lapse, is_mine));
             }
         }
     }
@@ -291,6 +329,8 @@ impl Node {
             let standing = session.tenure.standing(now);
             (shard.clone(), Holding { standing, is_leaving: session.is_leaving })
         });
+        let opening = Holding { standing: Standing::Held, is_leaving: false };
+        let held = held.chain(self.opened.keys().map(|shard| (shard.clone(), opening)));
         let seen = |shard: &ShardKey| Some((shard.clone(), redis.lease(now, shard)?.0.clone()));
         let owners =
             if is_reached { wanted.iter().filter_map(seen).collect() } else { BTreeMap::new() };
@@ -306,6 +346,10 @@ impl Node {
         let hand_overs = actions.values().filter(|a| matches!(a, Action::HandOver { .. }));
         assert!(hand_overs.count() <= HAND_OVERS, "gently");
         for (shard, action) in actions {
+            // What is being opened is decided about when it is open.
+            if self.opened.contains_key(&shard) {
+                continue;
+            }
             match action {
                 Action::Open if is_reached => {
                     if let Some(token) = redis.acquire(now, &shard, &self.me) {
@@ -374,15 +418,10 @@ impl World {
     }
 
     /// What is read under a lease that is held is what was written last.
-    fn check(
-        now: Instant,
-        emptied: Option<Instant>,
-        node: &Node,
-        storage: &BTreeMap<ShardKey, Token>,
-    ) {
+    fn check(now: Instant, emptied: Option<Instant>, node: &Node, storage: &Storage) {
         for (shard, session) in &node.sessions {
             if session.tenure.standing(now) == Standing::Held && !Self::is_troubled(now, emptied) {
-                assert_eq!(storage.get(shard), Some(&session.token), "{shard} is read stale");
+                assert_eq!(session.version, storage[shard].version, "{shard} is read stale");
             }
         }
     }
@@ -447,6 +486,11 @@ impl World {
         self.nodes.iter().flatten().filter(|node| node.me.state == MemberState::Serving)
     }
 
+    /// Who took over each shard last.
+    fn owners(&self) -> BTreeMap<ShardKey, Token> {
+        self.storage.iter().map(|(shard, table)| (shard.clone(), table.owner.clone())).collect()
+    }
+
     fn check_quiet(&self) {
         let serving: Vec<Member> = self.serving().map(|node| node.me.clone()).collect();
         for node in self.nodes.iter().flatten() {
@@ -489,13 +533,13 @@ fn a_node_that_comes_takes_over_only_what_is_placed_on_it_and_nothing_else_moves
     let mut world = World::new();
     world.happens(&Event::Wait(TIME_TO_HEAL));
     world.check_quiet();
-    let before = world.storage.clone();
+    let before = world.owners();
     world.start(NODES - 1);
     world.happens(&Event::Wait(TIME_TO_HEAL));
     world.check_quiet();
-    let moved = before.iter().filter(|(shard, token)| world.storage[*shard] != **token);
+    let moved = before.iter().filter(|(shard, token)| world.storage[*shard].owner != **token);
     for (shard, _) in moved {
-        assert_eq!(world.storage[shard].0, node_name(NODES - 1));
+        assert_eq!(world.storage[shard].owner.0, node_name(NODES - 1));
     }
 }
 
@@ -505,7 +549,7 @@ fn an_owner_that_slept_through_anothers_time_believes_nothing_of_what_it_knew() 
     world.happens(&Event::Wait(TIME_TO_HEAL));
     world.happens(&Event::Pause(0));
     world.happens(&Event::Wait(TIME_TO_HEAL));
-    assert!(world.storage.values().all(|(owner, ..)| *owner != node_name(0)), "others took over");
+    assert!(world.owners().values().all(|(owner, ..)| *owner != node_name(0)), "others took over");
     // They are gone, and their leases have ended, when it wakes.
     world.happens(&Event::Crash(1));
     world.happens(&Event::Crash(2));
@@ -517,14 +561,29 @@ fn an_owner_that_slept_through_anothers_time_believes_nothing_of_what_it_knew() 
 }
 
 #[test]
+fn an_opener_that_slept_while_redis_was_emptied_writes_nothing_beside_its_new_owner() {
+    let mut world = World::new();
+    world.happens(&Event::Wait(1));
+    assert!(!world.nodes[0].as_ref().unwrap().acquired.is_empty(), "it was given shards");
+    world.happens(&Event::Pause(0));
+    world.happens(&Event::RedisComesBackEmpty);
+    world.happens(&Event::Wait(3));
+    assert!(world.owners().values().any(|(owner, ..)| *owner != node_name(0)), "others open them");
+    world.happens(&Event::Resume(0));
+    // Every tick checks what is read.
+    world.happens(&Event::Wait(TIME_TO_HEAL));
+    world.check_quiet();
+}
+
+#[test]
 fn an_emptied_redis_moves_nothing() {
     let mut world = World::new();
     world.happens(&Event::Wait(TIME_TO_HEAL));
-    let before = world.storage.clone();
+    let before = world.owners();
     world.happens(&Event::RedisStops);
     world.happens(&Event::Wait(300));
     world.happens(&Event::RedisComesBackEmpty);
     world.happens(&Event::Wait(TIME_TO_HEAL));
     world.check_quiet();
-    assert_eq!(world.storage, before);
+    assert_eq!(world.owners(), before);
 }

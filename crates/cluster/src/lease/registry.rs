@@ -1,7 +1,7 @@
 //! The leases that this process has, and those it is giving back.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -18,6 +18,8 @@ pub(super) struct Slot {
     pub(super) token: String,
     tenure: Mutex<Tenure>,
     pub(super) published: watch::Sender<Standing>,
+    /// When the latest request was sent to which Redis replied what became of the lease.
+    pub(super) answered: watch::Sender<Option<Instant>>,
     /// Whether nothing of it is left in Redis.
     pub(super) returned: watch::Sender<bool>,
 }
@@ -25,8 +27,8 @@ pub(super) struct Slot {
 impl Slot {
     pub(super) fn new(shard: ShardKey, token: String, tenure: Tenure) -> Arc<Self> {
         let published = watch::Sender::new(tenure.standing(Instant::now()));
-        let (tenure, returned) = (Mutex::new(tenure), watch::Sender::new(false));
-        Arc::new(Self { shard, token, tenure, published, returned })
+        let (answered, returned) = (watch::Sender::new(None), watch::Sender::new(false));
+        Arc::new(Self { shard, token, tenure: Mutex::new(tenure), published, answered, returned })
     }
 
     pub(super) fn with_tenure<T>(&self, use_it: impl FnOnce(&mut Tenure) -> T) -> T {
@@ -36,6 +38,17 @@ impl Slot {
 
     pub(super) fn standing(&self, now: Instant) -> Standing {
         self.with_tenure(|tenure| tenure.standing(now))
+    }
+
+    /// Redis replied to a request of `sent`, or there is nothing left to ask it.
+    pub(super) fn answer(&self, sent: Instant) {
+        self.answered.send_if_modified(|latest| {
+            let is_news = latest.is_none_or(|latest| latest < sent);
+            if is_news {
+                *latest = Some(sent);
+            }
+            is_news
+        });
     }
 
     /// Tells those who watch, if there is news.
@@ -52,8 +65,10 @@ pub(super) struct Registry {
     /// Whether there is a Redis that has to be told what is given back.
     is_told: bool,
     slots: Mutex<Slots>,
-    /// Wakes whoever gives back.
+    /// Wakes whoever renews and gives back.
     pub(super) work: Notify,
+    /// Whether somebody waits for the leases to be renewed before it is time.
+    pub(super) is_awaited: AtomicBool,
     numbers: AtomicU64,
 }
 
@@ -67,7 +82,7 @@ struct Slots {
 impl Registry {
     pub(super) fn new(is_told: bool) -> Self {
         let (slots, numbers) = (Mutex::default(), AtomicU64::new(0));
-        Self { is_told, slots, work: Notify::new(), numbers }
+        Self { is_told, slots, work: Notify::new(), is_awaited: AtomicBool::new(false), numbers }
     }
 
     pub(super) fn next_number(&self) -> u64 {
@@ -80,6 +95,17 @@ impl Registry {
 
     pub(super) fn held(&self) -> Vec<Arc<Slot>> {
         self.lock().held.values().cloned().collect()
+    }
+
+    /// Whether Redis knows of the leases.
+    pub(super) fn is_told(&self) -> bool {
+        self.is_told
+    }
+
+    /// Has all leases renewed now.
+    pub(super) fn renew_now(&self) {
+        self.is_awaited.store(true, Ordering::Release);
+        self.work.notify_one();
     }
 
     pub(super) fn insert(&self, slot: &Arc<Slot>) {
@@ -137,6 +163,8 @@ impl Registry {
 }
 
 fn end(slot: &Slot) {
+    let now = Instant::now();
     slot.with_tenure(Tenure::end);
-    slot.publish(Instant::now());
+    slot.publish(now);
+    slot.answer(now);
 }

@@ -3,6 +3,7 @@
 //! One task, so that a renewal can never overtake a giving back and bring back a lease that nobody has.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use clew_core::Error;
@@ -62,8 +63,9 @@ impl Keeper {
             }
             self.publish();
             let returned = self.give_back().await;
+            let is_awaited = self.registry.is_awaited.swap(false, Ordering::AcqRel);
             let now = Instant::now();
-            if now < next {
+            if now < next && !is_awaited {
                 continue;
             }
             let renewed = self.renew().await.and(returned);
@@ -118,6 +120,7 @@ impl Keeper {
                     self.registry.lose(slot);
                 }
             }
+            slot.answer(sent);
         }
         Ok(())
     }

@@ -129,6 +129,7 @@ async fn after_redis_was_emptied_whoever_asks_first_has_the_shard_and_the_other_
     let a = join(&redis.url(), "a").await.leases;
     let b = join(&redis.url(), "b").await.leases;
     let lost = acquire(&a, &shard(0)).await;
+    lost.confirm(soon()).await.unwrap();
     let taken = within(async {
         loop {
             redis.empty().unwrap();
@@ -138,6 +139,10 @@ async fn after_redis_was_emptied_whoever_asks_first_has_the_shard_and_the_other_
         }
     })
     .await;
+    // Who opens the shard under the older one is told at once, before anything is written.
+    let refused_late = lost.confirm(soon()).await.unwrap_err();
+    assert_eq!(refused_late.reason(), "NOT_OWNER");
+    taken.confirm(soon()).await.unwrap();
     stands(&lost, Standing::Lost).await;
     // Its end takes nothing from the other.
     lost.give_back(soon()).await.unwrap();
