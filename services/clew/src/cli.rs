@@ -324,7 +324,7 @@ pub struct DeleteSnapshots {
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub older_than: Option<Duration>,
     /// Of these, keep so many of the corpus' newest snapshots, however old.
-    #[arg(long, value_name = "COUNT", default_value_t = 1, requires = "older_than")]
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "named")]
     pub keep: u32,
     /// Tell only what would be deleted, and delete nothing.
     #[arg(long)]
