@@ -53,7 +53,6 @@ async fn fault(client: &Client, name: &CorpusName) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails: gateways answer with what they knew of the corpus a moment before"]
 async fn a_damaged_register_stops_its_corpus_alone_and_it_is_back_with_it() {
     let mut cluster = Cluster::start(2).await;
     let client = cluster.client().await;
@@ -69,8 +68,12 @@ async fn a_damaged_register_stops_its_corpus_alone_and_it_is_back_with_it() {
     std::fs::write(&register, "{").unwrap();
     let stopped = eventually("the corpus stops", async || client.corpus(&bad).await.err()).await;
     assert_eq!((stopped.kind(), stopped.reason()), (ErrorKind::DataLoss, "DATA_LOSS"));
-    let refused = client.search(&bad, exhaustive("the")).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::DataLoss, "{refused}");
+    // Until its owners have closed them, some of its shards may answer.
+    let refused = eventually("no shard answers", async || {
+        let searched = client.search(&bad, exhaustive("the")).await;
+        searched.err().filter(|error| error.kind() == ErrorKind::DataLoss)
+    })
+    .await;
     assert!(refused.message().contains("restore"), "{refused}");
     assert_eq!(fault(&client, &bad).await.as_deref(), Some("DATA_LOSS"));
     assert_eq!(fault(&client, &good).await, None);
@@ -122,7 +125,6 @@ async fn code_at(cluster: &Cluster, retriever: &str, name: &CorpusName) -> Code 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "fails: gateways answer with what they knew of the corpus a moment before"]
 async fn an_upgrade_node_by_node_and_the_way_back_leave_every_corpus_that_a_release_knows_at_work()
 {
     let mut cluster = Cluster::start(2).await;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use clew_auth::Caller;
 use clew_core::{
-    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Erasure, Error, Forgotten,
-    HoldingSnapshot, ListQuery,
+    Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Erasure, Error, ErrorKind,
+    Forgotten, HoldingSnapshot, ListQuery,
 };
 use clew_proto::convert::{Page, document_id, timestamp_to_wire};
 use clew_proto::convert::{ingest as convert, shard as convert_shard};
@@ -250,7 +250,10 @@ async fn offer(backends: &Backends, caller: &Caller, assembled: Assembled) -> Of
     let deadline = Instant::now() + ACCEPT_PATIENCE;
     let corpus = match backends.corpora.of(caller).get(&corpus, deadline).await {
         Ok(corpus) => corpus,
-        // No document of the stream could be accepted.
+        // The stream may bring documents of other corpora, which can be used.
+        Err(unusable) if matches!(unusable.kind(), ErrorKind::DataLoss | ErrorKind::WrongState) => {
+            return Offered::Refused(id, unusable);
+        }
         Err(unknown) => return Offered::Broken(to_status(&unknown)),
     };
     let offered = async {

@@ -577,6 +577,8 @@ pub mod ingest_service_client {
         /// into another stream.
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
         /// would replace a document that does; and with DOCUMENT_EXISTS if it was sent as an addition and would replace one.
+        /// The documents of a corpus that cannot be used, since its register is damaged or of a newer release, are refused
+        /// with that reason; those of others go on.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         pub async fn ingest(
@@ -770,6 +772,8 @@ pub mod ingest_service_server {
         /// into another stream.
         /// A document is refused with the reason LABEL_NOT_HELD if it carries a label that the caller does not hold, or
         /// would replace a document that does; and with DOCUMENT_EXISTS if it was sent as an addition and would replace one.
+        /// The documents of a corpus that cannot be used, since its register is damaged or of a newer release, are refused
+        /// with that reason; those of others go on.
         /// The stream fails with NOT_FOUND for an unknown corpus, INVALID_ARGUMENT for a broken sequence
         /// of messages, UNAVAILABLE while the shard restarts.
         async fn ingest(
