@@ -98,24 +98,28 @@ impl Shard {
             before = self.named_files().await?;
             self.erase(patience).await?;
         }
+        let files = self.finished_files().await?;
         // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
-        for kind in self.tables_with_other_files().await? {
+        for kind in self.tables_with_other_files(&files).await? {
             self.prune(kind, patience).await?;
         }
-        self.remove_unfinished_files().await?;
         let scan = self.scan(&traces, &before).await?;
         Ok((forgotten, scan))
     }
 
-    /// Removes what a process left that was killed while it wrote a file: the beginning of it, under a name of its own,
-    /// which pruning does not know. Only the shard's one writer writes files, and it is here.
-    async fn remove_unfinished_files(&self) -> Result<()> {
+    /// The shard's files, without what a process left that was killed while it wrote one: the beginning of it, under
+    /// a name of its own, which pruning does not know. That is removed: only the shard's one writer writes files, and
+    /// it is here.
+    async fn finished_files(&self) -> Result<Vec<String>> {
+        let mut finished = Vec::new();
         for name in self.place().files(FINDING).await?.into_keys() {
             if is_unfinished(&name) {
                 self.place().remove_file(&name, FINDING).await?;
+            } else {
+                finished.push(name);
             }
         }
-        Ok(())
+        Ok(finished)
     }
 
     fn receipt(&self, id: &DocumentId) -> Forgotten {
@@ -342,7 +346,7 @@ impl ErasureMark {
     }
 }
 
-const FINDING: &str = "remove what was not written to its end";
+const FINDING: &str = "look for what was not written to its end";
 
 /// Whether a file is one that is renamed once it is written: `.tmp` and some letters, or its later name, `#` and a number.
 fn is_unfinished(name: &str) -> bool {

@@ -92,14 +92,16 @@ impl Shard {
         pages
     }
 
-    /// The tables of which there are files that their newest versions do not name.
-    pub(crate) async fn tables_with_other_files(&mut self) -> Result<Vec<TableKind>> {
-        let files = self.place().files(DOING).await?;
+    /// The tables of which there are files among `files` that their newest versions do not name.
+    pub(crate) async fn tables_with_other_files(
+        &mut self,
+        files: &[String],
+    ) -> Result<Vec<TableKind>> {
         let mut found = Vec::new();
         for kind in TableKind::ALL {
             let named = NamedFiles::of(kind, self.table(kind).shown()).await?;
             let folder = folder_of(kind);
-            let mut of_table = files.keys().filter_map(|name| name.strip_prefix(&folder));
+            let mut of_table = files.iter().filter_map(|name| name.strip_prefix(&folder));
             if of_table.any(|file| !named.names(file)) {
                 found.push(kind);
             }
