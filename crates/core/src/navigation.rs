@@ -142,6 +142,19 @@ pub trait Navigator: Send + Sync {
         relations: &[String],
         deadline: Instant,
     ) -> Result<Named, Error>;
+
+    /// One description of `subject` that says what all of `descriptions` say, in view of the question (QRMeM, relation
+    /// fusion). Of one description it is that one, and of none it is empty.
+    ///
+    /// # Errors
+    /// As [`Self::choose_child`].
+    async fn fuse(
+        &self,
+        question: &str,
+        subject: &str,
+        descriptions: &[String],
+        deadline: Instant,
+    ) -> Result<(String, Cost), Error>;
 }
 
 /// What is seen when the entities to be looked at next are chosen.

@@ -16,6 +16,7 @@
 //! | name a question's entities | [`Extractive`]: titles, names and numbers, or else topics | tell what a pronoun or a description stands for |
 //! | choose entities to look at | [`Extractive`], by their names | see that an entity leads to another |
 //! | summarise evidence | [`Extractive`]: the sentences that stand for most of it | tell what matters for the task |
+//! | fuse descriptions of a relation | [`Extractive`]: one after the other | say once what several say |
 //! | elaborate a query | [`Extractive`]: the question beside a relation | use other words than both |
 //! | clues | [`propose_clues`] | say what the outline does not say |
 //! | concerns | [`raise_concerns`] | doubt what a point says |

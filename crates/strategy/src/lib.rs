@@ -39,8 +39,9 @@ pub use hgmem::HgMem;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
 pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
 pub use qrmem::{
-    EDGE_THRESHOLD, MAX_EXPANSIONS, MAX_FULL, MAX_READ, MAX_READ_BYTES, MAX_TRIALS, QrmemEntity,
-    QrmemExpand, QrmemReflect, SEGMENTS_PER_ENTITY, WINDOW_BYTES,
+    EDGE_THRESHOLD, MAX_DESCRIPTIONS, MAX_EXPANSIONS, MAX_FULL, MAX_FUSED, MAX_READ,
+    MAX_READ_BYTES, MAX_TRIALS, QrmemEntity, QrmemExpand, QrmemReflect, SEGMENTS_PER_ENTITY,
+    WINDOW_BYTES,
 };
 pub use tree_memory::TreeMemory;
 

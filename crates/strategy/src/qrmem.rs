@@ -18,6 +18,9 @@
 //! every passage that may be found, up to [`MAX_FULL`], and uses nothing that is stored; for a
 //! document or a small corpus, within the question's budget.
 //!
+//! Where several segments tell of the same two entities in different words, the edges that might be followed are
+//! *fused* into one (section 2.1, "global graph combination"), in view of the question, see `qrmem/fusion.rs`.
+//!
 //! What the paper leaves open is decided so:
 //! - The entities of a question are those that the navigator names and those that the graph
 //!   recognises in it. Where the graph knows none of them, the entities of the places that a search
@@ -39,6 +42,7 @@ mod edge;
 mod entity;
 mod expand;
 mod extension;
+mod fusion;
 mod navigation;
 mod passage;
 mod reflect;
@@ -48,6 +52,7 @@ mod tests;
 pub use entity::QrmemEntity;
 pub use expand::{EDGE_THRESHOLD, MAX_EXPANSIONS, QrmemExpand};
 pub use extension::{MAX_READ, MAX_READ_BYTES};
+pub use fusion::{MAX_DESCRIPTIONS, MAX_FUSED};
 pub use navigation::MAX_FULL;
 pub use reflect::QrmemReflect;
 

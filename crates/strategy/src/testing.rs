@@ -697,6 +697,9 @@ pub(crate) struct ScriptedNavigator {
     /// The names chosen each time.
     pub(crate) chosen: Vec<Vec<String>>,
     pub(crate) elaborated: Vec<String>,
+    /// What descriptions are fused to; unless it is told, they cannot be.
+    pub(crate) fused: Option<String>,
+    fusions: Mutex<Vec<(String, Vec<String>)>>,
     choices: Mutex<Vec<ChildChoice>>,
     leaves: Mutex<Vec<(String, Vec<String>)>>,
     judged: Mutex<Vec<Vec<String>>>,
@@ -742,6 +745,11 @@ impl ScriptedNavigator {
 
     pub(crate) fn relations(&self) -> Vec<String> {
         self.relations.lock().unwrap().clone()
+    }
+
+    /// What was to be fused each time: whom it tells of, and the descriptions.
+    pub(crate) fn fusions(&self) -> Vec<(String, Vec<String>)> {
+        self.fusions.lock().unwrap().clone()
     }
 }
 
@@ -805,6 +813,18 @@ impl Navigator for ScriptedNavigator {
     async fn elaborate(&self, _: &str, relations: &[String], _: Instant) -> Result<Named, Error> {
         *self.relations.lock().unwrap() = relations.to_vec();
         Ok(Named { texts: self.elaborated.clone(), cost: calls(1) })
+    }
+
+    async fn fuse(
+        &self,
+        _: &str,
+        subject: &str,
+        descriptions: &[String],
+        _: Instant,
+    ) -> Result<(String, Cost), Error> {
+        self.fusions.lock().unwrap().push((subject.to_owned(), descriptions.to_vec()));
+        let gone = || Error::new(ErrorKind::Unavailable, "MODEL_GONE", "there is no model");
+        Ok((self.fused.clone().ok_or_else(gone)?, calls(1)))
     }
 }
 

@@ -153,6 +153,16 @@ impl Navigator for RemoteGuide {
     ) -> Result<Named, Error> {
         self.guide(deadline).await?.elaborate(question, relations, deadline).await
     }
+
+    async fn fuse(
+        &self,
+        question: &str,
+        subject: &str,
+        descriptions: &[String],
+        deadline: Instant,
+    ) -> Result<(String, Cost), Error> {
+        self.guide(deadline).await?.fuse(question, subject, descriptions, deadline).await
+    }
 }
 
 #[async_trait]

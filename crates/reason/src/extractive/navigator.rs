@@ -156,6 +156,28 @@ impl Navigator for Extractive {
         }
         Ok(Named { texts, cost })
     }
+
+    /// The descriptions one after the other, those most like the question first: nothing is said in other words.
+    async fn fuse(
+        &self,
+        question: &str,
+        _subject: &str,
+        descriptions: &[String],
+        deadline: Instant,
+    ) -> Result<(String, Cost), Error> {
+        if let [] | [_] = descriptions {
+            return Ok((descriptions.concat(), Cost::default()));
+        }
+        let (cosines, cost) = self.similarities(question, descriptions.to_vec(), deadline).await?;
+        let mut said: Vec<&str> = Vec::new();
+        for (description, _) in best_first(cosines) {
+            let description = descriptions[description].as_str();
+            if !said.contains(&description) {
+                said.push(description);
+            }
+        }
+        Ok((said.join("; "), cost))
+    }
 }
 
 /// The indices of scores with them, best first; equals in their order.
@@ -443,6 +465,16 @@ mod tests {
         assert!(named.cost.embedded_tokens > 0);
         let named = navigator().elaborate(question, &[], soon()).await.unwrap();
         assert_eq!((named.texts, named.cost), (vec![question.to_owned()], Cost::default()));
+    }
+
+    #[tokio::test]
+    async fn descriptions_are_fused_with_those_most_like_the_question_first() {
+        let told = owned(&["Minos ruled Crete", "Ariadne had red thread", "Minos ruled Crete"]);
+        let fused = navigator().fuse("Who had red thread?", "Crete", &told, soon()).await.unwrap();
+        assert_eq!(fused.0, "Ariadne had red thread; Minos ruled Crete");
+        assert!(fused.1.embedded_tokens > 0);
+        let fused = navigator().fuse("Who?", "Crete", &told[..1], soon()).await.unwrap();
+        assert_eq!(fused, (told[0].clone(), Cost::default()));
     }
 
     #[tokio::test]

@@ -10,8 +10,8 @@ use clew_core::{
 
 use super::reader::{NOTHING_TO_READ, citation, confidence, ranked, reading, shown};
 use super::{
-    ChooseChild, ChooseEntities, ElaborateQuery, JudgeEvidence, LeafStep, NameEntities, Prompted,
-    ReadLeaf,
+    ChooseChild, ChooseEntities, ElaborateQuery, JudgeEvidence, LeafStep, MergeDescriptions,
+    NameEntities, Prompted, ReadLeaf,
 };
 use crate::extractive::check_spans;
 
@@ -142,5 +142,26 @@ impl Navigator for Prompted {
         let ledger = self.ledger();
         let texts = self.perform(&act, deadline, &ledger).await?;
         Ok(Named { texts, cost: ledger.cost() })
+    }
+
+    /// Performs [`MergeDescriptions`] where there are several.
+    async fn fuse(
+        &self,
+        question: &str,
+        subject: &str,
+        descriptions: &[String],
+        deadline: Instant,
+    ) -> Result<(String, Cost), Error> {
+        if let [] | [_] = descriptions {
+            return Ok((descriptions.concat(), Cost::default()));
+        }
+        let act = MergeDescriptions {
+            subject: subject.to_owned(),
+            descriptions: descriptions.to_vec(),
+            question: question.to_owned(),
+        };
+        let ledger = self.ledger();
+        let text = self.perform(&act, deadline, &ledger).await?;
+        Ok((text, ledger.cost()))
     }
 }

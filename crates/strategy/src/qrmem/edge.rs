@@ -20,16 +20,40 @@ pub(super) struct Edge {
     head: String,
     tail: String,
     relation: String,
-    /// Where it is stated.
-    pub(super) segment: SegmentId,
+    /// All of it as one text.
+    text: String,
+    /// Where it is stated: by several segments if it was fused.
+    pub(super) segments: Vec<SegmentId>,
+    /// The entity that is known.
+    from: EntityKey,
     /// The entity that is not known yet.
     pub(super) to: EntityNode,
 }
 
 impl Edge {
     /// Its parts as one text.
-    pub(super) fn text(&self) -> String {
-        format!("{} {} {}", self.head, self.relation, self.tail)
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Its two ends.
+    pub(super) fn ends(&self) -> (&EntityKey, &EntityKey) {
+        (&self.from, &self.to.key)
+    }
+
+    /// What relates its two ends, by name.
+    pub(super) fn subject(&self) -> String {
+        format!("{} and {}", self.head, self.tail)
+    }
+
+    /// The one edge in place of several between the same two, which says `description`.
+    pub(super) fn fused(edges: &[Self], description: String) -> Option<Self> {
+        let mut segments: Vec<SegmentId> =
+            edges.iter().flat_map(|edge| &edge.segments).cloned().collect();
+        segments.sort();
+        segments.dedup();
+        let first = edges.first()?.clone();
+        Some(Self { relation: description.clone(), text: description, segments, ..first })
     }
 
     pub(super) fn followed(&self, score: f32, reason: &str) -> TraceEvent {
@@ -55,16 +79,18 @@ pub(super) fn leading_out(
         around.entities.iter().map(|entity| (&entity.key, entity)).collect();
     let edge = |relation: &RelationEdge| {
         let (head, tail) = (entities.get(&relation.head)?, entities.get(&relation.tail)?);
-        let to = match (known.contains(&relation.head), known.contains(&relation.tail)) {
-            (true, false) => tail,
-            (false, true) => head,
+        let (from, to) = match (known.contains(&relation.head), known.contains(&relation.tail)) {
+            (true, false) => (head, tail),
+            (false, true) => (tail, head),
             (true, true) | (false, false) => return None,
         };
         Some(Edge {
             head: head.name.clone(),
             tail: tail.name.clone(),
             relation: relation.text.clone(),
-            segment: relation.segment.clone(),
+            text: format!("{} {} {}", head.name, relation.text, tail.name),
+            segments: vec![relation.segment.clone()],
+            from: from.key.clone(),
             to: (*to).clone(),
         })
     };
@@ -91,7 +117,7 @@ impl EdgeVectors {
         let vector = work.embed(vec![text], TextKind::Query).await?.pop().unwrap_or_default();
         self.embed(work, &edges).await?;
         let similarity =
-            |edge: &Edge| self.0.get(&edge.text()).map_or(0.0, |edge| cosine(&vector, edge));
+            |edge: &Edge| self.0.get(edge.text()).map_or(0.0, |edge| cosine(&vector, edge));
         let similarities: Vec<f32> = edges.iter().map(similarity).collect();
         let mut scored: Vec<(Edge, f32)> = edges.into_iter().zip(similarities).collect();
         scored.sort_by(|(_, a), (_, b)| b.total_cmp(a));
@@ -101,8 +127,8 @@ impl EdgeVectors {
     async fn embed(&mut self, work: &mut Work<'_>, edges: &[Edge]) -> Result<(), Error> {
         let mut texts: Vec<String> = Vec::new();
         for text in edges.iter().map(Edge::text) {
-            if !self.0.contains_key(&text) && !texts.contains(&text) {
-                texts.push(text);
+            if !self.0.contains_key(text) && !texts.iter().any(|known| known == text) {
+                texts.push(text.to_owned());
             }
         }
         let vectors = work.embed(texts.clone(), TextKind::Passage).await?;
@@ -118,7 +144,7 @@ fn sharing_most_words(text: &str, mut edges: Vec<Edge>) -> Vec<Edge> {
     }
     let wanted = words(text);
     edges.sort_by_cached_key(|edge| {
-        let shared = words(&edge.text()).intersection(&wanted).count();
+        let shared = words(edge.text()).intersection(&wanted).count();
         std::cmp::Reverse(shared)
     });
     edges.truncate(MAX_EMBEDDED);

@@ -61,7 +61,7 @@ impl Strategy for QrmemExpand {
         let segments = if entities.is_empty() {
             std::mem::take(&mut navigation.important)
         } else {
-            let stated: Vec<_> = followed.into_iter().map(|edge| edge.segment).collect();
+            let stated: Vec<_> = followed.into_iter().flat_map(|edge| edge.segments).collect();
             navigation.segments_of(&entities, &stated).await?
         };
         let mut passages = in_segments(found, &segments);
@@ -105,7 +105,7 @@ async fn search_again(
     let k = navigation.work.question.k.unwrap_or(DEFAULT_K);
     let mut rankings = vec![navigation.hits.iter().take(k).cloned().collect()];
     if !followed.is_empty() {
-        let relations: Vec<String> = followed.iter().map(Edge::text).collect();
+        let relations: Vec<String> = followed.iter().map(|edge| edge.text().to_owned()).collect();
         let work = &mut navigation.work;
         let (question, deadline) = (&work.question.text, work.deadline());
         let elaborated = work.seams.navigator.elaborate(question, &relations, deadline).await?;

@@ -11,6 +11,7 @@ use clew_core::{
 use super::SEGMENTS_PER_ENTITY;
 use super::edge::{Edge, EdgeVectors, leading_out};
 use super::extension::{Extension, MAX_READ, MAX_READ_BYTES};
+use super::fusion::Fusions;
 use super::passage::{Passage, Window, as_evidence, join, rank};
 use crate::admitted::Admitted;
 use crate::work::{Work, overlap};
@@ -66,6 +67,7 @@ pub(super) struct Navigation<'a> {
     pub(super) important: Vec<Passage>,
     admitted: Admitted,
     vectors: EdgeVectors,
+    fusions: Fusions,
     memory: Memory,
     extension: Extension,
     /// Entities that the stored graph told of so far.
@@ -88,6 +90,7 @@ impl<'a> Navigation<'a> {
             important: Vec::new(),
             admitted,
             vectors: EdgeVectors::default(),
+            fusions: Fusions::default(),
             memory,
             extension: Extension::default(),
             stored: BTreeSet::new(),
@@ -307,13 +310,17 @@ impl<'a> Navigation<'a> {
     }
 
     /// The edges between E and the entities one edge away from it, with their similarity to `text`,
-    /// the most similar first.
+    /// the most similar first. Where several segments tell of the same two, the likeliest are fused.
     pub(super) async fn edges_by_similarity(
         &mut self,
         text: String,
     ) -> Result<Vec<(Edge, f32)>, Error> {
         let edges = self.edges().await?;
-        self.vectors.by_similarity(&mut self.work, text, edges).await
+        let scored = self.vectors.by_similarity(&mut self.work, text.clone(), edges).await?;
+        match self.fusions.fuse(&mut self.work, &scored).await? {
+            Some(edges) => self.vectors.by_similarity(&mut self.work, text, edges).await,
+            None => Ok(scored),
+        }
     }
 
     async fn edges(&mut self) -> Result<Vec<Edge>, Error> {

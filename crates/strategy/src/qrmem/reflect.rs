@@ -102,7 +102,7 @@ async fn follow(
     let Some((edge, similarity)) = scored.into_iter().next() else { return Ok(None) };
     navigation.work.trace(edge.followed(similarity, reason));
     let to = [edge.to];
-    let segments = navigation.segments_of(&to, &[edge.segment]).await?;
+    let segments = navigation.segments_of(&to, &edge.segments).await?;
     navigation.entities.extend(to);
     Ok(Some(segments.into_iter().map(|passage| Added { passage, similarity }).collect()))
 }

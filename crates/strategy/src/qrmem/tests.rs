@@ -443,6 +443,72 @@ async fn candidates_are_bounded() {
     assert_eq!(world.navigator.entity_choices()[0].candidates.len(), 64);
 }
 
+// Relation fusion.
+
+/// Three segments tell of the ship and her builder, two of them in the same words.
+fn twice_told() -> World {
+    let mut world = harbour();
+    world.graph.relation("anna", "painted", "ship", ("d", 7));
+    world.graph.relation("ship", "built by", "anna", ("d", 8));
+    world.navigator.missing = missing(&["the builder", "his spouse", ""]);
+    world
+}
+
+#[tokio::test]
+async fn what_several_segments_tell_of_the_same_two_is_one_edge_that_leads_to_all() {
+    let mut world = twice_told();
+    world.navigator.fused = Some("Anna built the ship and painted it".to_owned());
+    world.encoder.tell("Anna built the ship and painted it", 0.9);
+    let answer = ask(&world, &REFLECT).await;
+    let told = vec!["SHIP built by ANNA".to_owned(), "ANNA painted SHIP".to_owned()];
+    // Once: on the next trial it is known.
+    assert_eq!(world.navigator.fusions(), [("SHIP and ANNA".to_owned(), told)]);
+    let edges = [
+        "edge SHIP Anna built the ship and painted it ANNA to ANNA 0.90",
+        "edge ANNA married BERT to BERT 0.60",
+    ];
+    assert_eq!(world.steps_of("edge"), edges);
+    // The entities named, three reflections, one fusion, and the reader.
+    assert_eq!(answer.cost.model_calls, 1000 + 5);
+}
+
+#[tokio::test]
+async fn what_cannot_be_fused_is_followed_as_it_is() {
+    let world = twice_told();
+    ask(&world, &REFLECT).await;
+    assert_eq!(world.steps_of("edge")[0], "edge SHIP built by ANNA to ANNA 0.80");
+    assert_eq!(world.navigator.fusions().len(), 1);
+}
+
+#[tokio::test]
+async fn what_one_segment_tells_or_all_tell_alike_is_not_fused() {
+    let mut world = harbour();
+    world.graph.relation("anna", "painted", "ship", ("d", 1));
+    world.graph.relation("ship", "sold to", "carl", ("d", 8));
+    world.navigator.missing = missing(&["the builder", ""]);
+    ask(&world, &REFLECT).await;
+    assert!(world.navigator.fusions().is_empty());
+}
+
+#[tokio::test]
+async fn relations_that_are_fused_for_a_question_are_few() {
+    let mut world = islands(&["ship"]);
+    world.navigator.fused = Some("told often".to_owned());
+    for number in 0..9 {
+        let key = format!("e{number}");
+        world.graph.entity(&key, &[("d", number + 1)]);
+        for (ordinal, said) in (0..).zip(["met", "saw", "heard"].repeat(4)) {
+            let said = format!("{said} {ordinal}");
+            world.graph.relation("ship", &said, &key, ("d", 100 * number + ordinal));
+        }
+    }
+    world.navigator.missing = missing(&["a", "b", "c", "d", "e"]);
+    ask(&world, &REFLECT).await;
+    let fusions = world.navigator.fusions();
+    assert_eq!(fusions.len(), MAX_FUSED);
+    assert!(fusions.iter().all(|(_, told)| told.len() == MAX_DESCRIPTIONS));
+}
+
 // Graph expansion search.
 
 #[tokio::test]

@@ -201,6 +201,23 @@ async fn a_question_is_elaborated_with_relations_into_three_queries_at_most() {
 }
 
 #[tokio::test]
+async fn descriptions_of_one_relation_are_fused_by_one_call() {
+    let model = Scripted::new(8000, &["She gave him a thread and saved him."]);
+    let prompted = Prompted::new(model.clone());
+    let told = ["Ariadne gave a thread to Theseus", "Ariadne saved Theseus"].map(str::to_owned);
+    let subject = "Ariadne and Theseus";
+    let (fused, cost) = prompted.fuse(QUESTION, subject, &told, soon()).await.unwrap();
+    assert_eq!((fused.as_str(), cost.model_calls), ("She gave him a thread and saved him.", 1));
+    let prompt = model.last_prompt();
+    for part in [QUESTION, subject, "[1] Ariadne gave a thread", "[2] Ariadne saved"] {
+        assert!(prompt.contains(part), "{prompt}");
+    }
+    // What was told once needs no call.
+    let (fused, cost) = prompted.fuse(QUESTION, subject, &told[..1], soon()).await.unwrap();
+    assert_eq!((fused.as_str(), cost.model_calls), (told[0].as_str(), 0));
+}
+
+#[tokio::test]
 async fn choices_between_nothing_are_refused_before_the_model_is_asked() {
     let prompted = Prompted::new(Scripted::new(8000, &[]));
     let choice = ChildChoice { found: vec![0.5], ..children(true) };
