@@ -56,8 +56,8 @@ pub struct Quote {
 pub struct ExtractionTask {
     /// The passage.
     pub text: String,
-    /// What the whole document is about, such as its summary: background for a model, in which nothing
-    /// is looked for. May be empty.
+    /// What the whole document is about: its title on a line of its own, and its summary. Background for a model, in
+    /// which nothing is looked for. May be empty.
     pub background: String,
     /// The question in view of which the passage is read; empty for a graph that serves any question.
     pub question: String,

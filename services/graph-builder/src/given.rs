@@ -61,7 +61,8 @@ impl GivenOn {
     /// What the file tells of a passage, if it does.
     fn of(&self, task: &ExtractionTask) -> Option<Extraction> {
         // In view of a question more is looked for than any file knows.
-        let told = self.by_title.get(&task.background).filter(|_| task.question.is_empty())?;
+        let title = task.background.split('\n').next().unwrap_or_default();
+        let told = self.by_title.get(title).filter(|_| task.question.is_empty())?;
         let mut found = Found::new(&task.text);
         for extraction in told {
             for relation in &extraction.relations {
@@ -192,7 +193,7 @@ mod tests {
         let tasks = vec![
             task("Ada", "She comes from Lodz.", ""),
             task("Bob", "Carl met Dora.", ""),
-            task("Ada", "Built in kiel.", ""),
+            task("Ada\nA ship and her first voyage.", "Built in kiel.", ""),
             task("Ada", "Carl met Dora.", "Whom did Carl meet?"),
         ];
         let account = Account::open(Owner::default(), Budget::UNBOUNDED);

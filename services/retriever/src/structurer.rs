@@ -1,7 +1,8 @@
 //! Makes the tree of summaries and the graph of documents that can be found already.
 //!
 //! A document is cut into segments; each is summarised and its entities and relations are extracted; then
-//! groups of summaries are summarised, level by level, up to the root. What was made of the same text
+//! groups of summaries are summarised, level by level, up to the root. Segments are read in view of what the whole
+//! document is about (QRMeM, section 2.1: its summary T), which is sketched beforehand out of some of them. What was made of the same text
 //! before, of this version or an earlier one, is taken from there, so that a crash costs at most what was
 //! made since the last commit, and a document that grows costs only what is new and the nodes above it.
 
@@ -22,6 +23,9 @@ use crate::writer;
 
 /// Segments that are made before what was made is committed.
 const SEGMENTS_AT_ONCE: usize = 64;
+/// Segments, spread over a document, out of whose summaries it is told what the document is about before its segments
+/// are read. More would be lost with a crash.
+const SKETCHED: u32 = 16;
 /// Nodes above documents that are made before they are committed.
 const UPPER_AT_ONCE: usize = 256;
 /// A bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
@@ -49,6 +53,10 @@ struct Growing {
     known: u64,
     /// Nodes that are made but not committed.
     fresh: Vec<(u32, u32)>,
+    /// What the document is about, of this version or an earlier one; empty while it is not known.
+    summary: String,
+    /// Summaries of segments that are made before the segments are read.
+    sketched: HashMap<u32, String>,
 }
 
 /// A node that has to be made, with its key.
@@ -72,6 +80,7 @@ impl Structurer {
             return Ok(());
         };
         let mut growing = self.begin(cutter, documents, settings, recipe).await?;
+        self.sketch(&mut growing).await?;
         self.make_segments(&mut growing).await?;
         let most = growing.iter().map(|document| document.shape.root_level()).max().unwrap_or(0);
         for level in 1..=most {
@@ -118,6 +127,36 @@ impl Structurer {
         Ok(growing)
     }
 
+    /// Tells what documents are about whose segments are to be read, where no version of them has a root. It is the
+    /// root of a document whose segments are all looked at and have no node between them and it; of a longer one it
+    /// is kept for as long as its segments are read.
+    async fn sketch(&self, growing: &mut [Growing]) -> Result<(), Error> {
+        let unknown: Vec<usize> =
+            (0..growing.len()).filter(|at| growing[*at].is_to_be_sketched()).collect();
+        let looked_at: Vec<Missing> =
+            unknown.iter().flat_map(|at| growing[*at].looked_at(*at)).collect();
+        for some in looked_at.chunks(SEGMENTS_AT_ONCE) {
+            let texts: Vec<&str> =
+                some.iter().map(|node| growing[node.document].text(node)).collect();
+            let summaries = self.summarise_segments(growing, some, &texts).await?;
+            for (node, summary) in some.iter().zip(summaries) {
+                growing[node.document].sketched.insert(node.ordinal, summary);
+            }
+        }
+        for some in unknown.chunks(SEGMENTS_AT_ONCE) {
+            let tasks = some.iter().map(|at| SummaryTask {
+                level: SummaryLevel::Inner,
+                parts: growing[*at].sketch(),
+                max_bytes: growing[*at].settings.summary_bytes as usize,
+            });
+            let summaries = self.summarise(tasks.collect()).await?;
+            for (at, summary) in some.iter().zip(summaries) {
+                growing[*at].tell(*at, summary.text);
+            }
+        }
+        Ok(())
+    }
+
     /// Summarises and extracts the segments that are missing, some at a time.
     async fn make_segments(&self, growing: &mut [Growing]) -> Result<(), Error> {
         let missing = missing(growing, 0);
@@ -127,9 +166,7 @@ impl Structurer {
             let summaries = self.summarise_segments(growing, some, &texts).await?;
             let task = |(node, text): (&Missing, &&str)| ExtractionTask {
                 text: (*text).to_owned(),
-                // The title stands for the document: with its summary as background, a sentence more
-                // would make every segment anew.
-                background: growing[node.document].stored.document.title.clone(),
+                background: growing[node.document].background(),
                 ..ExtractionTask::default()
             };
             let tasks = some.iter().zip(&texts).map(task).collect();
@@ -151,7 +188,7 @@ impl Structurer {
         Ok(())
     }
 
-    /// A segment that is no longer than a summary may be is its own.
+    /// What was summarised before is taken from there; a segment that is no longer than a summary may be is its own.
     async fn summarise_segments(
         &self,
         growing: &[Growing],
@@ -163,7 +200,8 @@ impl Structurer {
         for (node, text) in segments.iter().zip(texts) {
             let max_bytes = growing[node.document].settings.summary_bytes as usize;
             let line = clew_text::one_line(text);
-            summaries.push((line.len() <= max_bytes).then_some(line));
+            let known = growing[node.document].sketched.get(&node.ordinal).cloned();
+            summaries.push(known.or_else(|| (line.len() <= max_bytes).then_some(line)));
             if summaries.last().is_some_and(Option::is_none) {
                 let parts = vec![(*text).to_owned()];
                 tasks.push(SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes });
@@ -278,8 +316,7 @@ fn missing(growing: &[Growing], level: u32) -> Vec<Missing> {
             if growing.node(level, ordinal).is_some() {
                 return None;
             }
-            let (key, span) = (growing.key(level, ordinal), growing.span(level, ordinal));
-            Some(Missing { document, level, ordinal, span, key })
+            Some(growing.missing(document, level, ordinal))
         };
         (0..count).filter_map(missing).collect::<Vec<Missing>>()
     };
@@ -296,7 +333,76 @@ impl Growing {
         let count = u32::try_from(segments.len()).unwrap_or(u32::MAX);
         let shape = DocumentShape::new(count, settings.max_children);
         let nodes = shape.levels().iter().map(|count| vec![None; *count as usize]).collect();
-        Self { stored, settings, recipe, segments, shape, nodes, known: 0, fresh: Vec::new() }
+        Self {
+            stored,
+            settings,
+            recipe,
+            segments,
+            shape,
+            nodes,
+            known: 0,
+            fresh: Vec::new(),
+            summary: String::new(),
+            sketched: HashMap::new(),
+        }
+    }
+
+    /// Whether segments are to be read of which nothing tells what they are a part of. A document of one segment is
+    /// told by that.
+    fn is_to_be_sketched(&self) -> bool {
+        let is_missing = |ordinal| self.node(0, ordinal).is_none();
+        let count = self.shape.levels().first().copied().unwrap_or(0);
+        self.summary.is_empty() && count > 1 && (0..count).any(is_missing)
+    }
+
+    /// The segments, spread over the document, that tell what it is about.
+    fn spread(&self) -> Vec<u32> {
+        let count = u64::from(self.shape.levels().first().copied().unwrap_or(0));
+        let most = u64::from(SKETCHED).min(count);
+        let places = (0..most).filter_map(|at| u32::try_from(at * count / most).ok());
+        places.collect()
+    }
+
+    /// Those of [`Self::spread`] that are not made yet, for the document of that index.
+    fn looked_at(&self, document: usize) -> Vec<Missing> {
+        let missing = self.spread().into_iter().filter(|at| self.node(0, *at).is_none());
+        missing.map(|ordinal| self.missing(document, 0, ordinal)).collect()
+    }
+
+    /// The summaries of those segments.
+    fn sketch(&self) -> Vec<String> {
+        let summary = |ordinal: u32| {
+            let made = self.node(0, ordinal).map(|node| &node.summary);
+            made.or_else(|| self.sketched.get(&ordinal)).cloned()
+        };
+        self.spread().into_iter().filter_map(summary).collect()
+    }
+
+    /// Takes over what it is about, and as its root where it is made of all that the root is made of.
+    fn tell(&mut self, document: usize, summary: String) {
+        let is_root = self.shape.root_level() == 1
+            && self.spread().len() == self.segments.len()
+            && self.node(1, 0).is_none();
+        if is_root {
+            let root = self.missing(document, 1, 0);
+            self.put(&root, summary.clone(), String::new());
+        }
+        self.summary = summary;
+    }
+
+    /// What a model is told of the document beside a segment: its title on a line of its own, and its summary. A
+    /// segment's key knows the title only, since with the summary a sentence more would make every segment anew.
+    fn background(&self) -> String {
+        let title = &self.stored.document.title;
+        match self.summary.is_empty() {
+            true => title.clone(),
+            false => format!("{title}\n{}", self.summary),
+        }
+    }
+
+    fn missing(&self, document: usize, level: u32, ordinal: u32) -> Missing {
+        let (key, span) = (self.key(level, ordinal), self.span(level, ordinal));
+        Missing { document, level, ordinal, span, key }
     }
 
     fn node(&self, level: u32, ordinal: u32) -> Option<&NodeRow> {
@@ -352,6 +458,8 @@ impl Growing {
     fn take_over(&mut self, own: Vec<NodeRow>, others: Vec<NodeRow>, known: u64) {
         // Rows that came since the count are another's: the commit will be refused, and all begins anew.
         self.known = known;
+        let mut roots = own.iter().chain(&others).filter(|row| row.is_root);
+        self.summary = roots.next().map(|root| root.summary.clone()).unwrap_or_default();
         let mut of_key: HashMap<String, NodeRow> = HashMap::new();
         let mut taken = HashSet::new();
         for row in own {

@@ -72,8 +72,8 @@ pub struct ExtractionTask {
     /// The passage, at most 64 KiB.
     #[prost(string, tag = "1")]
     pub text: ::prost::alloc::string::String,
-    /// What the whole document is about, such as its summary, at most 64 KiB. Background for a model, in which
-    /// nothing is looked for. May be empty.
+    /// What the whole document is about: its title on a line of its own, and its summary; at most 64 KiB. Background
+    /// for a model, in which nothing is looked for. May be empty.
     #[prost(string, tag = "2")]
     pub background: ::prost::alloc::string::String,
     /// The question in view of which the passage is read, at most 16 KiB; empty for a graph that serves any

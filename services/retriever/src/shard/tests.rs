@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 use clew_core::{
     Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Encoders,
-    Filter, Grouping, IfThere, Labels, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode,
-    Shard as _, Span, TextKind, Timestamp,
+    Extraction, ExtractionTask, Filter, GraphBuilder, GraphBuilders, Grouping, IfThere, Labels,
+    MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, Span,
+    StructureSettings, Summary, SummaryTask, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
 use clew_testkit::{Fault, FaultyStore};
@@ -207,6 +208,18 @@ impl Bench {
         at_poison: Option<(Point, Failing)>,
         config: RetrieverConfig,
     ) -> Self {
+        let builders = Arc::new(Extractive::new(&GraphBuilderConfig::default()));
+        Self::with(tables, at_poison, config, None, builders).await
+    }
+
+    /// A shard whose documents are read by `graph_builders`.
+    async fn with(
+        tables: &InMemory,
+        at_poison: Option<(Point, Failing)>,
+        config: RetrieverConfig,
+        structure: Option<StructureSettings>,
+        graph_builders: Arc<dyn GraphBuilders>,
+    ) -> Self {
         let store = FaultyStore::new(Arc::new(tables.fork()));
         let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
         let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
@@ -215,7 +228,7 @@ impl Bench {
             shards: 1,
             chunking: Chunking::Sentences { max_tokens: 16 },
             encoder: encoder.identity.clone(),
-            structure: None,
+            structure,
             retention_days: None,
             memory: None,
             reembedding: None,
@@ -230,7 +243,7 @@ impl Bench {
         };
         let seams = Seams {
             encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
-            graph_builders: Arc::new(Extractive::new(&GraphBuilderConfig::default())),
+            graph_builders,
             memory_encoder: Arc::new(NoMemoryModel),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
             snapshots: None,
@@ -487,5 +500,86 @@ async fn chunks_that_are_made_again_hold_up_no_new_document() {
     bench.until("in the move", |counts| counts.documents == 5 && counts.pending == 0).await;
     assert_eq!(bench.found().await.len(), 5);
     assert_eq!(bench.another.hanging.load(Ordering::SeqCst), 1);
+    bench.stop().await;
+}
+
+/// Says of how many parts a summary is, finds nothing in segments, and keeps what it was told of them.
+#[derive(Clone, Default)]
+struct Listening {
+    /// Segments with their backgrounds.
+    told: Arc<Mutex<Vec<(String, String)>>>,
+    /// Parts of each summary.
+    parts: Arc<Mutex<Vec<usize>>>,
+}
+
+impl GraphBuilders for Listening {
+    fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
+        Arc::new(self.clone())
+    }
+}
+
+#[async_trait]
+impl GraphBuilder for Listening {
+    async fn summarise(&self, tasks: Vec<SummaryTask>, _: Instant) -> Result<Vec<Summary>, Error> {
+        let summary = |task: &SummaryTask| {
+            let parts = task.parts.len();
+            self.parts.lock().unwrap().push(parts);
+            Summary { text: format!("It has {parts} parts."), ..Summary::default() }
+        };
+        Ok(tasks.iter().map(summary).collect())
+    }
+
+    async fn extract(
+        &self,
+        tasks: Vec<ExtractionTask>,
+        _: Instant,
+    ) -> Result<Vec<Extraction>, Error> {
+        let told = tasks.iter().map(|task| (task.text.clone(), task.background.clone()));
+        self.told.lock().unwrap().extend(told);
+        Ok(vec![Extraction::default(); tasks.len()])
+    }
+}
+
+/// A text of so many sentences, each a segment.
+fn sentences(count: usize) -> String {
+    (0..count).map(|n| format!("Sentence number {n} says a little more. ")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn segments_are_read_in_view_of_what_their_document_is_about() {
+    let structure = StructureSettings { segment_tokens: 7, max_children: 8, summary_bytes: 200 };
+    let listening = Listening::default();
+    let (config, builders) = (RetrieverConfig::default(), Arc::new(listening.clone()));
+    let bench =
+        Bench::with(&InMemory::new(), None, config, Some(structure), builders.clone()).await;
+    let told = || std::mem::take(&mut *listening.told.lock().unwrap());
+    let parts = || std::mem::take(&mut *listening.parts.lock().unwrap());
+    // Of three segments it is the root, which is made once.
+    bench.accept("short", &sentences(3)).await;
+    bench.until("a short one", |counts| counts.structured == 1).await;
+    let backgrounds: Vec<String> = told().into_iter().map(|(_, background)| background).collect();
+    assert_eq!(backgrounds, ["\nIt has 3 parts."; 3]);
+    assert_eq!(parts(), [3]);
+    // Of many it is sketched out of some of them.
+    bench.accept("long", &sentences(40)).await;
+    bench.until("a long one", |counts| counts.structured == 2).await;
+    let backgrounds: Vec<String> = told().into_iter().map(|(_, background)| background).collect();
+    assert_eq!(backgrounds, vec!["\nIt has 16 parts."; 40]);
+    assert_eq!(parts()[..7], [16, 8, 8, 8, 8, 8, 5]);
+    // What is new of one that grew is read in view of the root that there was, and nothing else anew.
+    bench.accept("long", &sentences(41)).await;
+    let give_up = Instant::now() + PATIENCE;
+    let read = loop {
+        let read = told();
+        if !read.is_empty() {
+            break read;
+        }
+        assert!(Instant::now() < give_up, "the new segment is not read");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let last = ("Sentence number 40 says a little more.", "\nIt has 5 parts.");
+    let read: Vec<(&str, &str)> =
+        read.iter().map(|(text, background)| (text.trim(), background.as_str())).collect();
+    assert_eq!(read, [last]);
     bench.stop().await;
 }
