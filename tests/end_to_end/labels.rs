@@ -42,8 +42,8 @@ const STRATEGIES: [&str; 12] = [
     "qrmem-reflect",
     "hgmem",
     "memorag",
-    "hipporag",
-    "raptor",
+    "graph-walk",
+    "summary-levels",
     "full-context",
 ];
 

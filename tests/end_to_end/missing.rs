@@ -26,7 +26,7 @@ fn commands() -> Vec<Vec<&'static str>> {
         of_corpus(&["memory", "list"]),
     ];
     let strategies =
-        ["memwalker", "raptor", "qrmem-entity", "hgmem", "hipporag", "memorag", "chat"];
+        ["memwalker", "summary-levels", "qrmem-entity", "hgmem", "graph-walk", "memorag", "chat"];
     commands
         .extend(strategies.map(|strategy| of_corpus(&["ask", QUESTION, "--strategy", strategy])));
     commands

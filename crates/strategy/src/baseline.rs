@@ -1,27 +1,28 @@
-//! Ways of answering that others use, for comparison: each as its authors describe it, over the same seams.
+//! Ways of answering that others use, for comparison: each after what its authors describe, over the same seams,
+//! and under a name of its own where it does less.
 
 mod full_context;
-mod hipporag;
+mod graph_walk;
 mod hyde;
 mod iterative;
 mod memorag;
 mod naive;
-mod raptor;
 mod recurrent_summary;
 mod rewrite;
 mod route;
+mod summary_levels;
 #[cfg(test)]
 mod tests;
 
 use crate::direct::DEFAULT_K;
 
 pub use full_context::FullContext;
-pub use hipporag::HippoRag;
+pub use graph_walk::GraphWalk;
 pub use hyde::Hyde;
 pub use iterative::Iterative;
 pub use memorag::MemoRag;
 pub use naive::Naive;
-pub use raptor::Raptor;
 pub use recurrent_summary::RecurrentSummary;
 pub use rewrite::Rewrite;
 pub use route::Route;
+pub use summary_levels::SummaryLevels;

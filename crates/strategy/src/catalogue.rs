@@ -4,8 +4,9 @@ use clew_core::Error;
 use serde::Serialize;
 
 use crate::{
-    Chat, Direct, FullContext, HgMem, HippoRag, Hyde, Iterative, Linked, MemWalker, MemoRag, Naive,
-    QrmemEntity, QrmemExpand, QrmemReflect, Raptor, RecurrentSummary, Rewrite, Route, Strategy,
+    Chat, Direct, FullContext, GraphWalk, HgMem, Hyde, Iterative, Linked, MemWalker, MemoRag,
+    Naive, QrmemEntity, QrmemExpand, QrmemReflect, RecurrentSummary, Rewrite, Route, Strategy,
+    SummaryLevels,
 };
 
 /// A strategy as it is offered.
@@ -85,19 +86,19 @@ pub static STRATEGIES: [Listed; 27] = [
     listed(
         &QrmemExpand,
         Graph,
-        "up to 4 searches, 4 calls",
+        "up to 4 searches, 8 calls",
         "follows edges like the question, searches again with what they tell",
     ),
     listed(
         &QrmemReflect::QUERY_ORIENTED,
         Graph,
-        "1 search, up to 12 calls",
+        "1 search, up to 16 calls",
         "says what is missing, follows the edge most like it",
     ),
     listed(
         &QrmemReflect::OFFLINE,
         Graph,
-        "1 search, up to 7 calls",
+        "1 search, up to 11 calls",
         "the same over the stored graph alone",
     ),
     listed(
@@ -165,13 +166,13 @@ pub static STRATEGIES: [Listed; 27] = [
         "baseline: carries a summary over the documents, reads what is like it",
     ),
     listed(
-        &Raptor,
+        &SummaryLevels,
         Tree,
         "1 search, 1 call",
         "baseline: nodes of all levels of the tree in one ranking",
     ),
     listed(
-        &HippoRag,
+        &GraphWalk,
         Graph,
         "up to 1 search, 2 calls",
         "baseline: personalised PageRank from the question's entities",
@@ -185,11 +186,16 @@ pub static STRATEGIES: [Listed; 27] = [
     listed(&Route, Chunks, "as what it chooses", "chooses direct, linked or memwalker-best"),
 ];
 
-/// The strategy of that name; the empty name means the default.
+/// Names that strategies had before, with those that they have: who wrote them down is understood.
+const EARLIER_NAMES: [(&str, &str); 2] = [("raptor", "summary-levels"), ("hipporag", "graph-walk")];
+
+/// The strategy of that name, or that had it before; the empty name means the default.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] listing the known names.
 pub fn find(name: &str) -> Result<&'static dyn Strategy, Error> {
+    let earlier = EARLIER_NAMES.iter().find(|(earlier, _)| *earlier == name);
+    let name = earlier.map_or(name, |(_, now)| now);
     let mut named = STRATEGIES.iter().map(|listed| listed.strategy);
     named.find(|strategy| name.is_empty() || strategy.name() == name).ok_or_else(|| {
         let known: Vec<_> = STRATEGIES.iter().map(|listed| listed.strategy.name()).collect();
@@ -213,6 +219,14 @@ mod tests {
         let error = find("oracle").err().unwrap();
         assert!(error.message().contains("`oracle`"), "{error}");
         assert!(error.message().contains("memwalker-beam, qrmem-entity"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_a_strategy_had_before_is_understood() {
+        for (earlier, now) in EARLIER_NAMES {
+            assert_eq!(find(earlier).unwrap().name(), now);
+            assert!(STRATEGIES.iter().all(|listed| listed.strategy.name() != earlier));
+        }
     }
 
     #[test]

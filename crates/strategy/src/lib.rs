@@ -29,8 +29,8 @@ use clew_core::{
 };
 
 pub use baseline::{
-    FullContext, HippoRag, Hyde, Iterative, MemoRag, Naive, Raptor, RecurrentSummary, Rewrite,
-    Route,
+    FullContext, GraphWalk, Hyde, Iterative, MemoRag, Naive, RecurrentSummary, Rewrite, Route,
+    SummaryLevels,
 };
 pub use catalogue::{Listed, Needs, STRATEGIES, find};
 pub use chat::Chat;

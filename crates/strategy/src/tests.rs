@@ -4,8 +4,8 @@ use clew_core::{Outcome, ShardIndex};
 
 use crate::testing::{Play, World, evidence, node};
 use crate::{
-    HgMem, HippoRag, Linked, MemWalker, MemoRag, QrmemEntity, QrmemExpand, QrmemReflect, Raptor,
-    Strategy,
+    GraphWalk, HgMem, Linked, MemWalker, MemoRag, QrmemEntity, QrmemExpand, QrmemReflect, Strategy,
+    SummaryLevels,
 };
 
 const GONE: ShardIndex = ShardIndex(5);
@@ -36,7 +36,7 @@ async fn shards_that_do_not_show_their_trees_are_named() {
         (&MemWalker::DEPTH_FIRST, true),
         (&MemWalker::BEST_FIRST, false),
         (&MemWalker::BEAM, false),
-        (&Raptor, false),
+        (&SummaryLevels, false),
     ];
     for (strategy, asks_where) in strategies {
         for at in 0..3 {
@@ -60,7 +60,7 @@ async fn shards_whose_part_a_memory_of_the_corpus_lacks_are_named() {
 #[tokio::test]
 async fn shards_that_do_not_show_their_graphs_are_named() {
     let strategies: [&dyn Strategy; 6] =
-        [&QrmemEntity, &QrmemExpand, &QrmemReflect::QUERY_ORIENTED, &HgMem, &HippoRag, &Linked];
+        [&QrmemEntity, &QrmemExpand, &QrmemReflect::QUERY_ORIENTED, &HgMem, &GraphWalk, &Linked];
     for strategy in strategies {
         let mut part_missing = world();
         part_missing.graph.missing.0 = Some(GONE);
@@ -76,7 +76,7 @@ async fn what_was_not_found_is_not_said_to_be_nowhere_while_shards_are_missing()
     let mut world = world();
     world.reasoner.confidence = 0.1;
     world.graph.missing.0 = Some(GONE);
-    let answer = world.ask(&HippoRag).await.unwrap();
+    let answer = world.ask(&GraphWalk).await.unwrap();
     assert_eq!(answer.outcome, Outcome::NotFoundWithShardsMissing(vec![GONE]));
     assert_eq!(answer.text, "");
 }

@@ -124,25 +124,25 @@ async fn iterative_searches_for_what_is_missing_until_nothing_is() {
 }
 
 #[tokio::test]
-async fn hipporag_reads_the_segments_that_the_questions_entities_lead_to() {
+async fn graph_walk_reads_the_segments_that_the_questions_entities_lead_to() {
     let mut world = World::default();
     world.question.text = "ship".to_owned();
     world.graph.entity("ship", &[("d", 0)]);
     world.graph.entity("anna", &[("d", 1)]);
     world.graph.entity("bert", &[("e", 3)]);
     world.graph.relation("ship", "built by", "anna", ("d", 0));
-    assert_eq!(read(&world, &HippoRag).await[..2], ["d:0", "d:100"]);
+    assert_eq!(read(&world, &GraphWalk).await[..2], ["d:0", "d:100"]);
     assert_eq!(world.steps_of("chose"), ["chose ship"]);
 }
 
 #[tokio::test]
-async fn where_the_graph_knows_nothing_hipporag_reads_what_a_search_finds() {
+async fn where_the_graph_knows_nothing_graph_walk_reads_what_a_search_finds() {
     let world = world(&[("what?", &[0, 100])]);
-    assert_eq!(read(&world, &HippoRag).await, ["d:0", "d:100"]);
+    assert_eq!(read(&world, &GraphWalk).await, ["d:0", "d:100"]);
 }
 
 #[tokio::test]
-async fn raptor_ranks_nodes_of_all_levels_and_reads_segments_for_them() {
+async fn summary_levels_ranks_nodes_of_all_levels_and_reads_segments_for_them() {
     let mut world = World::default();
     let (top, root) = (upper(1, "d", "d", 1), node("d", 1, 0, 3));
     world.tree.tops = vec![top.clone()];
@@ -152,7 +152,7 @@ async fn raptor_ranks_nodes_of_all_levels_and_reads_segments_for_them() {
     world.encoder.tell("d#1.0", 0.8);
     world.encoder.tell("d#0.1", 0.3);
     // The segment itself, then the root, which stands for the best segment that is not read yet.
-    assert_eq!(read(&world, &Raptor).await[..2], ["d:200", "d:100"]);
+    assert_eq!(read(&world, &SummaryLevels).await[..2], ["d:200", "d:100"]);
     let entered = world.steps_of("entered");
     assert_eq!(entered[0], "entered d#0.2 from d#1.0");
     assert!(entered[1].starts_with("entered d#1.0 from "), "{entered:?}");

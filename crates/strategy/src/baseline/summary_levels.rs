@@ -1,4 +1,4 @@
-//! `raptor`: the nodes of all levels of the tree in one ranking.
+//! `summary-levels`: the nodes of all levels of the tree in one ranking.
 
 use std::collections::HashSet;
 
@@ -16,20 +16,20 @@ const MOST_COMPARED: usize = 32;
 /// Passages that a search finds, to tell which nodes are worth comparing.
 const HINTS: usize = 64;
 
-/// The collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for Tree-Organized Retrieval",
-/// section 3): nodes of every level compete by the similarity of summary and question.
+/// Nodes of every level compete by the similarity of summary and question.
 ///
-/// RAPTOR reads the summaries. Here an answer cites what documents say, so a node above segments stands for
-/// the best segment below it. Nodes are read from the top, the most similar of a level first, until there
-/// are [`MOST_NODES`]; of a level those are compared below which a search finds the best passages. Of a larger
-/// tree the least similar branches take no part.
+/// It is after the collapsed tree of RAPTOR ("RAPTOR: Recursive Abstractive Processing for Tree-Organized Retrieval",
+/// section 3), and is not that: no vectors of summaries are stored, so that it does not look at all nodes, and an answer
+/// cites what documents say, so that no summary is read. Nodes are read from the top, the most similar of a level first,
+/// until there are [`MOST_NODES`]; of a level those are compared below which a search finds the best passages. A node
+/// above segments stands for the best segment below it.
 #[derive(Clone, Copy, Debug)]
-pub struct Raptor;
+pub struct SummaryLevels;
 
 #[async_trait]
-impl Strategy for Raptor {
+impl Strategy for SummaryLevels {
     fn name(&self) -> &'static str {
-        "raptor"
+        "summary-levels"
     }
 
     async fn answer(

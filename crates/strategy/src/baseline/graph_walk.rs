@@ -1,4 +1,4 @@
-//! `hipporag`: personalised PageRank from the question's entities.
+//! `graph-walk`: personalised PageRank from the question's entities.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,22 @@ use crate::admitted::Admitted;
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 
-/// The segments to which the entities that a question names lead, by a random walk over entities and
-/// segments ("HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", section 2.3).
-/// Where the graph knows none of the question's entities, those of the best places that a search finds are
-/// the seeds.
+/// The segments to which the entities that a question names lead, by a random walk over entities and segments.
+///
+/// It is after HippoRAG ("HippoRAG: Neurobiologically Inspired Long-Term Memory for Large Language Models", section 2.3),
+/// and is not that: names are linked to the graph by their letters and not by vectors, and nothing recognises which
+/// relations bear on the question. Where the graph knows none of the question's entities, those of the best places that
+/// a search finds are the seeds.
 #[derive(Clone, Copy, Debug)]
-pub struct HippoRag;
+pub struct GraphWalk;
 
 /// Best places whose entities are the seeds where the question names none.
 const SEED_PLACES: usize = 5;
 
 #[async_trait]
-impl Strategy for HippoRag {
+impl Strategy for GraphWalk {
     fn name(&self) -> &'static str {
-        "hipporag"
+        "graph-walk"
     }
 
     async fn answer(
