@@ -11,12 +11,13 @@ use std::fmt::Debug;
 
 use clew_client::{Client, Question};
 use clew_core::{
-    CorpusName, Document, ErrorKind, Filter, GraphQuery, Labels, MemorySettings, NodeId, Query,
-    SearchMode, StructureSettings, Task, TreeNode,
+    CorpusName, Document, ErrorKind, Filter, GraphQuery, Labels, Like, MemorySettings, NodeId,
+    Query, SearchMode, StructureSettings, Subgraph, Task, TreeNode,
 };
 use clew_proto::chat::v1 as chat;
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::corpus::NewCorpus;
+use clew_proto::convert::encoder::identity_from_wire;
 use clew_proto::shard::v1 as shard;
 use clew_proto::shard::v1::shard_service_client::ShardServiceClient;
 use futures::TryStreamExt;
@@ -141,6 +142,16 @@ async fn watched(client: &Client, corpus: &CorpusName) -> u64 {
     reports.last().unwrap().documents
 }
 
+/// The entities whose vectors are nearest to one, which are all.
+async fn alike(client: &Client, corpus: &CorpusName) -> Subgraph {
+    let encoder = client.corpus(corpus).await.unwrap().encoder;
+    let encoder = identity_from_wire(encoder).unwrap();
+    let like = Some(Like::vector(&encoder, &vec![1.0; encoder.dimension as usize]));
+    let (most_entities, describe) = (1000, true);
+    let query = GraphQuery { like, describe, most_entities, ..GraphQuery::default() };
+    client.read_graph(corpus, &query).await.unwrap().complete().unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
     let services = Services::start().await;
@@ -203,6 +214,9 @@ async fn nothing_is_told_of_what_needs_a_label_that_is_not_held() {
         let ariadne = told.entities.iter().find(|node| node.key.0 == "ariadne").unwrap();
         assert_eq!(ariadne.mentioned_in, seen);
         assert!(tells(&holder.read_graph(&name, &query).await.unwrap()));
+        let all = alike(&client, &name).await;
+        assert!(!tells(&all) && all.is_compared && all.entities.len() > 1, "{all:?}");
+        assert!(tells(&alike(&holder, &name).await));
         assert!(!tells(&client.rank_graph(&name, "Ariadne", 1000).await.unwrap()));
         assert!(tells(&holder.rank_graph(&name, "Ariadne", 1000).await.unwrap()));
         let paths = async |client: &Client, to: &str| {

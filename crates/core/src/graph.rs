@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Cost, Error, Limits, Span, Violations};
+use crate::{Cost, EntityVectors, Error, Limits, Span, Violations};
 
 /// Which step of building a summary tree a summary is for; a model is asked differently for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,6 +129,10 @@ pub struct Extraction {
     pub relations: Vec<Relation>,
     /// Short phrases that say what the passage is about, best first.
     pub key_phrases: Vec<String>,
+    /// Vectors of the entities: added by who keeps an extraction, and never told over the wire. What was kept before
+    /// there were any has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vectors: Option<EntityVectors>,
     /// What it cost.
     #[serde(skip)]
     pub cost: Cost,
@@ -197,6 +201,21 @@ mod tests {
     fn fields(checked: Result<(), Error>) -> Vec<String> {
         let error = checked.unwrap_err();
         error.violations().iter().map(|violation| violation.field.clone()).collect()
+    }
+
+    #[test]
+    fn an_extraction_of_before_there_were_vectors_is_read() {
+        let stored = r#"{"entities":[],"relations":[],"key_phrases":["Ada"]}"#;
+        let old: Extraction = serde_json::from_str(stored).unwrap();
+        assert_eq!(old.vectors, None);
+        // It is written as it was.
+        assert_eq!(serde_json::to_string(&old).unwrap(), stored);
+        let of = vec![(0, crate::Signs::of(&[0.5, -0.5]))];
+        let vectors = EntityVectors { encoder: "0f".to_owned(), dimension: 2, of };
+        let new = Extraction { vectors: Some(vectors), ..old };
+        let text = serde_json::to_string(&new).unwrap();
+        assert!(text.contains(r#""of":[[0,"0000000000000001"]]"#), "{text}");
+        assert_eq!(serde_json::from_str::<Extraction>(&text).unwrap(), new);
     }
 
     #[test]

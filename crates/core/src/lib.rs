@@ -35,6 +35,7 @@ mod seam;
 mod settings;
 mod shape;
 mod shard;
+mod signs;
 mod snapshot;
 mod span;
 mod time;
@@ -93,6 +94,7 @@ pub use shard::{
     DocumentStatus, Erasure, ErasureScan, ExportPage, ExportedRows, FailureStatus, Forgotten, Hit,
     HoldingSnapshot, IfThere, Invariant, Leftover, ListQuery, Novelty, Stage, StoredDocument,
 };
+pub use signs::{EntityVectors, Like, Signs, cosine_of_signs, signs_apart};
 pub use snapshot::{
     Copied, DeletionStep, Restoration, RestoreStep, ShardCopy, SnapshotDeletion, SnapshotName,
     SnapshotRetention, SnapshotSummary,

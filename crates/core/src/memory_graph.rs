@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{DocumentId, EntityKind, Error, Evidence, Partial, Place, Span, Version};
+use crate::{DocumentId, EntityKind, Error, Evidence, Like, Partial, Place, Span, Version};
 
 /// A segment of a document: a leaf of its tree, and what the entities and relations of the graph stand in.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +54,8 @@ pub struct EntityNode {
     pub mentioned_in: u64,
     /// Documents whose title it is, in order.
     pub titled: Vec<DocumentId>,
+    /// Some of what is said of it, where that was asked for ([`GraphQuery::describe`]); else empty.
+    pub description: String,
 }
 
 /// An open relation between two entities: an edge of the graph.
@@ -80,6 +82,11 @@ pub struct GraphQuery {
     pub entities: Vec<EntityKey>,
     /// Ranges of documents: the entities of the segments that overlap them are seeds.
     pub places: Vec<Place>,
+    /// What entities are like that are seeds, after those of texts, entities and places: of all entities those whose
+    /// names and descriptions are most like it, as many as there is room for.
+    pub like: Option<Like>,
+    /// Whether it is to be told what is said of the entities.
+    pub describe: bool,
     /// How many edges the part may reach beyond the seeds; 0: the seeds and the relations between them.
     pub hops: u32,
     /// Most entities, seeds included.
@@ -99,6 +106,9 @@ pub struct Subgraph {
     pub relations: Vec<RelationEdge>,
     /// Whether there would have been more.
     pub is_cut: bool,
+    /// Whether what entities were to be like was compared with all of them. It was not if nothing was to be compared,
+    /// or if some are kept without vectors, or with those of another model.
+    pub is_compared: bool,
 }
 
 /// The graph of a corpus. Each answer names the shards that should have been asked and did not answer; that none did

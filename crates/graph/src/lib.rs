@@ -28,6 +28,7 @@
 //! letters, see relations between sentences. English first, as everything in `clew_text`.
 
 mod ask;
+mod described;
 mod entity;
 mod exchange;
 mod key;
@@ -47,6 +48,7 @@ use clew_core::{Cost, Extraction, ExtractionTask};
 use clew_text::one_line;
 
 pub use ask::{Connection, connect, half_way, rank, reach};
+pub use described::{DescribedEntity, describe, entity_text};
 pub use exchange::{
     Imported, ImportedPassage, from_graphml, from_openie, import, to_graphml, to_json,
 };
@@ -79,6 +81,7 @@ pub fn extract(task: &ExtractionTask) -> Extraction {
         relations: relation::relations(&words, &named),
         entities: named.entities,
         key_phrases: key_phrases.into_iter().map(one_line).collect(),
+        vectors: None,
         cost: Cost::default(),
     }
 }

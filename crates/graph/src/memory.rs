@@ -48,12 +48,14 @@ pub struct GraphDocument {
 /// surname that stands alone is the one person of the document whose full name ends with it. In different
 /// documents it may be someone else, so it is left apart there and only *near* ([`Graph::near`]): names that
 /// begin or end with it, acronyms, and spellings that share most of their letters. Near names are looked up
-/// when asked for and nothing is stored for pairs of them.
+/// when asked for and nothing is stored for pairs of them. Where documents came with vectors of what they name, names of
+/// different documents are near too if what is called so is alike in name and description.
 ///
 /// # What it costs
 ///
 /// An edit touches what its document names and nothing else; the graph after any sequence of edits is the one
-/// built from the documents that are left. Names are stored once; a relation takes 44 bytes and its words.
+/// built from the documents that are left. Names are stored once; a relation takes 44 bytes and its words,
+/// and the signs of a vector of 384 components 52.
 #[derive(Debug, Default)]
 pub struct Graph {
     documents: Slots<Document>,

@@ -225,6 +225,7 @@ mod tests {
             segments: segments.iter().copied().map(segment).collect(),
             mentioned_in: segments.len() as u64,
             titled: Vec::new(),
+            description: String::new(),
         });
         let relations = relations.iter().map(|(head, tail)| RelationEdge {
             head: key(head),

@@ -334,6 +334,7 @@ mod tests {
             segments: Vec::new(),
             mentioned_in: number as u64 * 7,
             titled: Vec::new(),
+            description: String::new(),
         };
         let edge = |(head, tail): &(usize, usize)| RelationEdge {
             head: key(*head),
@@ -350,7 +351,7 @@ mod tests {
             seeds: vec![key(0)],
             entities: (0..entities).map(node).collect(),
             relations: relations.iter().map(edge).collect(),
-            is_cut: false,
+            ..Subgraph::default()
         }
     }
 

@@ -10,15 +10,18 @@ use clew_core::{EntityKey, EntityKind, EntityNode, RelationEdge, Subgraph};
 /// the name and kind of the one that mentions it most are taken.
 pub fn union(parts: impl IntoIterator<Item = Subgraph>) -> Subgraph {
     let mut whole = Subgraph::default();
+    let mut compared: Option<bool> = None;
     let mut nodes: HashMap<EntityKey, Vec<EntityNode>> = HashMap::new();
     for part in parts {
         whole.seeds.extend(part.seeds);
         whole.relations.extend(part.relations);
         whole.is_cut |= part.is_cut;
+        compared = Some(compared.unwrap_or(true) && part.is_compared);
         for node in part.entities {
             nodes.entry(node.key.clone()).or_default().push(node);
         }
     }
+    whole.is_compared = compared.unwrap_or(false);
     whole.seeds.sort_unstable();
     whole.seeds.dedup();
     whole.relations.sort_by(|a, b| {
@@ -53,6 +56,8 @@ fn one_of(mut nodes: Vec<EntityNode>) -> Option<EntityNode> {
     let kind = kind.or_else(|| kinds.clone().next())?;
     let first = nodes.first()?;
     let (key, name) = (first.key.clone(), first.name.clone());
+    let described = nodes.iter().map(|node| &node.description).find(|said| !said.is_empty());
+    let description = described.cloned().unwrap_or_default();
     let titled: BTreeSet<_> = nodes.iter().flat_map(|node| node.titled.iter().cloned()).collect();
     let mut aliases: Vec<String> = Vec::new();
     for other in nodes.into_iter().flat_map(|node| std::iter::once(node.name).chain(node.aliases)) {
@@ -69,5 +74,6 @@ fn one_of(mut nodes: Vec<EntityNode>) -> Option<EntityNode> {
         segments: segments.into_iter().collect(),
         mentioned_in,
         titled: titled.into_iter().collect(),
+        description,
     })
 }

@@ -38,6 +38,7 @@ fn node(name: &str, ordinals: &[u32]) -> EntityNode {
         segments: ordinals.iter().copied().map(segment).collect(),
         mentioned_in: ordinals.len() as u64,
         titled: Vec::new(),
+        description: String::new(),
     }
 }
 

@@ -142,6 +142,7 @@ impl View {
                 segments: segments.iter().cloned().collect(),
                 mentioned_in: segments.len() as u64,
                 titled: Vec::new(),
+                description: String::new(),
             };
             self.entities.insert(key.clone(), node);
         }

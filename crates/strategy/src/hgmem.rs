@@ -14,8 +14,11 @@
 //! 5. What the points rest on, and the passages of all their entities as far as a window goes, are read (3.6).
 //!
 //! What the paper leaves open is decided so:
-//! - No vectors of entities are stored. Candidates for a subquery are the entities that it names and those
-//!   of the places that a search for it finds best; these few are compared with it by their names.
+//! - The similarity of an entity and a subquery is that of its name with what is said of it (equations 1 and 7). Of the
+//!   vectors of all entities the signs are stored ([`clew_core::Signs`]): those nearest by them, and those that the
+//!   subquery names, are compared exactly. What was stored before there were vectors, or embedded by another model, has
+//!   none; while there is any such, the entities of the places that a search for the subquery finds best are compared
+//!   too.
 //! - Of the many passages that mention an entity of a long text, those that the search found too are looked
 //!   at first; in the end, those that mention most entities of the memory.
 //! - A point rests on what states a relation between two of its entities, and on the passages found that

@@ -2,7 +2,7 @@
 //! down what they were asked.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Mutex;
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -363,7 +363,13 @@ impl FakeEncoder {
 #[async_trait]
 impl Encoder for FakeEncoder {
     fn identity(&self) -> &EncoderIdentity {
-        unreachable!("no strategy asks which encoder it is")
+        static IDENTITY: LazyLock<EncoderIdentity> = LazyLock::new(|| EncoderIdentity {
+            model: "of the plane".to_owned(),
+            revision: String::new(),
+            dimension: 2,
+            max_tokens: 64,
+        });
+        &IDENTITY
     }
 
     /// A token a byte.
@@ -489,6 +495,8 @@ pub(crate) struct FakeGraph {
     pub(crate) text_bytes: Option<usize>,
     /// The shard that does not answer when it is asked for a part, or for segments.
     pub(crate) missing: (Option<ShardIndex>, Option<ShardIndex>),
+    /// What is most like whatever is asked for, where all entities have vectors.
+    pub(crate) alike: Option<Vec<EntityKey>>,
     queries: Mutex<Vec<GraphQuery>>,
     asked_for: Mutex<Vec<SegmentId>>,
 }
@@ -507,6 +515,7 @@ impl FakeGraph {
             segments: segments.iter().map(|(id, ordinal)| segment(id, *ordinal)).collect(),
             mentioned_in: segments.len() as u64,
             titled: Vec::new(),
+            description: String::new(),
         });
         self.entities.sort_by(|a, b| a.key.cmp(&b.key));
     }
@@ -545,7 +554,9 @@ impl FakeGraph {
                 is_text && start < span.end && span.start < start + SEGMENT_BYTES
             })
         };
-        query.entities.contains(&entity.key)
+        let is_alike = |alike: &Vec<EntityKey>| query.like.is_some() && alike.contains(&entity.key);
+        self.alike.as_ref().is_some_and(is_alike)
+            || query.entities.contains(&entity.key)
             || query.texts.iter().any(is_word)
             || query.places.iter().any(is_at)
     }
@@ -580,6 +591,7 @@ impl GraphMemory for FakeGraph {
             entities: entities.take(query.most_entities).collect(),
             relations: relations.take(query.most_relations).cloned().collect(),
             is_cut: false,
+            is_compared: query.like.is_some() && self.alike.is_some(),
         };
         Ok(Partial::whole(part).missing(self.missing.0))
     }

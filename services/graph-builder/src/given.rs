@@ -89,6 +89,7 @@ impl GivenOn {
             entities: found.entities,
             relations: found.relations,
             key_phrases: phrases.into_iter().map(clew_text::one_line).collect(),
+            vectors: None,
             cost: Cost::default(),
         })
     }

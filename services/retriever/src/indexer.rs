@@ -479,17 +479,19 @@ impl Deriver {
     /// Makes the trees of all documents in one go; if that fails over a document, of each by itself.
     async fn try_structure(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
         let cutter = self.cutter().await?;
+        let deadline = Instant::now() + ENCODER_PATIENCE;
+        let embedder = self.encoders.of(&self.settings.encoder, deadline).await?;
         let wanted: Vec<_> =
             batch.iter().map(|due| (due.document_id.clone(), due.version)).collect();
         let documents = self.reader.read_sources(&wanted).await?;
-        match self.structurer.make(&cutter, documents.clone()).await {
+        match self.structurer.make(&cutter, &embedder, documents.clone()).await {
             Ok(()) => return Ok(()),
             Err(error) if error.is_retryable() => return Err(error),
             Err(_over_some_document) => {}
         }
         let mut failures = Vec::new();
         for stored in documents {
-            match self.structurer.make(&cutter, vec![stored.clone()]).await {
+            match self.structurer.make(&cutter, &embedder, vec![stored.clone()]).await {
                 Ok(()) => {}
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => {

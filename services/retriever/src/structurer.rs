@@ -6,14 +6,14 @@
 //! before, of this version or an earlier one, is taken from there, so that a crash costs at most what was
 //! made since the last commit, and a document that grows costs only what is new and the nodes above it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Chunking, CorpusSettings, DocumentId, DocumentShape, Encoder, Error, ExtractionTask,
-    GraphBuilder, Recipe, Span, StoredDocument, StructureSettings, Summary, SummaryLevel,
-    SummaryTask, Version,
+    Chunking, CorpusSettings, DocumentId, DocumentShape, Encoder, EntityKey, EntityVectors, Error,
+    Extraction, ExtractionTask, GraphBuilder, Priority, Recipe, Signs, Span, StoredDocument,
+    StructureSettings, Summary, SummaryLevel, SummaryTask, TextKind, Version,
 };
 use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
 use clew_runtime::deadline::ask;
@@ -30,6 +30,10 @@ const SKETCHED: u32 = 16;
 const UPPER_AT_ONCE: usize = 256;
 /// A bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
 const READ_PATIENCE: Duration = Duration::from_secs(3600);
+/// Names of entities that are embedded by one call.
+const EMBEDDED_AT_ONCE: usize = 256;
+/// As long as chunks may take.
+const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// What trees and graphs are made with.
@@ -57,6 +61,8 @@ struct Growing {
     summary: String,
     /// Summaries of segments that are made before the segments are read.
     sketched: HashMap<u32, String>,
+    /// Entities that have a vector.
+    embedded: BTreeSet<EntityKey>,
 }
 
 /// A node that has to be made, with its key.
@@ -69,10 +75,12 @@ struct Missing {
 }
 
 impl Structurer {
-    /// Makes and commits the trees of documents, whose segments are measured in tokens of `cutter`.
+    /// Makes and commits the trees of documents, whose segments are measured in tokens of `cutter`, and whose entities
+    /// are embedded by `embedder`.
     pub(crate) async fn make(
         &self,
         cutter: &Arc<dyn Encoder>,
+        embedder: &Arc<dyn Encoder>,
         documents: Vec<StoredDocument>,
     ) -> Result<(), Error> {
         let Some((settings, recipe)) = self.corpus.structure.zip(self.corpus.structure_recipe())
@@ -81,7 +89,7 @@ impl Structurer {
         };
         let mut growing = self.begin(cutter, documents, settings, recipe).await?;
         self.sketch(&mut growing).await?;
-        self.make_segments(&mut growing).await?;
+        self.make_segments(embedder, &mut growing).await?;
         let most = growing.iter().map(|document| document.shape.root_level()).max().unwrap_or(0);
         for level in 1..=most {
             self.make_level(&mut growing, level).await?;
@@ -157,8 +165,12 @@ impl Structurer {
         Ok(())
     }
 
-    /// Summarises and extracts the segments that are missing, some at a time.
-    async fn make_segments(&self, growing: &mut [Growing]) -> Result<(), Error> {
+    /// Summarises and extracts the segments that are missing, some at a time, and embeds what they name.
+    async fn make_segments(
+        &self,
+        embedder: &Arc<dyn Encoder>,
+        growing: &mut [Growing],
+    ) -> Result<(), Error> {
         let missing = missing(growing, 0);
         for some in missing.chunks(SEGMENTS_AT_ONCE) {
             let texts: Vec<&str> =
@@ -171,8 +183,9 @@ impl Structurer {
             };
             let tasks = some.iter().zip(&texts).map(task).collect();
             let deadline = Instant::now() + READ_PATIENCE;
-            let extractions = self.builder.extract(tasks, deadline).await?;
+            let mut extractions = self.builder.extract(tasks, deadline).await?;
             expect(some.len(), extractions.len())?;
+            embed_entities(embedder.as_ref(), growing, some, &mut extractions).await?;
             let extractions: Vec<String> = extractions
                 .iter()
                 .map(|extraction| Ok(SegmentNode::encode(extraction)?))
@@ -284,6 +297,44 @@ impl Structurer {
     }
 }
 
+/// Embeds what the segments name, by name and by what they say of it: each entity of a document once, where the first
+/// segment names it.
+async fn embed_entities(
+    embedder: &dyn Encoder,
+    growing: &mut [Growing],
+    segments: &[Missing],
+    extractions: &mut [Extraction],
+) -> Result<(), Error> {
+    let mut named: Vec<(usize, u32, String)> = Vec::new();
+    let mut first = 0;
+    // The segments of a document stand together.
+    for of_document in segments.chunk_by(|a, b| a.document == b.document) {
+        let document = &mut growing[of_document[0].document];
+        let of: Vec<&Extraction> = extractions[first..first + of_document.len()].iter().collect();
+        for entity in clew_graph::describe(&of, &document.embedded) {
+            named.push((first + entity.extraction, entity.entity, entity.text));
+            document.embedded.insert(entity.key);
+        }
+        first += of_document.len();
+    }
+    let (encoder, dimension) = (embedder.identity().fingerprint(), embedder.identity().dimension);
+    for extraction in extractions.iter_mut() {
+        let encoder = encoder.clone();
+        extraction.vectors = Some(EntityVectors { encoder, dimension, of: Vec::new() });
+    }
+    for some in named.chunks(EMBEDDED_AT_ONCE) {
+        let texts = some.iter().map(|(.., text)| text.clone()).collect();
+        let deadline = Instant::now() + EMBED_PATIENCE;
+        let made = embedder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await?;
+        for ((extraction, entity, _), made) in some.iter().zip(made) {
+            if let Some(vectors) = &mut extractions[*extraction].vectors {
+                vectors.of.push((*entity, Signs::of(&made.vector)));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn expect(expected: usize, got: usize) -> Result<(), Error> {
     match expected == got {
         true => Ok(()),
@@ -344,6 +395,7 @@ impl Growing {
             fresh: Vec::new(),
             summary: String::new(),
             sketched: HashMap::new(),
+            embedded: BTreeSet::new(),
         }
     }
 

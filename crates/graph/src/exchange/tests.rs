@@ -117,6 +117,7 @@ fn graph(relations: &[(u8, &str, u8, u32)]) -> Subgraph {
             aliases: vec!["a<SEP>b".to_owned()],
             mentioned_in: segments.len() as u64,
             titled: Vec::new(),
+            description: String::new(),
             segments: segments.into_iter().collect(),
         }
     };

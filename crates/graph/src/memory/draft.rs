@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clew_core::{DocumentId, EntityKey, EntityKind, Extraction, Span, Version};
+use clew_core::{DocumentId, EntityKey, EntityKind, Extraction, Signs, Span, Version};
 use clew_text::{is_grammar_word, one_line};
 
-use super::store::{self, Document, Mention, narrow};
+use super::store::{self, Document, Mention, Vectors, narrow};
 use super::{GraphDocument, GraphSegment};
 use crate::key::entity_key;
 
@@ -38,6 +38,9 @@ pub(super) struct Draft {
     mentions: BTreeSet<(usize, u32)>,
     pub namings: Vec<Naming>,
     texts: String,
+    /// The model that made the vectors with their dimension, and these, with indices of keys.
+    encoder: (String, u32),
+    vectors: Vec<(usize, Signs)>,
     /// With indices of keys for head and tail.
     relations: Vec<(usize, usize, Relation)>,
 }
@@ -68,6 +71,11 @@ impl Draft {
             let (key, spelling) = (index(key)?, spelling.clone());
             Some(Naming { key, kind: *kind, spelling, count: *count })
         });
+        let vectors = found.vectors.iter().filter_map(|(key, signs)| {
+            let is_alike = signs.words().len() == found.vectors.last()?.1.words().len();
+            Some((index(key).filter(|_| is_alike)?, signs.clone()))
+        });
+        let vectors = vectors.collect();
         let relations = found.relations.into_iter().filter_map(|relation| {
             let (head, tail) = (index(&relation.head)?, index(&relation.tail)?);
             // Two names that turned out to be one are not related.
@@ -81,6 +89,8 @@ impl Draft {
             mentions: mentions.collect(),
             namings: namings.collect(),
             texts: found.texts,
+            encoder: found.encoder,
+            vectors,
             relations: relations.collect(),
             keys,
         }
@@ -110,6 +120,15 @@ impl Draft {
             .flat_map(|(at, relation)| [(relation.head, at), (relation.tail, at)])
             .collect();
         ends.sort_unstable();
+        let has_vector: BTreeSet<usize> = self.vectors.iter().map(|(key, _)| *key).collect();
+        let has_vector = |key: &usize| Some(*key) == self.title || has_vector.contains(key);
+        let vectors = Vectors {
+            encoder: self.encoder.0.into(),
+            dimension: self.encoder.1,
+            entities: self.vectors.iter().map(|(key, _)| ids[*key]).collect(),
+            words: self.vectors.iter().flat_map(|(_, signs)| signs.words()).copied().collect(),
+            is_whole: (0..ids.len()).all(|key| has_vector(&key)),
+        };
         Document {
             id: self.id,
             version: self.version,
@@ -120,6 +139,7 @@ impl Draft {
             texts: self.texts.into(),
             relations,
             ends: ends.into(),
+            vectors,
         }
     }
 }
@@ -131,6 +151,10 @@ struct Found {
     namings: BTreeMap<(EntityKey, EntityKind, String), u32>,
     texts: String,
     relations: Vec<Relation>,
+    /// Of one model, that of the last segment with any.
+    vectors: Vec<(EntityKey, Signs)>,
+    /// The model, and the dimension.
+    encoder: (String, u32),
 }
 
 impl Found {
@@ -146,6 +170,22 @@ impl Found {
             self.mentions.insert((key.clone(), at));
         }
         self.relate(at, extraction, &keys);
+        self.take_vectors(extraction, &keys);
+    }
+
+    fn take_vectors(&mut self, extraction: &Extraction, keys: &[Option<EntityKey>]) {
+        let Some(vectors) = &extraction.vectors else { return };
+        let encoder = (vectors.encoder.clone(), vectors.dimension);
+        if self.encoder != encoder {
+            self.vectors.clear();
+            self.encoder = encoder;
+        }
+        for (entity, signs) in &vectors.of {
+            let key = usize::try_from(*entity).ok().and_then(|entity| keys.get(entity));
+            if let Some(key) = key.cloned().flatten().filter(|_| !signs.words().is_empty()) {
+                self.vectors.push((key, signs.clone()));
+            }
+        }
     }
 
     fn relate(&mut self, segment: u32, extraction: &Extraction, keys: &[Option<EntityKey>]) {
@@ -175,6 +215,11 @@ impl Found {
             .collect();
         for ((key, kind, spelling), count) in std::mem::take(&mut self.namings) {
             *self.namings.entry((whole(key), kind, spelling)).or_default() += count;
+        }
+        for (key, _) in &mut self.vectors {
+            if let Some(whole) = full.get(&key.0) {
+                *key = whole.clone();
+            }
         }
         for relation in &mut self.relations {
             for end in [&mut relation.head, &mut relation.tail] {

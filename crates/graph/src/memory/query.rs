@@ -4,11 +4,15 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-use clew_core::{DocumentId, EntityKey, EntityNode, GraphQuery, SegmentId, Subgraph};
+use clew_core::{
+    DocumentId, EntityKey, EntityKind, EntityNode, GraphQuery, Like, SegmentId, Subgraph,
+    cosine_of_signs, signs_apart,
+};
 use clew_text::{is_common_verb, is_grammar_word};
 
 use super::Graph;
-use super::store::{Document, Node};
+use super::store::{Document, Node, Vectors};
+use crate::described::{MOST_RELATIONS, description};
 use crate::key::{Token, entity_key, key_of, tokens};
 
 /// Most words of a name that is looked for in a text.
@@ -20,6 +24,15 @@ const MOST_SEGMENTS: usize = 256;
 /// Most relations that are read for one query, so that entities which everything is related to, as the "I"
 /// of a diary, cannot hold up others.
 const MOST_READ: usize = 100_000;
+
+/// Least cosine of the vectors of two names for them to be near, HippoRAG's threshold. Signs tell it to some hundredths.
+const LEAST_ALIKE: f32 = 0.8;
+/// Most names that are near to one by their vectors.
+const MOST_ALIKE: usize = 8;
+/// Most vectors of an entity that others are compared with: one of each document that names it.
+const MOST_OWN_VECTORS: usize = 4;
+/// Most seeds that are compared with all names by their vectors; they are those that are surest.
+const MOST_COMPARED: usize = 8;
 
 /// A relation: its document, and its index there.
 type Place = (u32, u32);
@@ -67,7 +80,8 @@ impl Graph {
     /// The part of the graph around what `query` names.
     ///
     /// It grows from the seeds by one relation at a time. The first time, names near to the seeds count as
-    /// related to them too, since in another document a seed may go by another name. Where not all fits,
+    /// related to them too, since in another document a seed may go by another name: those that are written alike, and,
+    /// of the first seeds, those that are alike by their vectors. Where not all fits,
     /// what has most relations to the entities it is reached from goes before what has few, and what few
     /// segments mention before what many do; one relation of each two entities goes before the others, and
     /// those of seeds first.
@@ -86,7 +100,7 @@ impl Graph {
             let all = (0..).zip(&document.relations);
             all.filter_map(|(at, _)| document.edge(at, |entity| self.key(entity)))
         });
-        Subgraph { seeds: Vec::new(), entities, relations: relations.collect(), is_cut: false }
+        Subgraph { entities, relations: relations.collect(), ..Subgraph::default() }
     }
 
     /// The graph as if it held none of these documents: none of their names, relations and counts is told or
@@ -136,7 +150,14 @@ impl<'a> GraphView<'a> {
             frontier = part.add(reached);
         }
         let relations = self.relations_within(&mut part, query.most_relations);
-        self.told(&part, &relations)
+        let mut told = self.told(&part, &relations);
+        if query.describe {
+            for node in &mut told.entities {
+                node.description = self.description(&node.key);
+            }
+        }
+        told.is_compared = query.like.as_ref().is_some_and(|like| self.compares_all(like));
+        told
     }
 
     fn documents_of(&self, node: &'a Node) -> impl Iterator<Item = (u32, &'a Document)> {
@@ -269,13 +290,111 @@ impl<'a> GraphView<'a> {
             }
         }
         seeds.extend(self.best_first(there));
+        if let Some(like) = &query.like {
+            seeds.extend(self.most_like(like, query.most_entities));
+        }
         seeds
+    }
+
+    fn visible_documents(&self) -> impl Iterator<Item = &'a Document> {
+        let handles = self.graph.by_id.values().filter(|handle| !self.hidden.contains(*handle));
+        handles.filter_map(|handle| self.graph.documents.get(*handle))
+    }
+
+    /// Whether all of its entities have vectors that can be compared with that one.
+    fn compares_all(&self, like: &Like) -> bool {
+        let is_of_model = |vectors: &Vectors| *vectors.encoder == *like.encoder;
+        self.visible_documents().all(|document| {
+            let vectors = &document.vectors;
+            vectors.is_whole && (vectors.entities.is_empty() || is_of_model(vectors))
+        })
+    }
+
+    /// The entities whose vectors are most like that one, at most so many, the most similar first; equals by key.
+    fn most_like(&self, like: &Like, most: usize) -> Vec<u32> {
+        let asked = like.signs.words();
+        let mut nearest = vec![u32::MAX; self.graph.entities.end()];
+        for Document { vectors, .. } in self.visible_documents() {
+            if *vectors.encoder != *like.encoder {
+                continue;
+            }
+            for (entity, signs) in vectors.each().filter(|(_, signs)| signs.len() == asked.len()) {
+                if let Some(best) = nearest.get_mut(entity as usize) {
+                    *best = signs_apart(asked, signs).min(*best);
+                }
+            }
+        }
+        let compared = (0..).zip(nearest).filter(|(_, apart)| *apart != u32::MAX);
+        let mut compared: Vec<(u32, u32)> = compared.collect();
+        let in_order = |a: &(u32, u32), b: &(u32, u32)| {
+            a.1.cmp(&b.1).then_with(|| self.key(a.0).cmp(self.key(b.0)))
+        };
+        if compared.len() > most {
+            compared.select_nth_unstable_by(most, in_order);
+            compared.truncate(most);
+        }
+        compared.sort_unstable_by(in_order);
+        compared.into_iter().map(|(entity, _)| entity).collect()
+    }
+
+    /// What its documents say of an entity.
+    fn description(&self, key: &EntityKey) -> String {
+        let Some(entity) = self.graph.names.get(&key.0) else { return String::new() };
+        let node = self.graph.entities.get(entity).into_iter();
+        let said = node.flat_map(|node| self.documents_of(node)).flat_map(|(_, document)| {
+            let edges = document.relations_of(entity);
+            edges.filter_map(move |index| document.edge(index, |entity| self.key(entity)))
+        });
+        let words = said.map(|edge| format!("{} {} {}", edge.head, edge.text, edge.tail));
+        description(words.take(2 * MOST_RELATIONS))
+    }
+
+    /// Entities of other documents that are alike in name and description, most alike first, with how much: above 0,
+    /// at most 1. In a document that names both, they are two.
+    fn alike(&self, entity: u32) -> Vec<(u32, f32)> {
+        let Some(node) = self.graph.entities.get(entity) else { return Vec::new() };
+        let own = self.documents_of(node).flat_map(|(_, document)| {
+            document.vectors.of(entity).map(move |signs| (&document.vectors, signs))
+        });
+        let own: Vec<(&Vectors, &[u64])> = own.take(MOST_OWN_VECTORS).collect();
+        let Some((model, _)) = own.first() else { return Vec::new() };
+        let dimension = model.dimension as usize;
+        let mut found: BTreeMap<u32, u32> = BTreeMap::new();
+        for Document { vectors, .. } in self.visible_documents() {
+            if vectors.encoder != model.encoder {
+                continue;
+            }
+            for (other, signs) in vectors.each() {
+                let comparable = own.iter().filter(|(of, _)| of.encoder == model.encoder);
+                let apart = comparable.map(|(_, own)| signs_apart(own, signs)).min();
+                let Some(apart) = apart.filter(|_| other != entity) else { continue };
+                if cosine_of_signs(apart, dimension) >= LEAST_ALIKE {
+                    let best = found.entry(other).or_insert(apart);
+                    *best = apart.min(*best);
+                }
+            }
+        }
+        let mut alike: Vec<(u32, u32)> = found.into_iter().collect();
+        alike.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| self.key(a.0).cmp(self.key(b.0))));
+        alike.retain(|(other, _)| self.may_be_one(node, *other));
+        alike.truncate(MOST_ALIKE);
+        let cosine = |(other, apart)| (other, cosine_of_signs(apart, dimension));
+        alike.into_iter().map(cosine).collect()
+    }
+
+    /// Whether two names may be those of one thing: no document uses both, and they are not of different kinds.
+    fn may_be_one(&self, node: &'a Node, other: u32) -> bool {
+        let Some(other) = self.graph.entities.get(other) else { return false };
+        let kinds = [self.seen(node).kind(), self.seen(other).kind()];
+        let is_of_one_kind = kinds[0] == kinds[1] || kinds.contains(&EntityKind::Other);
+        let both = self.documents_of(node).any(|(handle, _)| other.documents.contains(&handle));
+        is_of_one_kind && !both
     }
 
     /// Neighbours of `frontier`, best first.
     fn reached(&self, frontier: &[u32], is_first: bool, part: &mut Part) -> Vec<u32> {
         let mut links: BTreeMap<u32, f64> = BTreeMap::new();
-        for &entity in frontier {
+        for (place, &entity) in frontier.iter().enumerate() {
             for (handle, index) in self.relations_of(entity, part) {
                 let Some(document) = self.graph.documents.get(handle) else { continue };
                 let relation = document.relations[index as usize];
@@ -283,7 +402,9 @@ impl<'a> GraphView<'a> {
                 *links.entry(other).or_default() += 1.0;
             }
             let near = if is_first { self.near(entity) } else { Vec::new() };
-            for (other, nearness) in near {
+            let may_compare = is_first && place < MOST_COMPARED;
+            let alike = if may_compare { self.alike(entity) } else { Vec::new() };
+            for (other, nearness) in near.into_iter().chain(alike) {
                 *links.entry(other).or_default() += f64::from(nearness);
             }
         }
@@ -374,7 +495,8 @@ impl<'a> GraphView<'a> {
         let relations = relations.filter_map(|(handle, index)| {
             self.graph.documents.get(*handle).and_then(|document| edge(document, *index))
         });
-        Subgraph { seeds, entities, relations: relations.collect(), is_cut: part.is_cut }
+        let (relations, is_cut) = (relations.collect(), part.is_cut);
+        Subgraph { seeds, entities, relations, is_cut, is_compared: false }
     }
 
     fn node(&self, node: &'a Node, most_segments: usize) -> EntityNode {
@@ -390,6 +512,7 @@ impl<'a> GraphView<'a> {
             segments: self.segments_of(node).take(most_segments).collect(),
             mentioned_in: seen.segments,
             titled: titled.map(|(_, document)| document.id.clone()).collect(),
+            description: String::new(),
         }
     }
 

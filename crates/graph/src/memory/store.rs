@@ -50,6 +50,11 @@ impl<T> Slots<T> {
         Some(item)
     }
 
+    /// One more than the greatest number there is.
+    pub fn end(&self) -> usize {
+        self.items.len()
+    }
+
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }
@@ -179,6 +184,32 @@ pub(super) struct Document {
     pub relations: Box<[Relation]>,
     /// Each relation under each of its ends: entity and index, in order.
     pub ends: Box<[(u32, u32)]>,
+    pub vectors: Vectors,
+}
+
+/// Vectors of what a document names, as signs, all of one model.
+#[derive(Debug, Default)]
+pub(super) struct Vectors {
+    /// Fingerprint of the model; empty where there is none.
+    pub encoder: Box<str>,
+    pub dimension: u32,
+    /// An entity may have several.
+    pub entities: Box<[u32]>,
+    /// Of each entity as many words as of every other.
+    pub words: Box<[u64]>,
+    /// Whether each entity that the document names has one; its title, which segments need not name, may have none.
+    pub is_whole: bool,
+}
+
+impl Vectors {
+    pub fn each(&self) -> impl Iterator<Item = (u32, &[u64])> {
+        let width = self.words.len() / self.entities.len().max(1);
+        self.entities.iter().copied().zip(self.words.chunks_exact(width.max(1)))
+    }
+
+    pub fn of(&self, entity: u32) -> impl Iterator<Item = &[u64]> {
+        self.each().filter(move |(of, _)| *of == entity).map(|(_, signs)| signs)
+    }
 }
 
 impl Document {

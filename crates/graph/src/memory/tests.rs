@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use clew_core::{
-    Cost, Entity, EntityKind, EntityNode, GraphQuery, Relation, RelationEdge, SegmentId, Subgraph,
+    Cost, Entity, EntityKind, EntityNode, EntityVectors, GraphQuery, Like, Relation, RelationEdge,
+    SegmentId, Signs, Subgraph,
 };
 use proptest::prelude::*;
 
@@ -193,6 +194,92 @@ fn a_part_grows_by_hops_from_texts_entities_and_places() {
         let places = vec![place("naxos", version, Span::new(at, at))];
         assert_eq!(graph.subgraph(&GraphQuery { places, ..around(&[], 0) }), Subgraph::default());
     }
+}
+
+const MODEL: &str = "0f";
+
+fn signs(bits: u64) -> Signs {
+    Signs::from_bytes("signs", &bits.to_le_bytes()).unwrap()
+}
+
+/// The document with vectors of 64 components of what its segments name, as far as they are told.
+fn with_vectors(mut document: GraphDocument, vectors: &[(&str, u64)]) -> GraphDocument {
+    for extraction in document.segments.iter_mut().map(|segment| &mut segment.extraction) {
+        let bits = |entity: &Entity| vectors.iter().find(|(name, _)| *name == entity.name);
+        let named = (0..).zip(&extraction.entities);
+        let of = named.filter_map(|(at, entity)| Some((at, signs(bits(entity)?.1)))).collect();
+        extraction.vectors = Some(EntityVectors { encoder: MODEL.to_owned(), dimension: 64, of });
+    }
+    document
+}
+
+fn like(bits: u64, most_entities: usize) -> GraphQuery {
+    let like = Some(Like { encoder: MODEL.to_owned(), signs: signs(bits) });
+    GraphQuery { like, describe: true, most_entities, ..GraphQuery::default() }
+}
+
+#[test]
+fn entities_are_found_by_their_vectors_among_all_that_are_seen() {
+    let crete = document("crete", "Crete", &[&["Daedalus > built > Labyrinth"]]);
+    let crete = with_vectors(crete, &[("Daedalus", 0b0000), ("Labyrinth", 0b1111_1111)]);
+    let naxos = document("naxos", "", &[&["Dionysus > found > Ariadne"]]);
+    let naxos = with_vectors(naxos, &[("Dionysus", 0b0001), ("Ariadne", 0b0111)]);
+    let mut graph = graph(&[crete, naxos]);
+    let found = |part: &Subgraph| (entity_keys(part).join(" "), part.is_compared);
+    let nearest = |bits, most| graph.subgraph(&like(bits, most));
+    assert_eq!(found(&nearest(0b0000, 1)), ("daedalus".to_owned(), true));
+    assert_eq!(found(&nearest(0b0001, 2)), ("daedalus dionysus".to_owned(), true));
+    assert_eq!(found(&nearest(0b1111, 1)), ("ariadne".to_owned(), true));
+    // The title has no vector, and needs none.
+    assert_eq!(nearest(0, 9).entities.len(), 4);
+    assert_eq!(nearest(0b0000, 1).entities[0].description, "daedalus built labyrinth");
+    // As if what is hidden were not there.
+    let hidden = id("naxos");
+    let seen = graph.without([&hidden]).subgraph(&like(0b11_1111, 1));
+    assert_eq!(found(&seen), ("labyrinth".to_owned(), true));
+    // Those of another model are not compared, nor is what has none; that is told.
+    let other = Like { encoder: "another".to_owned(), signs: signs(0) };
+    let other = graph.subgraph(&GraphQuery { like: Some(other), ..like(0, 9) });
+    assert_eq!(found(&other), (String::new(), false));
+    graph.insert(document("old", "", &[&["Minos > ruled > Crete"]]));
+    let part = graph.subgraph(&like(0b0000, 1));
+    assert_eq!(found(&part), ("daedalus".to_owned(), false));
+    graph.remove(&id("old"));
+    assert!(graph.subgraph(&like(0, 1)).is_compared);
+    assert!(!graph.subgraph(&around(&["Daedalus"], 0)).is_compared);
+}
+
+#[test]
+fn names_of_several_documents_are_near_if_they_are_alike_by_their_vectors() {
+    let telling = |name: &str, told: &str, vectors: &[(&str, u64)]| {
+        with_vectors(document(name, "", &[&[told]]), vectors)
+    };
+    let a = telling("a", "Istanbul > lies on > Bosporus", &[("Istanbul", 0b111), ("Bosporus", !0)]);
+    // What one document names are two, whatever they are like.
+    let b = telling("b", "Byzantium > fell to > Rome", &[("Byzantium", 0b110), ("Rome", 0b110)]);
+    let c = telling("c", "Ankara > is in > Turkey", &[("Ankara", 0xffff_0000), ("Turkey", !0b1)]);
+    let graph = graph(&[a, b, c]);
+    let part = graph.subgraph(&around(&["Istanbul"], 1));
+    assert_eq!(entity_keys(&part), ["bosporus", "byzantium", "istanbul", "rome"]);
+    let part = graph.subgraph(&around(&["Byzantium"], 1));
+    assert_eq!(entity_keys(&part), ["byzantium", "istanbul", "rome"]);
+    let relations: Vec<String> = part.relations.iter().map(told).collect();
+    assert_eq!(relations, ["byzantium fell to rome"]);
+}
+
+#[test]
+fn what_is_embedded_of_entities_is_their_names_and_what_is_said_of_them() {
+    let first = extraction(&["Daedalus > built > the Labyrinth", "Ada"]);
+    let second = extraction(&["Labyrinth > held > Minotaur"]);
+    let described = crate::describe(&[&first, &second], &[key("Ada")].into());
+    let told: Vec<(usize, u32, &str)> =
+        described.iter().map(|of| (of.extraction, of.entity, of.text.as_str())).collect();
+    let expected = [
+        (0, 0, "Daedalus: Daedalus built the Labyrinth"),
+        (0, 1, "the Labyrinth: Daedalus built the Labyrinth; Labyrinth held Minotaur"),
+        (1, 1, "Minotaur: Labyrinth held Minotaur"),
+    ];
+    assert_eq!(told, expected);
 }
 
 #[test]
@@ -396,7 +483,7 @@ proptest! {
         let (texts, places) = (vec![text], vec![place("a", 1, Span::new(0, 150))]);
         let entities = vec![key("Aa")];
         let query =
-            GraphQuery { texts, entities, places, hops, most_entities, most_relations };
+            GraphQuery { texts, entities, places, hops, most_entities, most_relations, ..GraphQuery::default() };
         let part = graph.subgraph(&query);
         prop_assert!(part.entities.len() <= most_entities);
         prop_assert!(part.relations.len() <= most_relations);

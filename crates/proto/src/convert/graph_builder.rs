@@ -196,6 +196,7 @@ pub fn extraction_from_wire(
         relations: relations.collect::<Result<_, Error>>()?,
         entities,
         key_phrases: extraction.key_phrases,
+        vectors: None,
         cost: query::cost_from_wire(extraction.cost.unwrap_or_default()),
     })
 }
@@ -287,6 +288,7 @@ mod tests {
                 evidence: Span::new(0, 13),
             }],
             key_phrases: vec!["Ada".to_owned()],
+            vectors: None,
             cost: Cost { model_calls: 2, ..Cost::default() },
         }
     }

@@ -1,9 +1,9 @@
 //! `clew.memory.v1` and domain values.
 
 use clew_core::{
-    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Limits, MemoryModelIdentity,
-    MemoryPart, MemoryRecord, NodeId, Partial, RelationEdge, SegmentId, ShardIndex, Span, Subgraph,
-    TreeNode, UpperKey, Version, Violations,
+    CorpusName, EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, Limits,
+    MemoryModelIdentity, MemoryPart, MemoryRecord, NodeId, Partial, RelationEdge, SegmentId,
+    ShardIndex, Signs, Span, Subgraph, TreeNode, UpperKey, Version, Violations,
 };
 
 use crate::convert::graph_builder::{kind_from_wire, kind_to_wire};
@@ -18,6 +18,8 @@ use crate::memory::v1 as wire;
 const DEFAULT_MOST: usize = 100;
 /// Most entities, and most relations, of a part of a graph.
 const MOST: u32 = 10_000;
+/// Most bytes of a model's fingerprint.
+const FINGERPRINT_BYTES: usize = 64;
 /// Most edges that a part of a graph reaches beyond its seeds.
 const MOST_HOPS: u32 = 8;
 
@@ -196,6 +198,11 @@ pub fn graph_query_to_wire(query: &GraphQuery) -> wire::GraphQuery {
         texts: query.texts.clone(),
         entities: query.entities.iter().map(ToString::to_string).collect(),
         places: query.places.iter().map(place_to_wire).collect(),
+        like: query.like.as_ref().map(|like| wire::Like {
+            encoder: like.encoder.clone(),
+            signs: like.signs.to_bytes().into(),
+        }),
+        describe: query.describe,
         hops: query.hops,
         most_entities: count(query.most_entities),
         most_relations: count(query.most_relations),
@@ -237,16 +244,28 @@ pub fn graph_query_from_wire(
         .into_iter()
         .filter_map(|place| violations.take(place_from_wire("query.places", place)));
     let places = places.collect();
+    let like = query.like.and_then(|like| violations.take(like_from_wire(like)));
     violations.into_result()?;
     let or_default = |most: u32| if most == 0 { DEFAULT_MOST } else { most as usize };
     Ok(GraphQuery {
         texts: query.texts,
         entities: query.entities.into_iter().map(EntityKey).collect(),
         places,
+        like,
+        describe: query.describe,
         hops: query.hops,
         most_entities: or_default(query.most_entities),
         most_relations: or_default(query.most_relations),
     })
+}
+
+fn like_from_wire(like: wire::Like) -> Result<Like, Error> {
+    let encoder = like.encoder;
+    if encoder.len() > FINGERPRINT_BYTES {
+        let problem = format!("expected at most {FINGERPRINT_BYTES} bytes, got {}", encoder.len());
+        return Err(Error::invalid("query.like.encoder", problem));
+    }
+    Ok(Like { encoder, signs: Signs::from_bytes("query.like.signs", &like.signs)? })
 }
 
 /// An entity for the wire.
@@ -259,6 +278,7 @@ pub fn entity_to_wire(entity: EntityNode) -> wire::Entity {
         segments: entity.segments.iter().map(segment_id_to_wire).collect(),
         mentioned_in: entity.mentioned_in,
         titled: entity.titled.into_iter().map(Into::into).collect(),
+        description: entity.description,
     }
 }
 
@@ -315,6 +335,7 @@ pub fn subgraph_to_wire(graph: Subgraph) -> wire::Subgraph {
         entities: graph.entities.into_iter().map(entity_to_wire).collect(),
         relations: graph.relations.into_iter().map(relation_to_wire).collect(),
         is_cut: graph.is_cut,
+        is_compared: graph.is_compared,
     }
 }
 
@@ -359,6 +380,7 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
                 .iter()
                 .map(|id| document_id("entity.titled", id))
                 .collect::<Result<_, Error>>()?,
+            description: entity.description,
         })
     };
     let relation = |relation: wire::Relation| {
@@ -375,6 +397,7 @@ pub fn subgraph_from_wire(graph: wire::Subgraph) -> Result<Subgraph, Error> {
         entities: graph.entities.into_iter().map(entity).collect::<Result<_, Error>>()?,
         relations: graph.relations.into_iter().map(relation).collect::<Result<_, Error>>()?,
         is_cut: graph.is_cut,
+        is_compared: graph.is_compared,
     })
 }
 
@@ -443,6 +466,7 @@ mod tests {
             segments: vec![segment.clone()],
             mentioned_in: 1,
             titled: vec![id("b")],
+            description: "ada met bob".to_owned(),
         };
         let relation = RelationEdge {
             head: EntityKey("ada".to_owned()),
@@ -456,6 +480,7 @@ mod tests {
             entities: vec![entity],
             relations: vec![relation],
             is_cut: true,
+            is_compared: true,
         };
         assert_eq!(subgraph_from_wire(subgraph_to_wire(graph.clone())).unwrap(), graph);
     }
@@ -470,6 +495,8 @@ mod tests {
                 version: Version(1),
                 span: Span::new(0, 3),
             }],
+            like: Some(Like { encoder: "0f".to_owned(), signs: Signs::of(&[0.5, -0.5]) }),
+            describe: true,
             hops: 2,
             most_entities: 10,
             most_relations: 20,
@@ -481,13 +508,23 @@ mod tests {
             texts: vec!["x".repeat(limits.query_bytes + 1)],
             entities: vec![String::new(); limits.results + 1],
             places: vec![crate::query::v1::Place::default(); limits.results + 1],
+            like: Some(wire::Like { encoder: "0f".to_owned(), signs: vec![1; 7].into() }),
+            describe: false,
             hops: 99,
             most_entities: u32::MAX,
             most_relations: u32::MAX,
         };
         let error = graph_query_from_wire(too_much, &limits).unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        let expected = ["texts", "entities", "places", "hops", "most_entities", "most_relations"];
+        let expected = [
+            "texts",
+            "entities",
+            "places",
+            "like.signs",
+            "hops",
+            "most_entities",
+            "most_relations",
+        ];
         assert!(expected.iter().all(|field| fields.contains(&format!("query.{field}").as_str())));
     }
 }

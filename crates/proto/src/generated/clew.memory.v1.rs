@@ -140,6 +140,9 @@ pub struct Entity {
     /// Ids of documents whose title it is, in order.
     #[prost(string, repeated, tag = "7")]
     pub titled: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Some of what is said of it, where that was asked for.
+    #[prost(string, tag = "8")]
+    pub description: ::prost::alloc::string::String,
 }
 /// An open relation between two entities.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -181,6 +184,23 @@ pub struct GraphQuery {
     /// Most relations, at most 10,000; 0 means 100.
     #[prost(uint32, tag = "6")]
     pub most_relations: u32,
+    /// What entities are like that are seeds, after those of texts, entities and places: as many as there is room for.
+    #[prost(message, optional, tag = "7")]
+    pub like: ::core::option::Option<Like>,
+    /// Whether it is to be told what is said of the entities.
+    #[prost(bool, tag = "8")]
+    pub describe: bool,
+}
+/// What entities are to be like, in name and description.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Like {
+    /// Fingerprint of the embedding model, 16 hexadecimal digits.
+    #[prost(string, tag = "1")]
+    pub encoder: ::prost::alloc::string::String,
+    /// The signs of the vector's components, eight bytes for each 64 of them: the first is the lowest bit, and the lowest
+    /// byte comes first. At most 2 KiB.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub signs: ::prost::bytes::Bytes,
 }
 /// A part of a graph.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -197,6 +217,9 @@ pub struct Subgraph {
     /// Whether there would have been more.
     #[prost(bool, tag = "4")]
     pub is_cut: bool,
+    /// Whether what entities were to be like was compared with all of them.
+    #[prost(bool, tag = "5")]
+    pub is_compared: bool,
 }
 /// Request of ReadGraph.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -98,7 +98,7 @@ impl Prompted {
         let (entities, relations) = drawn.in_order();
         let phrases = clew_text::key_phrases(&task.text, MAX_KEY_PHRASES);
         let key_phrases = phrases.into_iter().map(clew_text::one_line).collect();
-        Ok(Extraction { entities, relations, key_phrases, cost: ledger.cost() })
+        Ok(Extraction { entities, relations, key_phrases, vectors: None, cost: ledger.cost() })
     }
 
     /// Adds what the passage tells in view of `question`, which may be empty.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
-    EntityKey, EntityNode, Error, Evidence, GraphQuery, RelationEdge, SegmentId, TextKind,
+    EntityKey, EntityNode, Error, Evidence, GraphQuery, Like, RelationEdge, SegmentId, TextKind,
 };
 use clew_hypergraph::PointId;
 
@@ -17,8 +17,11 @@ const ENTITIES: usize = 8;
 const RELATIONS: usize = 16;
 /// Most passages of them, n_d.
 const PASSAGES: usize = 6;
-/// Best places of a search for a subquery at which entities are looked for.
+/// Best places of a search for a subquery: entities are looked for there where not all have vectors, and the passages of
+/// entities are looked at in their order.
 const PLACES: usize = 12;
+/// Entities that are compared with a subquery exactly, of all those that are nearest to it by the signs of their vectors.
+const NEAREST: usize = 64;
 /// Entities and relations that are looked at for one subquery.
 const LOOKED_AT: (usize, usize) = (128, 512);
 /// Segments among which those are looked for that a search for a subquery found: the people of a long book
@@ -106,8 +109,10 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// The entities of a scope that are most like a subquery, and what a search for it found, best first, if
-    /// there was one.
+    /// The entities of a scope that are most like a subquery by name and description, and what a search for it found,
+    /// best first, if there was one. Beyond a point's surroundings all entities of the graph are compared with it by
+    /// their vectors, and the nearest of them once more exactly; where some have none, what stands at the best places
+    /// of the search is compared too.
     async fn entities_in(
         &mut self,
         subquery: &str,
@@ -116,6 +121,7 @@ impl Memory<'_> {
     ) -> Result<(Vec<EntityNode>, Vec<Evidence>), Error> {
         let (most_entities, most_relations) = LOOKED_AT;
         let mut hits = Vec::new();
+        let query = GraphQuery { most_relations, describe: true, ..GraphQuery::default() };
         let query = match scope {
             Scope::Around(point) => {
                 let anchors = self.graph.point(*point).map(|point| point.entities.clone());
@@ -123,25 +129,26 @@ impl Memory<'_> {
                 if entities.is_empty() {
                     return Ok((Vec::new(), Vec::new()));
                 }
-                GraphQuery {
-                    entities,
-                    hops: 1,
-                    most_entities,
-                    most_relations,
-                    ..GraphQuery::default()
-                }
+                GraphQuery { entities, hops: 1, most_entities, ..query }
             }
             Scope::Everything | Scope::Outside => {
                 hits = self.work.search(self.work.query(subquery, PLACES)).await?;
                 if self.asked.is_empty() {
                     self.hits.clone_from(&hits);
                 }
-                let places = hits.iter().map(Evidence::place).collect();
                 let texts = vec![subquery.to_owned()];
-                GraphQuery { texts, places, most_entities, most_relations, ..GraphQuery::default() }
+                let like = Some(Like::vector(self.work.seams.encoder.identity(), vector));
+                // What is in memory already leaves room for as many others.
+                let in_memory = self.graph.vertices().count();
+                GraphQuery { texts, like, most_entities: NEAREST + in_memory, ..query }
             }
         };
-        let graph = self.work.subgraph(&query).await?;
+        let mut graph = self.work.subgraph(&query).await?;
+        if query.like.is_some() && !graph.is_compared {
+            let places = hits.iter().map(Evidence::place).collect();
+            let at_places = GraphQuery { places, most_entities, like: None, ..query };
+            graph = clew_graph::union([self.work.subgraph(&at_places).await?, graph]);
+        }
         let _is_full = self.graph.learn(&graph);
         let is_admitted = |entity: &EntityNode| {
             entity.segments.iter().any(|id| self.admitted.has(&id.document_id))
@@ -160,8 +167,10 @@ impl Memory<'_> {
             .into_iter()
             .filter(|entity| is_admitted(entity) && is_in_scope(entity))
             .collect();
-        let names = candidates.iter().map(|entity| entity.name.clone()).collect();
-        Ok((self.closest(vector, names, candidates, ENTITIES).await?, hits))
+        let described =
+            |entity: &EntityNode| clew_graph::entity_text(&entity.name, &entity.description);
+        let texts = candidates.iter().map(described).collect();
+        Ok((self.closest(vector, texts, candidates, ENTITIES).await?, hits))
     }
 
     /// The `most` items whose texts are most like a vector, best first; equals in order.

@@ -105,6 +105,31 @@ async fn a_concern_beyond_memory_is_explored_among_what_is_not_in_it() {
 }
 
 #[tokio::test]
+async fn all_entities_are_explored_by_name_and_description_and_not_those_that_a_search_finds() {
+    let mut world = barsoom();
+    world.graph.alike = Some(["issus", "thuvia"].map(|key| EntityKey(key.to_owned())).to_vec());
+    for entity in &mut world.graph.entities {
+        entity.description = format!("said of {}", entity.key);
+    }
+    // Nearer than what it names (equation 1): only the best eight are retrieved, and here all are.
+    world.encoder.tell("THUVIA: said of thuvia", 0.9);
+    world.retriever.found.insert("lost ?".to_owned(), vec![evidence("b", 110, 120, 0.9)]);
+    world.retriever.found.insert("xodar ?".to_owned(), vec![evidence("b", 310, 320, 0.9)]);
+    script(&world, [global(&["lost"])], [inserts(&[DEGRADED])]);
+    world.ask(&HgMem).await.unwrap();
+    // Issus is alike but in memory (equation 7); Carter stands where the search finds most.
+    assert_eq!(relations(&world)[1], ["THUVIA tames LIONS"]);
+    let queries = world.graph.queries();
+    let explored: Vec<_> = queries.iter().filter(|query| query.like.is_some()).collect();
+    assert_eq!(explored.len(), 2);
+    assert!(explored.iter().all(|query| query.places.is_empty() && query.describe));
+    assert!(queries.iter().all(|query| query.places.is_empty()));
+    let texts = world.encoder.calls().into_iter().map(|(texts, _)| texts).collect::<Vec<_>>();
+    let first = ["ISSUS: said of issus", "THUVIA: said of thuvia", "XODAR: said of xodar"];
+    assert!(texts.iter().any(|texts| texts == &first), "{texts:?}");
+}
+
+#[tokio::test]
 async fn entities_are_found_where_a_search_finds_most_too() {
     let mut world = barsoom();
     world.question.text = "who?".to_owned();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use clew_core::{
     Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Encoders,
     Extraction, ExtractionTask, Filter, GraphBuilder, GraphBuilders, Grouping, IfThere, Labels,
-    MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, Span,
+    Like, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, Span,
     StructureSettings, Summary, SummaryTask, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
@@ -581,5 +581,40 @@ async fn segments_are_read_in_view_of_what_their_document_is_about() {
     let read: Vec<(&str, &str)> =
         read.iter().map(|(text, background)| (text.trim(), background.as_str())).collect();
     assert_eq!(read, [last]);
+    bench.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn entities_are_stored_with_vectors_and_found_by_them_after_a_restart() {
+    let structure = Some(StructureSettings::default());
+    let builders = || Arc::new(Extractive::new(&GraphBuilderConfig::default()));
+    let with = async |tables: &InMemory| {
+        Bench::with(tables, None, RetrieverConfig::default(), structure, builders()).await
+    };
+    let bench = with(&InMemory::new()).await;
+    bench.accept("crete", "Daedalus built the Labyrinth for Minos.").await;
+    bench.until("the graph", |counts| counts.structured == 1).await;
+    let tables = Arc::new(InMemory::new());
+    bench.stop().await;
+    for object in bench.store.list(None).collect::<Vec<_>>().await {
+        let path = object.unwrap().location;
+        let bytes = bench.store.get(&path).await.unwrap().bytes().await.unwrap();
+        tables.put(&path, bytes.into()).await.unwrap();
+    }
+    let bench = with(&tables).await;
+    let of = |encoder: &FailingEncoder, most_entities| {
+        let like = Some(Like::vector(&encoder.identity, &[1.0; DIMENSION as usize]));
+        GraphQuery { like, describe: true, most_entities, ..GraphQuery::default() }
+    };
+    let ask = async |query: GraphQuery| bench.seen().subgraph(&query, deadline()).await.unwrap();
+    let found = ask(of(&bench.encoder, 1)).await;
+    assert!(found.is_compared && found.entities.len() == 1, "{found:?}");
+    let all = ask(of(&bench.encoder, 9)).await;
+    let names: Vec<&str> = all.entities.iter().map(|entity| entity.name.as_str()).collect();
+    assert_eq!(names, ["Daedalus", "Labyrinth", "Minos"]);
+    assert!(all.entities[0].description.starts_with("daedalus built"), "{all:?}");
+    // Another model's vector is compared with none of them.
+    let none = ask(of(&bench.another, 9)).await;
+    assert!(!none.is_compared && none.entities.is_empty(), "{none:?}");
     bench.stop().await;
 }
