@@ -37,7 +37,9 @@ pub use chat::Chat;
 pub use direct::Direct;
 pub use hgmem::HgMem;
 pub use linked::{COSINE_SHARE, HUB_SEGMENTS, LINK_WEIGHT, Linked, MOST_SOURCES, NAMED_BONUS};
-pub use memwalker::{BEAM_WIDTH, MAX_EXPANDED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker};
+pub use memwalker::{
+    BEAM_WIDTH, MAX_EXPANDED, MAX_GROUPED, MAX_SHOWN, MAX_STEPS, MEMORY_BYTES, MemWalker,
+};
 pub use qrmem::{
     EDGE_THRESHOLD, MAX_DESCRIPTIONS, MAX_EXPANSIONS, MAX_FULL, MAX_FUSED, MAX_READ,
     MAX_READ_BYTES, MAX_TRIALS, QrmemEntity, QrmemExpand, QrmemReflect, SEGMENTS_PER_ENTITY,

@@ -3,6 +3,7 @@
 
 mod beam;
 mod best_first;
+mod corpus;
 mod depth_first;
 mod memory;
 mod score;
@@ -16,6 +17,8 @@ use clew_core::{Answer, Error, Reading};
 use crate::work::Work;
 use crate::{Progress, Question, Seams, Strategy};
 use walk::Walk;
+
+pub use corpus::MAX_GROUPED;
 
 /// Most calls of the navigator in a walk. Three levels of eight children reach a segment in four
 /// calls, so that a walk may turn back several times.
@@ -59,7 +62,8 @@ const UNREADABLE_REPLY: &str = "UNREADABLE_REPLY";
 ///   found is a hint for the navigator. An extractive navigator has little else to go by.
 /// - A node without children that are not visited is left without asking: the paper's prompt has no
 ///   choice there.
-/// - Where there are several tops, the walk begins above them, as if they had a parent.
+/// - Each shard of a corpus has a tree, whose roots have one root above them; between it and more than [`MAX_GROUPED`]
+///   of them there are levels that are made for the question, see `memwalker/corpus.rs`.
 /// - [`MAX_STEPS`] bounds the calls of the navigator, and a question's `k` the segments that are
 ///   read.
 /// - What the question's filter excludes is not shown. Of attributes and times the search knows

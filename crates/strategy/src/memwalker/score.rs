@@ -2,6 +2,7 @@
 
 use clew_core::{Error, Evidence, TextKind, Tree, TreeNode};
 
+use super::corpus::CorpusLevels;
 use crate::work::{Work, cosine};
 
 /// Most summaries that are embedded at once. Of more nodes, which only the top of a tree that is
@@ -36,18 +37,20 @@ pub(super) struct Scorer {
     hits: Vec<Evidence>,
     best: f32,
     question: Option<Vec<f32>>,
+    /// What is above the roots of shards.
+    pub(super) levels: CorpusLevels,
 }
 
 impl Scorer {
     pub(super) fn new(hits: Vec<Evidence>) -> Self {
         let best = hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
-        Self { hits, best, question: None }
+        Self { hits, best, question: None, levels: CorpusLevels::default() }
     }
 
     /// How well the best passage that `node` covers was found, 0 to 1: its score as a share of the
     /// best.
     pub(super) fn found(&self, tree: &dyn Tree, node: &TreeNode) -> f32 {
-        let covered = self.hits.iter().filter(|hit| tree.covers(node, hit));
+        let covered = self.hits.iter().filter(|hit| self.levels.covers(tree, node, hit));
         let score = covered.map(|hit| hit.score).fold(0.0, f32::max);
         if self.best > 0.0 { score / self.best } else { 0.0 }
     }

@@ -24,6 +24,16 @@ fn shelf(documents: &[&str]) -> World {
     world
 }
 
+/// The same under one node.
+fn under_one_node(documents: &[String]) -> World {
+    let mut world = World::default();
+    let (first, last) = (documents.first().unwrap(), documents.last().unwrap());
+    let above = upper(1, first, last, documents.len() as u32);
+    world.tree.put(&above, documents.iter().map(|id| node(id, 0, 0, 0)).collect());
+    world.tree.tops = vec![above];
+    world
+}
+
 async fn walks(world: &World, plays: Vec<Play>, strategy: MemWalker) -> Answer {
     world.navigator.play(plays);
     world.ask(&strategy).await.unwrap()
@@ -156,7 +166,7 @@ async fn the_end_tells_the_share_of_the_text_that_was_read() {
 #[tokio::test]
 async fn the_steps_are_bounded() {
     let many: Vec<String> = (10..50).map(|number| format!("d{number}")).collect();
-    let world = shelf(&many.iter().map(String::as_str).collect::<Vec<_>>());
+    let world = under_one_node(&many);
     let plays = (0..MAX_STEPS / 2).flat_map(|_| [Play::Enter(0), Play::Nothing]).collect();
     let answer = walks(&world, plays, MemWalker::DEPTH_FIRST).await;
     assert_eq!(answer.outcome, Outcome::NotInMemory);
@@ -224,6 +234,61 @@ async fn several_tops_are_shown_as_children_of_one_node() {
 }
 
 #[tokio::test]
+async fn many_shards_have_one_root_with_levels_of_few_children_between() {
+    // Each shard has a root above two documents of a segment each.
+    let mut world = World::default();
+    for shard in 10..30 {
+        let (first, last) = (format!("d{shard}a"), format!("d{shard}b"));
+        let root = upper(shard, &first, &last, 2);
+        world.tree.put(&root, vec![node(&first, 0, 0, 0), node(&last, 0, 0, 0)]);
+        world.tree.tops.push(root);
+    }
+    let found = evidence("d17b", 0, 50, 0.9);
+    world.retriever.found.insert("what?".to_owned(), vec![found]);
+    let plays = vec![Play::Enter(1), Play::Enter(1), Play::Enter(1), Play::Answer];
+    let answer = walks(&world, plays, MemWalker::DEPTH_FIRST).await;
+    assert_eq!(answer.outcome, Outcome::Answered);
+    assert_eq!(segments_read(&world), ["d17b:0"]);
+    let shown = shown(&world);
+    // Three groups of six or seven shards; their summaries tell of those below.
+    assert_eq!(shown.iter().map(Vec::len).collect::<Vec<_>>(), [3, 7, 2]);
+    assert!(shown[0][1].contains("upper 17"), "{shown:?}");
+    assert_eq!(shown[1][1], "upper 17");
+    let hints: Vec<Vec<f32>> =
+        world.navigator.choices().into_iter().map(|choice| choice.found).collect();
+    assert_eq!(hints[0], [0.0, 1.0, 0.0]);
+    // All is covered, whatever order it is walked in.
+    for strategy in [MemWalker::BEST_FIRST, MemWalker::BEAM] {
+        let answer = walks(&world, vec![Play::Answer], strategy).await;
+        assert_eq!(answer.outcome, Outcome::Answered);
+        assert_eq!(segments_read(&world).last().unwrap(), "d17b:0");
+    }
+}
+
+#[tokio::test]
+async fn the_levels_above_shards_have_few_children_each_and_leave_nothing_out() {
+    for count in [1, 8, 9, 17, 64, 65, 255] {
+        let tops: Vec<_> = (1..=count).map(|number| upper(number, "a", "b", 1)).collect();
+        let (levels, mut nodes) = corpus::CorpusLevels::over(tops.clone());
+        let mut below = Vec::new();
+        assert!(nodes.len() <= MAX_GROUPED);
+        while let Some(node) = nodes.pop() {
+            match levels.children(&node.id) {
+                Some(children) => {
+                    assert!((2..=MAX_GROUPED).contains(&children.len()), "{count}");
+                    nodes.extend(children);
+                }
+                None => below.push(node),
+            }
+        }
+        below.sort_by_key(|node| node.summary.clone());
+        let mut expected = tops;
+        expected.sort_by_key(|node| node.summary.clone());
+        assert_eq!(below, expected);
+    }
+}
+
+#[tokio::test]
 async fn a_document_of_one_segment_is_read_without_a_choice() {
     let world = shelf(&["a"]);
     let answer = walks(&world, vec![Play::Answer], MemWalker::DEPTH_FIRST).await;
@@ -242,7 +307,7 @@ async fn an_empty_tree_answers_nothing() {
 #[tokio::test]
 async fn of_too_many_children_the_best_are_shown_in_their_order() {
     let many: Vec<String> = (10..30).map(|number| format!("d{number}")).collect();
-    let mut world = shelf(&many.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut world = under_one_node(&many);
     for number in 14..30 {
         world.encoder.tell(&format!("d{number}#0.0"), 0.5);
     }

@@ -7,6 +7,7 @@ use clew_core::{
     Answer, ChildChoice, Error, Evidence, NodeId, Place, Reading, TraceEvent, TreeNode, Triage,
 };
 
+use super::corpus::CorpusLevels;
 use super::memory::Memory;
 use super::score::{Score, Scorer};
 use super::{End, HINTS, MAX_STEPS};
@@ -69,11 +70,14 @@ impl<'a> Walk<'a> {
         })
     }
 
+    /// The children of the root of the corpus.
     pub(super) async fn tops(&mut self) -> Result<Vec<TreeNode>, Error> {
         let tops = self.work.tops().await?;
         let tops = self.admit(tops);
         self.bytes_total = tops.iter().map(|top| top.bytes).sum();
-        Ok(tops)
+        let (levels, children) = CorpusLevels::over(tops);
+        self.scorer.levels = levels;
+        Ok(children)
     }
 
     /// Enters an inner node: its children that the filter admits, or none having turned back.
@@ -81,7 +85,10 @@ impl<'a> Walk<'a> {
         self.work.check_time("walking the tree")?;
         self.trace_entered(&entry);
         self.memory.carry(&entry.node.summary);
-        let children = self.work.children(&entry.node.id).await?;
+        let children = match self.scorer.levels.children(&entry.node.id) {
+            Some(children) => children,
+            None => self.work.children(&entry.node.id).await?,
+        };
         if children.is_empty() {
             self.turn_back(entry.node, GONE);
             return Ok(children);

@@ -1,0 +1,94 @@
+//! The levels between the roots of shards and the root of their corpus.
+
+use std::collections::HashMap;
+
+use clew_core::{Evidence, NodeId, SummaryLevel, SummaryTask, Tree, TreeNode, UpperKey};
+
+/// Most children of a node above the roots of shards: as many as shards' trees have by default.
+pub const MAX_GROUPED: usize = 8;
+
+/// Most bytes of the summary of such a node: as long as those of shards' trees are by default.
+const SUMMARY_BYTES: usize = 800;
+
+/// The nodes above those at the top of a corpus' shards, so that its tree has one root, and a walk chooses among few
+/// children there too.
+///
+/// A shard knows its own documents only, so these nodes are stored nowhere: they are made for each question out of what
+/// shards tell at its beginning. Their summaries are made of those below without a model. What that costs grows with the
+/// number of shards, of which there are 256 at most, and not with what is in them.
+#[derive(Debug, Default)]
+pub(super) struct CorpusLevels {
+    children: HashMap<NodeId, Vec<TreeNode>>,
+}
+
+impl CorpusLevels {
+    /// The children of the root of the corpus, of which `tops` are the nodes at the top of its shards, in order.
+    pub(super) fn over(tops: Vec<TreeNode>) -> (Self, Vec<TreeNode>) {
+        let (mut levels, mut nodes) = (Self::default(), tops);
+        while nodes.len() > MAX_GROUPED {
+            // Groups of about the same size, none of one.
+            let groups = nodes.len().div_ceil(MAX_GROUPED);
+            let mut above = Vec::with_capacity(groups);
+            for group in 0..groups {
+                let share = |group: usize| group * nodes.len() / groups;
+                let below = nodes.get(share(group)..share(group + 1)).unwrap_or_default();
+                let Some(node) = node_above(below) else { continue };
+                levels.children.insert(node.id.clone(), below.to_vec());
+                above.push(node);
+            }
+            nodes = above;
+        }
+        (levels, nodes)
+    }
+
+    /// The children of a node, if it is one of these.
+    pub(super) fn children(&self, node: &NodeId) -> Option<Vec<TreeNode>> {
+        self.children.get(node).cloned()
+    }
+
+    /// Whether a node covers what was found.
+    pub(super) fn covers(&self, tree: &dyn Tree, node: &TreeNode, found: &Evidence) -> bool {
+        match self.children.get(&node.id) {
+            Some(children) => children.iter().any(|child| self.covers(tree, child, found)),
+            None => tree.covers(node, found),
+        }
+    }
+}
+
+/// The node above others, if there are any.
+fn node_above(below: &[TreeNode]) -> Option<TreeNode> {
+    let (first, last) = (below.first()?, below.last()?);
+    let keys: Vec<UpperKey> = below.iter().map(key).collect();
+    let shard = match &first.id {
+        NodeId::Upper { shard, .. } => *shard,
+        NodeId::Document { .. } => clew_core::ShardIndex(0),
+    };
+    let task = SummaryTask {
+        level: SummaryLevel::Inner,
+        parts: below.iter().map(|node| node.summary.clone()).collect(),
+        max_bytes: SUMMARY_BYTES,
+    };
+    let from = below.iter().map(|node| &node.documents.0).min().unwrap_or(&first.documents.0);
+    let to = below.iter().map(|node| &node.documents.1).max().unwrap_or(&last.documents.1);
+    Some(TreeNode {
+        id: NodeId::Upper { shard, key: UpperKey::above(&keys) },
+        title: String::new(),
+        summary: clew_tree::summarise(&task).text,
+        span: None,
+        documents: (from.clone(), to.clone()),
+        bytes: below.iter().map(|node| node.bytes).sum(),
+        children: u32::try_from(below.len()).unwrap_or(u32::MAX),
+    })
+}
+
+/// What tells a node at the top of a shard from others.
+fn key(node: &TreeNode) -> UpperKey {
+    match &node.id {
+        NodeId::Upper { key, .. } => *key,
+        NodeId::Document { document_id, version, level, ordinal } => UpperKey::of_document(
+            document_id,
+            *version,
+            u64::from(*level) << 32 | u64::from(*ordinal),
+        ),
+    }
+}
