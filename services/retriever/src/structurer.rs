@@ -171,7 +171,11 @@ impl Structurer {
         embedder: &Arc<dyn Encoder>,
         growing: &mut [Growing],
     ) -> Result<(), Error> {
-        let missing = missing(growing, 0);
+        let mut missing = missing(growing, 0);
+        // What was looked at already is committed with the first round, so that a crash does not cost it twice.
+        let is_sketched =
+            |node: &Missing| growing[node.document].sketched.contains_key(&node.ordinal);
+        missing.sort_by_key(|node| !is_sketched(node));
         for some in missing.chunks(SEGMENTS_AT_ONCE) {
             let texts: Vec<&str> =
                 some.iter().map(|node| growing[node.document].text(node)).collect();
@@ -307,7 +311,6 @@ async fn embed_entities(
 ) -> Result<(), Error> {
     let mut named: Vec<(usize, u32, String)> = Vec::new();
     let mut first = 0;
-    // The segments of a document stand together.
     for of_document in segments.chunk_by(|a, b| a.document == b.document) {
         let document = &mut growing[of_document[0].document];
         let of: Vec<&Extraction> = extractions[first..first + of_document.len()].iter().collect();
