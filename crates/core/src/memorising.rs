@@ -1,5 +1,6 @@
 //! Compressed memories: what a light long-range model keeps of documents (MemoRAG, section 2.2).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -57,6 +58,8 @@ pub struct MemoryModelIdentity {
     pub window: u32,
     /// Bytes of one token that is kept.
     pub slot_bytes: u64,
+    /// Which prompts it is told by: their name and version.
+    pub prompts: String,
 }
 
 /// A part of a document that a memory covers.
@@ -157,6 +160,42 @@ pub struct DraftedClues {
     pub cost: Cost,
 }
 
+impl DraftedClues {
+    /// The drafts of several memories as one: the first of each, then the second of each, and so on, each text once,
+    /// since each memory has seen another part.
+    pub fn united(drafts: Vec<Self>) -> Self {
+        let mut all = Self::default();
+        let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
+        for draft in drafts {
+            all.memories += draft.memories;
+            all.cost += draft.cost;
+            queries.push(draft.clues.queries);
+            clues.push(draft.clues.clues);
+            key_points.push(draft.clues.key_points);
+        }
+        all.clues = Clues {
+            queries: in_turn(queries),
+            clues: in_turn(clues),
+            key_points: in_turn(key_points),
+        };
+        all
+    }
+}
+
+fn in_turn(drafts: Vec<Vec<String>>) -> Vec<String> {
+    let longest = drafts.iter().map(Vec::len).max().unwrap_or(0);
+    let mut drafts: Vec<_> = drafts.into_iter().map(Vec::into_iter).collect();
+    let (mut all, mut known) = (Vec::new(), HashSet::new());
+    for _ in 0..longest {
+        for text in drafts.iter_mut().filter_map(Iterator::next) {
+            if known.insert(text.clone()) {
+                all.push(text);
+            }
+        }
+    }
+    all
+}
+
 /// A model that forms memories of texts, and drafts clues from them.
 #[async_trait]
 pub trait MemoryEncoder: Send + Sync {
@@ -220,5 +259,29 @@ impl MemoryEncoder for NoMemoryModel {
         _deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         Err(Self::refusal())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drafts_of_several_memories_are_taken_in_turn() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let drafted = |queries: &[&str], clues: &[&str]| DraftedClues {
+            clues: Clues { queries: texts(queries), clues: texts(clues), ..Clues::default() },
+            memories: 1,
+            cost: Cost { model_calls: 2, ..Cost::default() },
+        };
+        let all = DraftedClues::united(vec![
+            drafted(&["a 0", "a 1", "a 2"], &["x"]),
+            drafted(&["b 0"], &[]),
+            drafted(&["a 1", "c"], &["y", "x"]),
+        ]);
+        assert_eq!(all.clues.queries, ["a 0", "b 0", "a 1", "c", "a 2"]);
+        assert_eq!(all.clues.clues, ["x", "y"]);
+        assert_eq!((all.memories, all.cost.model_calls), (3, 6));
+        assert_eq!(DraftedClues::united(Vec::new()), DraftedClues::default());
     }
 }

@@ -40,7 +40,7 @@ use crate::{DeviceChoice, Error, Precision, device};
 
 pub use cost::{MemoryCost, MemoryShape};
 pub use layout::{Extent, Uncompressed};
-pub use prompts::{Draft, drafted_lines};
+pub use prompts::{Draft, Prompts, drafted_lines};
 pub use reader::{DraftRequest, Drafted, GoOn, MemoryReader};
 pub use schedule::{Mix, Ratios, Schedule};
 pub use settings::{MemorySettings, Placement};

@@ -860,6 +860,7 @@ pub(crate) struct ScriptedPlanner {
     pub(crate) cost: Cost,
     findings: Mutex<Vec<Findings>>,
     memories: Mutex<Vec<Vec<MemoryPoint>>>,
+    most: Mutex<Vec<usize>>,
     shown: Mutex<Vec<String>>,
 }
 
@@ -870,6 +871,11 @@ impl ScriptedPlanner {
     }
 
     /// What was found, at each step.
+    /// How many clues were asked for.
+    pub(crate) fn most(&self) -> Vec<usize> {
+        self.most.lock().unwrap().clone()
+    }
+
     pub(crate) fn findings(&self) -> Vec<Findings> {
         self.findings.lock().unwrap().clone()
     }
@@ -895,10 +901,11 @@ impl Planner for ScriptedPlanner {
         _: &str,
         outline: &str,
         _: &[Evidence],
-        _: usize,
+        most: usize,
         _: Instant,
     ) -> Result<(Clues, Cost), Error> {
         self.show(outline);
+        self.most.lock().unwrap().push(most);
         Ok((self.clues.clone(), self.cost))
     }
 

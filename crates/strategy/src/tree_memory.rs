@@ -10,6 +10,10 @@ use clew_core::{
 /// Bytes of the summaries that are read: about 3,000 tokens.
 const OUTLINE_BYTES: usize = 12_000;
 
+/// Most queries, most clues, and most key points that are asked for at once: who sees an outline guesses, and guesses the
+/// worse the more is asked for.
+const MOST_PLANNED: usize = 4;
+
 /// The summaries at the top of a tree, out of which a planner drafts: a model, or rules.
 #[derive(Clone, Copy)]
 pub struct TreeMemory<'a> {
@@ -32,6 +36,7 @@ impl Memory for TreeMemory<'_> {
     ) -> Result<Partial<(Clues, Cost)>, Error> {
         let outlined = outline(self.tree, question, filter, deadline).await?;
         let Partial { found: outline, shards_missing } = outlined;
+        let most = most.min(MOST_PLANNED);
         let found = match task {
             Task::Answer => self.planner.clues(question, &outline, near, most, deadline).await?,
             Task::Summarise => {

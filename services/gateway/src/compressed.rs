@@ -69,38 +69,8 @@ impl CompressedMemory<'_> {
             self.account.ledger().add_aside(Cost { shards_searched: 0, ..drafted.cost });
             Ok(drafted)
         });
-        Ok(drafts.await?.map(united))
+        Ok(drafts.await?.map(DraftedClues::united))
     }
-}
-
-/// The drafts of several shards as one.
-fn united(drafts: Vec<DraftedClues>) -> DraftedClues {
-    let mut all = DraftedClues::default();
-    let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
-    for draft in drafts {
-        all.memories += draft.memories;
-        all.cost += draft.cost;
-        queries.push(draft.clues.queries);
-        clues.push(draft.clues.clues);
-        key_points.push(draft.clues.key_points);
-    }
-    all.clues =
-        Clues { queries: in_turn(queries), clues: in_turn(clues), key_points: in_turn(key_points) };
-    all
-}
-
-/// The first of each, then the second of each, and so on, each text once.
-fn in_turn(drafts: Vec<Vec<String>>) -> Vec<String> {
-    let longest = drafts.iter().map(Vec::len).max().unwrap_or(0);
-    let mut all: Vec<String> = Vec::new();
-    for at in 0..longest {
-        for text in drafts.iter().filter_map(|draft| draft.get(at)) {
-            if !all.contains(text) {
-                all.push(text.clone());
-            }
-        }
-    }
-    all
 }
 
 /// At most so many queries and clues together, in equal parts, or key points.
@@ -119,12 +89,6 @@ mod tests {
 
     fn texts(count: usize, kind: &str) -> Vec<String> {
         (0..count).map(|n| format!("{kind} {n}")).collect()
-    }
-
-    #[test]
-    fn drafts_of_all_shards_are_taken_in_turn() {
-        let drafts = vec![texts(3, "a"), texts(1, "b"), vec!["a 1".to_owned(), "c".to_owned()]];
-        assert_eq!(in_turn(drafts), ["a 0", "b 0", "a 1", "c", "a 2"]);
     }
 
     #[test]

@@ -90,10 +90,11 @@ impl MemoryPool {
     pub async fn load(config: &MemoryModelConfig) -> Result<Option<Arc<Self>>, Error> {
         config.validate()?;
         let Some(options) = config.model_options() else { return Ok(None) };
-        let reader =
-            tokio::task::spawn_blocking(move || MemoryReader::load(&options)).await.map_err(
-                |panic| Error::internal("loading the memory model panicked").with_source(panic),
-            )??;
+        let prompts = config.prompts.clone();
+        let loading = move || MemoryReader::load(&options, prompts.as_deref());
+        let reader = tokio::task::spawn_blocking(loading).await.map_err(|panic| {
+            Error::internal("loading the memory model panicked").with_source(panic)
+        })??;
         Ok(Some(Arc::new(Self::start(Arc::new(reader), config).await?)))
     }
 
@@ -145,6 +146,7 @@ impl MemoryPool {
             // A window is at most a mebitoken.
             window: u32::try_from(model.settings().window).unwrap_or(u32::MAX),
             slot_bytes: self.settings.slot_bytes,
+            prompts: self.reader.prompts().id(),
         }
     }
 

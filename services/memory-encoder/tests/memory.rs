@@ -142,6 +142,44 @@ async fn drafts_are_the_same_again_alone_and_side_by_side() {
 }
 
 #[tokio::test]
+async fn memories_are_told_apart_by_the_prompts_that_they_were_read_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("prompts.md");
+    let ours = include_str!("../../../crates/model/prompts/clew.md");
+    let told = async |prompts: Option<String>| {
+        let pool = pool_of(4, MemoryModelConfig { prompts, ..config() }).await;
+        let (identity, memory) = (pool.identity(), formed(&pool, 1, 20).await);
+        let drafted = draft(&pool, &memory, QUESTION).await;
+        pool.stop().await;
+        (identity.prompts, identity.fingerprint, drafted)
+    };
+    let by_file = async |content: &str| {
+        std::fs::write(&file, content).unwrap();
+        told(Some(file.to_string_lossy().into_owned())).await
+    };
+    let own = told(None).await;
+    assert_eq!(own.0, "clew@1");
+    assert_eq!(by_file(ours).await, own);
+
+    let around = ours.replace("Here is a long text.", "Here is a text.");
+    assert_ne!(by_file(&around).await.1, own.1);
+    let raised = by_file(&ours.replace("version: 1", "version: 2")).await;
+    assert_eq!(raised.0, "clew@2");
+    assert_ne!(raised.1, own.1);
+    let asked = ours.replace("Name the passages of the text", "Say which passages");
+    let other = by_file(&asked).await;
+    assert_eq!(other.1, own.1, "what is asked of a memory does not change what it holds");
+    assert_ne!(other.2.cost.prompt_tokens, own.2.cost.prompt_tokens);
+    assert_eq!(told(Some("memorag".to_owned())).await.0, "memorag@1");
+
+    let prompts = Some("no-such-file.md".to_owned());
+    let config = MemoryModelConfig { prompts, folder: Some(folder.path().into()), ..config() };
+    let refused = MemoryPool::load(&config).await.err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("no-such-file.md"), "{refused}");
+}
+
+#[tokio::test]
 async fn drafts_are_served_while_a_long_text_is_read() {
     let pool = pool_of(3, config()).await;
     let memory = formed(&pool, 1, 5).await;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    ClueQuery, Clues, DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, Filter,
-    FormTask, KeptMemory, Labels, ListQuery, MemoryEncoder, MemoryPart, MemoryRecord,
-    MemorySettings, MemoryText, Span, StoredDocument, Version,
+    ClueQuery, DocumentId, DocumentState, DocumentStatus, DraftedClues, Error, Filter, FormTask,
+    KeptMemory, Labels, ListQuery, MemoryEncoder, MemoryPart, MemoryRecord, MemorySettings,
+    MemoryText, Span, StoredDocument, Version,
 };
 use clew_index::{ShardReader, ShardView};
 use clew_runtime::deadline::ask;
@@ -334,21 +334,19 @@ pub(crate) async fn draft(
     }
     let drafts: Vec<Result<DraftedClues, Error>> =
         stream::iter(drafting).buffered(DRAFTING).collect().await;
-    let (mut all, mut failed) = (DraftedClues::default(), None);
+    let (mut drafted, mut failed) = (Vec::new(), None);
     for draft in drafts {
         match draft {
-            Ok(draft) => add(&mut all, draft),
+            Ok(draft) => drafted.push(draft),
             Err(error) => failed = Some(error),
         }
     }
     match failed {
-        Some(error) if all.memories == 0 => Err(error),
-        Some(error) => {
-            tracing::warn!(error = error.chain(), "a memory drafted nothing");
-            Ok(all)
-        }
-        None => Ok(all),
+        Some(error) if drafted.is_empty() => return Err(error),
+        Some(error) => tracing::warn!(error = error.chain(), "a memory drafted nothing"),
+        None => {}
     }
+    Ok(DraftedClues::united(drafted))
 }
 
 /// A memory cannot tell its documents apart: it is asked only if all of them may be found.
@@ -359,23 +357,6 @@ fn admits(filter: &Filter, record: &MemoryRecord) -> bool {
     let only_documents = Filter { documents: filter.documents.clone(), ..Filter::default() };
     *filter == only_documents
         && record.parts.iter().all(|part| filter.documents.contains(&part.document_id))
-}
-
-/// Each draft once.
-fn add(all: &mut DraftedClues, draft: DraftedClues) {
-    let Clues { queries, clues, key_points } = draft.clues;
-    let add = |all: &mut Vec<String>, more: Vec<String>| {
-        for text in more {
-            if !all.contains(&text) {
-                all.push(text);
-            }
-        }
-    };
-    add(&mut all.clues.queries, queries);
-    add(&mut all.clues.clues, clues);
-    add(&mut all.clues.key_points, key_points);
-    all.memories += draft.memories;
-    all.cost += draft.cost;
 }
 
 #[cfg(test)]

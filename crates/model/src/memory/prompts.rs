@@ -1,13 +1,49 @@
 //! What a memory model is told: around the text that it reads, and what it is to draft.
+//!
+//! Prompts are a file of sections, of which some are compiled in (`prompts/`), and any can be named or lie in a model's
+//! folder:
+//!
+//! ```text
+//! name: mine
+//! version: 1
+//! === text ===
+//! Read this:
+//! {{text}}
+//! === read ===
+//! What the model answers.
+//! === passages ===
+//! Which passages help to answer {{question}}
+//! === questions ===
+//! === key points ===
+//! === answer ===
+//! ```
+//!
+//! Whoever changes a file raises its version: memories are told apart by it, and formed anew. A test holds the files to
+//! `prompts/versions.txt`.
 
-/// Before the text. It is the user who speaks.
-pub(super) const BEFORE: &str = "Here is a long text. Read it with care and keep it in mind: you will be asked about it.\n\n\
-                                 Text:\n";
-/// After the text.
-pub(super) const AFTER: &str =
-    "\n\nThis is the end of the text. What you are to do with it follows.";
-/// What the model answers to the text.
-pub(super) const READ: &str = "I have read the text. What would you like to know?";
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::Error;
+use crate::folder::folder_name;
+use crate::folder::reader::FolderReader;
+
+/// A file of a model's folder that says how it wants to be told.
+const FILE: &str = "memory_prompts.md";
+/// The prompts that are compiled in: in our own words, and in the form of the checkpoints that the authors of MemoRAG
+/// published.
+const BUILT_IN: [(&str, &str); 2] = [
+    ("clew", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/clew.md"))),
+    ("memorag", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/memorag.md"))),
+];
+/// Most bytes of a file: what is read before every text leaves room for the text.
+const MOST_BYTES: usize = 64 << 10;
+const TEXT: &str = "{{text}}";
+const QUESTION: &str = "{{question}}";
+/// What begins and ends the name of a section.
+const MARK: &str = "===";
 
 /// What is drafted out of a memory (MemoRAG, section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,26 +54,205 @@ pub enum Draft {
     Questions,
     /// What a summary has to cover.
     KeyPoints,
+    /// The answer.
+    Answer,
 }
 
-impl Draft {
-    /// The words of a user that ask for it.
-    pub(super) fn prompt(self, question: &str) -> String {
-        match self {
-            Self::Passages => format!(
-                "A question about the text:\n{question}\n\nName the passages of the text that help to \
-                 answer it, as closely to their words as you can. Write the passages only, one a line."
-            ),
-            Self::Questions => format!(
-                "A question about the text:\n{question}\n\nWrite more exact questions, whose answers in the \
-                 text together answer this one. Write the questions only, one a line."
-            ),
-            Self::KeyPoints => format!(
-                "Sum up the text as a numbered list of its main points, one a line, short and in order. What \
-                 matters most:\n{question}"
-            ),
+/// What a memory model is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompts {
+    name: String,
+    version: u32,
+    /// Around the text, which the user hands over.
+    around: [String; 2],
+    read: String,
+    passages: String,
+    questions: String,
+    key_points: String,
+    answer: String,
+}
+
+impl Prompts {
+    /// The prompts for the model of a folder: those that are compiled in under the name that is `wanted`, or those of the
+    /// file of that path. Where none are wanted, those that lie in the folder, or else for a checkpoint that the authors
+    /// of MemoRAG published, which their code tells by its name as well, those in its form, and ours for any other.
+    ///
+    /// # Errors
+    /// [`Error::OptionUnavailable`] for a file that cannot be read; [`Error::Broken`] for one that lacks something.
+    pub fn choose(wanted: Option<&str>, folder: &Path) -> Result<Self, Error> {
+        match wanted {
+            Some(wanted) => match BUILT_IN.iter().find(|(name, _)| *name == wanted) {
+                Some((name, content)) => Self::parse(name, content),
+                None => Self::of_path(Path::new(wanted)),
+            },
+            None => Self::of_folder(folder),
         }
     }
+
+    fn of_path(path: &Path) -> Result<Self, Error> {
+        let bytes = fs::read(path).map_err(|error| Error::OptionUnavailable {
+            option: "prompts",
+            expected: "`clew`, `memorag` or a file of prompts".to_owned(),
+            found: format!("`{}`: {error}", path.display()),
+        })?;
+        Self::of_bytes(&folder_name(path), bytes)
+    }
+
+    fn of_folder(folder: &Path) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Config {
+            _name_or_path: Option<String>,
+        }
+        let reader = FolderReader::new(folder);
+        if reader.has(FILE) {
+            return Self::of_bytes(FILE, reader.read(FILE, "prompts of a memory model")?);
+        }
+        let config: Option<Config> =
+            reader.json_if_present("config.json", "the configuration of a memory model")?;
+        let called = config.and_then(|config| config._name_or_path).unwrap_or_default();
+        let is_published = [called, folder_name(folder)]
+            .iter()
+            .any(|name| name.to_lowercase().contains("memorag"));
+        let (name, content) = BUILT_IN[usize::from(is_published)];
+        Self::parse(name, content)
+    }
+
+    fn of_bytes(file: &str, bytes: Vec<u8>) -> Result<Self, Error> {
+        if bytes.len() > MOST_BYTES {
+            let expected = format!("at most {MOST_BYTES} bytes of prompts");
+            return Err(broken(file, expected, format!("{} bytes", bytes.len())));
+        }
+        let content = String::from_utf8(bytes)
+            .map_err(|_| broken(file, "text in UTF-8".to_owned(), "other bytes".to_owned()))?;
+        Self::parse(file, &content)
+    }
+
+    fn parse(file: &str, content: &str) -> Result<Self, Error> {
+        let mut parts = Parts::of(file, content)?;
+        let name = parts.header("name").filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| parts.lacks("a line `name: …`"))?.to_owned();
+        let version = parts.header("version").and_then(|version| version.parse().ok());
+        let version = version.filter(|version| *version > 0);
+        let version = version.ok_or_else(|| parts.lacks("a line `version: …` with a number"))?;
+        let text = parts.section("text", &[TEXT], true)?;
+        let (before, after) = text.split_once(TEXT).unwrap_or((&text, ""));
+        let prompts = Self {
+            name,
+            version,
+            around: [before.to_owned(), after.to_owned()],
+            read: parts.section("read", &[], false)?,
+            passages: parts.section("passages", &[QUESTION], true)?,
+            questions: parts.section("questions", &[QUESTION], true)?,
+            // What a summary is to be about may be everything.
+            key_points: parts.section("key points", &[QUESTION], false)?,
+            answer: parts.section("answer", &[QUESTION], true)?,
+        };
+        match parts.sections.first() {
+            Some((unknown, _)) => {
+                let expected = "sections `text`, `read`, `passages`, `questions`, `key points` and `answer`, \
+                                each once";
+                Err(broken(file, expected.to_owned(), format!("`{unknown}`")))
+            }
+            None => Ok(prompts),
+        }
+    }
+
+    /// Which prompts they are: name and version.
+    pub fn id(&self) -> String {
+        format!("{}@{}", self.name, self.version)
+    }
+
+    /// What tells memories apart that were read with other prompts, beside the words around their texts. Those of
+    /// version 1 are told by these words alone, as memories are that were stored before prompts had versions.
+    pub(super) fn tells(&self) -> Option<String> {
+        (self.version > 1).then(|| self.id())
+    }
+
+    /// What the user says before a text and after it.
+    pub(super) fn around(&self) -> [&str; 2] {
+        self.around.each_ref().map(String::as_str)
+    }
+
+    /// What the model answers to a text.
+    pub(super) fn read(&self) -> &str {
+        &self.read
+    }
+
+    /// The words of a user that ask for a draft.
+    pub(super) fn ask(&self, draft: Draft, question: &str) -> String {
+        let prompt = match draft {
+            Draft::Passages => &self.passages,
+            Draft::Questions => &self.questions,
+            Draft::KeyPoints => &self.key_points,
+            Draft::Answer => &self.answer,
+        };
+        // What looks like a placeholder in the question stays text.
+        prompt.replacen(QUESTION, question, 1)
+    }
+}
+
+/// The parts of a file that are not taken yet.
+struct Parts<'a> {
+    file: &'a str,
+    header: Vec<(&'a str, &'a str)>,
+    sections: Vec<(&'a str, String)>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(file: &'a str, content: &'a str) -> Result<Self, Error> {
+        let mut parts = Self { file, header: Vec::new(), sections: Vec::new() };
+        for line in content.lines() {
+            let mark = line.strip_prefix(MARK).and_then(|rest| rest.strip_suffix(MARK));
+            match (mark, parts.sections.last_mut()) {
+                (Some(name), _) => parts.sections.push((name.trim(), String::new())),
+                (None, Some((_, text))) => {
+                    text.push_str(line);
+                    text.push('\n');
+                }
+                (None, None) => match line.split_once(':') {
+                    Some((key, value)) => parts.header.push((key.trim(), value.trim())),
+                    None if line.trim().is_empty() => {}
+                    None => return Err(parts.lacks("lines `key: value` before the first section")),
+                },
+            }
+        }
+        Ok(parts)
+    }
+
+    fn header(&self, key: &str) -> Option<&'a str> {
+        self.header.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+
+    /// Takes a section, in which each of `places` stands once, or at most once unless it `is_needed`.
+    fn section(&mut self, name: &str, places: &[&str], is_needed: bool) -> Result<String, Error> {
+        let at = self.sections.iter().position(|(known, _)| *known == name);
+        let at = at.ok_or_else(|| self.lacks(&format!("a section `{MARK} {name} {MARK}`")))?;
+        let text = self.sections.remove(at).1.trim().to_owned();
+        if text.is_empty() {
+            return Err(self.lacks(&format!("words in the section `{name}`")));
+        }
+        for place in places {
+            let count = text.matches(place).count();
+            if count > 1 || (is_needed && count == 0) {
+                let expected = format!("`{place}` once in the section `{name}`");
+                return Err(broken(self.file, expected, format!("{count} of it")));
+            }
+        }
+        let known: usize = places.iter().map(|place| text.matches(place).count()).sum();
+        if text.matches("{{").count() != known {
+            let expected = format!("no place but {places:?} in the section `{name}`");
+            return Err(broken(self.file, expected, "another `{{`".to_owned()));
+        }
+        Ok(text)
+    }
+
+    fn lacks(&self, expected: &str) -> Error {
+        broken(self.file, expected.to_owned(), "none".to_owned())
+    }
+}
+
+fn broken(file: &str, expected: String, found: String) -> Error {
+    Error::Broken { file: file.to_owned(), expected, found }
 }
 
 /// The lines of a draft that say something: those of more than three words (the reference leaves out shorter ones),
@@ -59,6 +274,19 @@ pub fn drafted_lines(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const DRAFTS: [Draft; 4] = [Draft::Passages, Draft::Questions, Draft::KeyPoints, Draft::Answer];
+    const MINE: &str = "name: mine\nversion: 3\n=== text ===\nRead:\n{{text}}\nThat was it.\n=== read ===\nAsk.\n\
+                        === passages ===\nWhich passages? {{question}}\n=== questions ===\nWhat else? {{question}}\n\
+                        === key points ===\nSum up.\n=== answer ===\nWell: {{question}}\n";
+
+    fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(folder.path().join(name), content).unwrap();
+        }
+        folder
+    }
+
     #[test]
     fn short_lines_marks_and_repetitions_are_left_out() {
         let text = "1. Who kept the bees then?\n\n- Clues:\n* Who kept the bees then?\n12) The roof is flat and sunny.";
@@ -67,9 +295,82 @@ mod tests {
     }
 
     #[test]
-    fn prompts_hold_the_question() {
-        for draft in [Draft::Passages, Draft::Questions, Draft::KeyPoints] {
-            assert!(draft.prompt("Who keeps bees?").contains("Who keeps bees?"));
+    fn every_prompt_that_is_compiled_in_can_be_asked_with() {
+        for (name, content) in BUILT_IN {
+            let prompts = Prompts::parse(name, content).unwrap();
+            assert_eq!(prompts.id(), format!("{name}@1"));
+            let asked = DRAFTS.map(|draft| prompts.ask(draft, "Who keeps {{question}} bees?"));
+            let held = asked.iter().filter(|prompt| prompt.contains("keeps {{question}} bees?"));
+            assert!(held.count() >= 3, "{asked:?}");
+        }
+    }
+
+    /// Memories that are stored were read between these words: they count as long as the words stay.
+    #[test]
+    fn our_own_words_around_a_text_are_those_of_memories_that_are_stored() {
+        let prompts = Prompts::choose(Some("clew"), Path::new("")).unwrap();
+        let before = "Here is a long text. Read it with care and keep it in mind: you will be asked about it.\n\nText:\n";
+        let after = "\n\nThis is the end of the text. What you are to do with it follows.";
+        assert_eq!(prompts.around(), [before, after]);
+        assert_eq!(prompts.read(), "I have read the text. What would you like to know?");
+        assert_eq!(prompts.tells(), None);
+    }
+
+    #[test]
+    fn prompts_are_those_that_are_wanted_those_of_the_folder_or_those_of_the_checkpoint() {
+        let chosen =
+            |wanted: Option<&str>, folder: &Path| Prompts::choose(wanted, folder).unwrap().id();
+        let own = folder(&[("config.json", r#"{"_name_or_path": "/models/qwen2"}"#)]);
+        let published = folder(&[("config.json", r#"{"_name_or_path": "/models/MemoRAG-qwen2"}"#)]);
+        let told = folder(&[(FILE, MINE), ("config.json", r#"{"_name_or_path": "memorag"}"#)]);
+        assert_eq!(chosen(None, own.path()), "clew@1");
+        assert_eq!(chosen(None, published.path()), "memorag@1");
+        assert_eq!(chosen(None, told.path()), "mine@3");
+        assert_eq!(chosen(Some("clew"), told.path()), "clew@1");
+        let file = told.path().join(FILE);
+        assert_eq!(chosen(Some(file.to_str().unwrap()), own.path()), "mine@3");
+        let named = own.path().join("memorag-mistral-7b-inst");
+        fs::create_dir(&named).unwrap();
+        assert_eq!(chosen(None, &named), "memorag@1");
+        let missing = Prompts::choose(Some("/no/such/file"), own.path()).unwrap_err();
+        assert!(missing.to_string().contains("/no/such/file"), "{missing}");
+    }
+
+    #[test]
+    fn a_file_that_lacks_something_is_refused_by_what_it_lacks() {
+        assert_eq!(Prompts::parse("f", MINE).unwrap().tells().as_deref(), Some("mine@3"));
+        for (from, to, told) in [
+            ("name: mine\n", "", "`name: …`"),
+            ("version: 3", "version: three", "`version: …`"),
+            ("=== read ===\nAsk.\n", "", "`=== read ===`"),
+            ("Ask.", "", "words in the section `read`"),
+            ("{{text}}", "", "`{{text}}` once"),
+            ("What else? {{question}}", "{{question}} {{question}}", "`{{question}}` once"),
+            ("Sum up.", "Sum up {{text}}.", "section `key points`"),
+            ("=== answer ===", "=== reply ===", "`=== answer ===`"),
+            ("Well:", "=== more ===\nWell:", "words in the section `answer`"),
+            ("=== answer ===", "=== read ===\nAgain.\n=== answer ===", "each once"),
+        ] {
+            let error = match Prompts::parse("f", &MINE.replacen(from, to, 1)) {
+                Err(error) => error.to_string(),
+                Ok(prompts) => panic!("{to:?} was taken: {prompts:?}"),
+            };
+            assert!(error.contains(told), "{to:?}: {error}");
+        }
+        let long = folder(&[(FILE, &"x".repeat(MOST_BYTES + 1))]);
+        assert!(Prompts::choose(None, long.path()).unwrap_err().to_string().contains("bytes"));
+    }
+
+    #[test]
+    fn prompts_change_with_their_version_only() {
+        let known = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/versions.txt"));
+        for (name, content) in BUILT_IN {
+            let version = Prompts::parse(name, content).unwrap().version;
+            let line = format!("{name} {version} {}", blake3::hash(content.as_bytes()).to_hex());
+            assert!(
+                known.lines().any(|known| known == line),
+                "raise the version, and add `{line}`"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use clew_core::{ChatMessage, ChatRole, Sampling};
 use clew_tokenizer::SpecialTokens;
 
-use super::prompts::{self, Draft};
+use super::prompts::{Draft, Prompts};
 use super::{Memory, MemoryModel, Ratios, Reading};
 use crate::decoder::Wanted;
 use crate::folder::folder_name;
@@ -25,6 +25,7 @@ pub struct MemoryReader {
     name: String,
     model: MemoryModel,
     language: Language,
+    prompts: Prompts,
     before: Vec<u32>,
     after: Vec<u32>,
 }
@@ -53,19 +54,21 @@ pub struct Drafted {
 pub type GoOn<'a> = dyn FnMut(usize) -> bool + 'a;
 
 impl MemoryReader {
-    /// Loads a model folder in Hugging Face layout.
+    /// Loads a model folder in Hugging Face layout, to be told by `prompts`, see [`Prompts::choose`].
     ///
     /// # Errors
-    /// Those of [`MemoryModel::load`]; [`Error::Template`] for a chat template that does not write what it is given.
-    pub fn load(options: &LanguageModelOptions) -> Result<Self, Error> {
+    /// Those of [`MemoryModel::load`] and [`Prompts::choose`]; [`Error::Template`] for a chat template that does not write what it is given.
+    pub fn load(options: &LanguageModelOptions, prompts: Option<&str>) -> Result<Self, Error> {
+        let prompts = Prompts::choose(prompts, &options.folder)?;
         let LanguageModelOptions { device, precision, threads, .. } = *options;
         let mut model = MemoryModel::load(&options.folder, device, precision, threads)?;
         let language = Language::read(options, model.vocabulary(), model.ends())?;
         let Language { tokenizer, template, .. } = &language;
         let said = |role, text: String| ChatMessage { role, text };
+        let [before, after] = prompts.around();
         let around = template.write(&[
-            said(ChatRole::User, format!("{}{TEXT}{}", prompts::BEFORE, prompts::AFTER)),
-            said(ChatRole::Assistant, prompts::READ.to_owned()),
+            said(ChatRole::User, format!("{before}{TEXT}{after}")),
+            said(ChatRole::Assistant, prompts.read().to_owned()),
         ])?;
         let Some((before, after)) = around.split_once(TEXT) else {
             let reason = "the template leaves out what a user says".to_owned();
@@ -74,10 +77,14 @@ impl MemoryReader {
         let (before, after) = (tokenizer.encode(before), tokenizer.encode(after));
         model.also_tell_by(&language.tokenizer_json);
         model.also_tell_by(format!("{before:?}{after:?}").as_bytes());
+        if let Some(prompts) = prompts.tells() {
+            model.also_tell_by(prompts.as_bytes());
+        }
         Ok(Self {
             name: options.name.clone().unwrap_or_else(|| folder_name(&options.folder)),
             model,
             language,
+            prompts,
             before,
             after,
         })
@@ -86,6 +93,11 @@ impl MemoryReader {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is told by.
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
     }
 
     /// The model.
@@ -158,7 +170,7 @@ impl MemoryReader {
     ) -> Result<Vec<Drafted>, Error> {
         let mut drafts = Vec::with_capacity(requests.len());
         for DraftRequest { draft, question } in requests {
-            let text = draft.prompt(question);
+            let text = self.prompts.ask(*draft, question);
             let prompt =
                 self.language.template.write(&[ChatMessage { role: ChatRole::User, text }])?;
             drafts.push(Drafting::new(

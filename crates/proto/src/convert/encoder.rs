@@ -57,8 +57,8 @@ pub const PART_BYTES: usize = 1 << 20;
 
 /// Which model forms memories, for the wire.
 pub fn memory_model_to_wire(identity: MemoryModelIdentity) -> wire::DescribeMemoryResponse {
-    let MemoryModelIdentity { model, fingerprint, window, slot_bytes } = identity;
-    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes }
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
+    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts }
 }
 
 /// Which model forms memories, from the wire.
@@ -68,14 +68,14 @@ pub fn memory_model_to_wire(identity: MemoryModelIdentity) -> wire::DescribeMemo
 pub fn memory_model_from_wire(
     response: wire::DescribeMemoryResponse,
 ) -> Result<MemoryModelIdentity, Error> {
-    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes } = response;
+    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts } = response;
     if fingerprint.is_empty() || window == 0 {
         return Err(Error::invalid(
             "fingerprint",
             "expected a memory model with a window, got none",
         ));
     }
-    Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes })
+    Ok(MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts })
 }
 
 /// The messages that form a memory.

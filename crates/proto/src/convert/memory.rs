@@ -58,8 +58,8 @@ pub fn record_from_wire(record: wire::CompressedMemory) -> Result<MemoryRecord, 
 
 /// Which model forms memories, for the wire.
 pub fn model_to_wire(identity: MemoryModelIdentity) -> wire::MemoryModel {
-    let MemoryModelIdentity { model, fingerprint, window, slot_bytes } = identity;
-    wire::MemoryModel { model, fingerprint, window, slot_bytes }
+    let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
+    wire::MemoryModel { model, fingerprint, window, slot_bytes, prompts }
 }
 
 /// A node's id for the wire.

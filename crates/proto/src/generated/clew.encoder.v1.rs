@@ -132,6 +132,9 @@ pub struct DescribeMemoryResponse {
     /// Bytes of one token that is kept.
     #[prost(uint64, tag = "4")]
     pub slot_bytes: u64,
+    /// Which prompts it is told by: their name and version, as in `clew@1`.
+    #[prost(string, tag = "5")]
+    pub prompts: ::prost::alloc::string::String,
 }
 /// One message of the FormMemory request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -174,6 +174,18 @@ async fn memorag_searches_for_clues_out_of_the_top_of_the_tree() {
     assert_eq!(world.ask(&MemoRag).await.unwrap().cost, Cost { ..calls(1000) });
 }
 
+#[tokio::test]
+async fn memorag_searches_for_every_line_that_was_drafted() {
+    let texts = |kind: &str| (0..7).map(|n| format!("{kind} {n}")).collect::<Vec<String>>();
+    let mut world = world(&[("what?", &[0]), ("clue 6", &[300])]);
+    world.planner.clues =
+        Clues { queries: texts("query"), clues: texts("clue"), key_points: Vec::new() };
+    assert!(read(&world, &MemoRag).await.contains(&"d:300".to_owned()));
+    let sought = [vec!["what?".to_owned()], texts("query"), texts("clue")].concat();
+    assert_eq!(queries(&world), sought);
+    assert_eq!(world.planner.most(), [4], "who only sees an outline is not asked for as many");
+}
+
 /// What an assistant is asked leaves out what it knows of the user (MemoRAG, table 4), and what a conversation
 /// goes on with leaves out what was said (table 5): nothing of it is found by the question's words.
 #[tokio::test]

@@ -70,6 +70,7 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
             "fingerprint": model.fingerprint,
             "window": model.window,
             "slot_bytes": model.slot_bytes,
+            "prompts": model.prompts,
         })
     });
     let document = json!({

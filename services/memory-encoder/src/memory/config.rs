@@ -15,6 +15,12 @@ pub struct MemoryModelConfig {
     /// memory model here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
+    /// What the model is told: `clew` (our words), `memorag` (the form of the checkpoints that the authors of MemoRAG
+    /// published), or the path of a file of prompts. Absent (default): `memory_prompts.md` of the model's folder if
+    /// there is one, else `memorag` for a checkpoint that is called so, else `clew`. Other prompts, or another version
+    /// of them, have all memories formed anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompts: Option<String>,
     /// `cpu` (default), or `cuda:0` in builds with the feature `cuda`.
     pub device: DeviceChoice,
     /// `float32` (default), or `bfloat16`, which halves the memory and pays on GPUs.
@@ -39,6 +45,7 @@ impl Default for MemoryModelConfig {
     fn default() -> Self {
         Self {
             folder: None,
+            prompts: None,
             device: DeviceChoice::default(),
             precision: Precision::default(),
             threads: 0,
@@ -71,6 +78,10 @@ impl MemoryModelConfig {
             let problem = "expected the folder of a model, got an empty name";
             violations.push("memory_model.folder", problem);
         }
+        if self.prompts.as_ref().is_some_and(String::is_empty) {
+            let problem = "expected `clew`, `memorag` or the path of a file, got an empty name";
+            violations.push("memory_model.prompts", problem);
+        }
         violations.into_result()
     }
 
@@ -96,6 +107,7 @@ mod tests {
         assert!(MemoryModelConfig::default().validate().is_ok());
         let config = MemoryModelConfig {
             folder: Some(PathBuf::new()),
+            prompts: Some(String::new()),
             threads: 2000,
             cache_bytes: 10,
             queue_tokens: 0,
@@ -104,7 +116,7 @@ mod tests {
         };
         let error = config.validate().unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        let keys = ["threads", "cache_bytes", "queue_tokens", "draft_tokens", "folder"];
+        let keys = ["threads", "cache_bytes", "queue_tokens", "draft_tokens", "folder", "prompts"];
         assert_eq!(fields, keys.map(|key| format!("memory_model.{key}")));
     }
 }

@@ -184,6 +184,8 @@ fn clues(task: Task, drafted: &mut dyn Iterator<Item = Drafted>) -> DraftedClues
             Draft::Passages => clues,
             Draft::Questions => queries,
             Draft::KeyPoints => key_points,
+            // No task has one drafted.
+            Draft::Answer => continue,
         };
         lines.extend(drafted_lines(&drafted.text));
         all.cost += Cost {
