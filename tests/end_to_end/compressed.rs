@@ -91,6 +91,7 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
         |name: &str| memories.iter().map(|memory| memory[name].as_u64().unwrap()).sum::<u64>();
     assert!(sum("slots") * 2 < sum("tokens"), "{listed}");
     assert!(listed["model"]["window"].as_u64().unwrap() > 0);
+    assert_eq!(listed["model"]["prompts"], "clew@1");
 
     let ask = [
         "ask",
@@ -104,6 +105,10 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
     let asked = cluster.run(&ask).done();
     let spent = |name: &str| asked["cost"][name].as_u64().unwrap();
     assert!(spent("model_calls") > 0 && spent("completion_tokens") > 0, "{asked}");
+    // Each memory answers besides its two drafts.
+    let answered = cluster.run(&[&ask[..], &["--memory-use=answer"]].concat()).done();
+    let calls = answered["cost"]["model_calls"].as_u64().unwrap();
+    assert_eq!(2 * calls, 3 * spent("model_calls"), "{answered}");
 
     // Another owner has the same memories.
     cluster.kill("retriever-0");

@@ -130,6 +130,7 @@ async fn answered(client: &Client, corpus: &CorpusName, strategy: &str, task: Ta
         evidence_tokens: None,
         asked_at: None,
         filter: Filter::default(),
+        memory_use: clew_core::MemoryUse::default(),
     };
     let events = client.answer(corpus, asked).await.unwrap();
     let events: Vec<_> = events.try_collect().await.unwrap();

@@ -10,8 +10,8 @@ mod wire;
 use std::time::Duration;
 
 use clew_core::{
-    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, NodeId,
-    Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode,
+    CorpusName, Document, DocumentId, Error, ErrorKind, Filter, GraphQuery, IfThere, MemoryUse,
+    NodeId, Partial, Query, SnapshotName, Subgraph, Task, Timestamp, TreeNode,
 };
 use clew_proto::chat::v1::chat_service_client::ChatServiceClient;
 use clew_proto::cluster::v1::cluster_service_client::ClusterServiceClient;
@@ -69,6 +69,8 @@ pub struct Question {
     pub evidence_tokens: Option<u32>,
     /// What may be found.
     pub filter: Filter,
+    /// What compressed memories do for an answer, where the strategy asks them.
+    pub memory_use: MemoryUse,
 }
 
 impl Client {
@@ -478,6 +480,7 @@ impl Client {
             task: convert_query::task_to_wire(question.task).into(),
             asked_at: question.asked_at.map(timestamp_to_wire),
             evidence_tokens: question.evidence_tokens,
+            memory_use: convert_query::memory_use_to_wire(question.memory_use).into(),
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))

@@ -132,6 +132,15 @@ pub enum TraceEvent {
         /// What was looked for.
         reason: String,
     },
+    /// What to search for was drafted out of what is known of the corpus at large (MemoRAG, section 2.3).
+    Drafted {
+        /// Queries, clues and key points together.
+        lines: usize,
+        /// What memories answer by themselves.
+        answers: Vec<String>,
+        /// How long it took.
+        took: Duration,
+    },
     /// A working memory of points went through a step (HGMem, section 3.5).
     Evolved {
         /// The step, from 0.

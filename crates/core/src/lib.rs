@@ -65,7 +65,7 @@ pub use ledger::{Budget, Call, Ledger, Loan, Spent};
 pub use limits::Limits;
 pub use listening::Listener;
 pub use memorising::{
-    ClueQuery, DraftedClues, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    ClueQuery, DraftTask, DraftedClues, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
     MemoryModelIdentity, MemoryPart, MemoryRecord, MemorySettings, MemoryText, NoMemoryModel,
     SNAPSHOT_BYTES,
 };
@@ -84,7 +84,7 @@ pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use reembedding::{Phase, ReembedStep, Reembedded, Reembedding};
 pub use seam::{
     Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Encoders, Generator,
-    GraphBuilder, OneEncoder, Priority, Reading, Reasoner, Retrieved, Retriever, Shard,
+    GraphBuilder, MemoryUse, OneEncoder, Priority, Reading, Reasoner, Retrieved, Retriever, Shard,
     SystemClock, Task, TextKind, WholeDocument,
 };
 pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe, Recipes};

@@ -138,13 +138,22 @@ pub trait KeptMemory: Send + Sync {
     async fn bytes(&self, deadline: Instant) -> Result<Arc<Vec<u8>>, Error>;
 }
 
-/// Drafts from memories of a shard.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClueQuery {
-    /// What is to become of them.
+/// What a memory is to draft.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DraftTask {
+    /// What is to become of the drafts.
     pub task: Task,
     /// The question, or what a summary is to be about.
     pub question: String,
+    /// Whether the memory is to answer by itself as well; of no matter for a summary.
+    pub answers: bool,
+}
+
+/// Drafts from memories of a corpus or a shard.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClueQuery {
+    /// What is drafted.
+    pub draft: DraftTask,
     /// What may be found: a memory that holds anything else drafts nothing.
     pub filter: Filter,
 }
@@ -165,18 +174,21 @@ impl DraftedClues {
     /// since each memory has seen another part.
     pub fn united(drafts: Vec<Self>) -> Self {
         let mut all = Self::default();
-        let (mut queries, mut clues, mut key_points) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut queries, mut clues) = (Vec::new(), Vec::new());
+        let (mut key_points, mut answers) = (Vec::new(), Vec::new());
         for draft in drafts {
             all.memories += draft.memories;
             all.cost += draft.cost;
             queries.push(draft.clues.queries);
             clues.push(draft.clues.clues);
             key_points.push(draft.clues.key_points);
+            answers.push(draft.clues.answers);
         }
         all.clues = Clues {
             queries: in_turn(queries),
             clues: in_turn(clues),
             key_points: in_turn(key_points),
+            answers: in_turn(answers),
         };
         all
     }
@@ -220,8 +232,7 @@ pub trait MemoryEncoder: Send + Sync {
     async fn draft(
         &self,
         memory: &dyn KeptMemory,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         deadline: Instant,
     ) -> Result<DraftedClues, Error>;
 }
@@ -254,8 +265,7 @@ impl MemoryEncoder for NoMemoryModel {
     async fn draft(
         &self,
         _memory: &dyn KeptMemory,
-        _task: Task,
-        _question: &str,
+        _task: &DraftTask,
         _deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         Err(Self::refusal())

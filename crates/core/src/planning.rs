@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::{Cost, Error, Evidence, Filter, Listener, Named, Navigator, Partial, Task};
+use crate::{ClueQuery, Cost, Error, Evidence, Listener, Named, Navigator, Partial};
 
 /// What to search for (MemoRAG, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Clues {
     pub clues: Vec<String>,
     /// What a task without a question has to cover.
     pub key_points: Vec<String>,
+    /// What memories answer by themselves, where they were asked to. Without evidence it is no answer.
+    pub answers: Vec<String>,
 }
 
 /// How a question is put in other words (RQ-RAG: rewrite, decompose, disambiguate).
@@ -204,20 +206,18 @@ pub trait Planner: Send + Sync {
 }
 
 /// What is known of a corpus at large by whoever has seen all of it, such as a model that keeps it compressed
-/// (MemoRAG, section 2.2). It drafts what to search for; what it says is never an answer.
+/// (MemoRAG, section 2.2). It drafts what to search for; what it says is no answer without evidence.
 #[async_trait]
 pub trait Memory: Send + Sync {
-    /// At most `most` queries and clues that help to answer `question`, or key points that a summary of it has
-    /// to cover; out of documents that `filter` admits. `near` is what a search for the question found, best
-    /// first. Shards whose parts are not among them are named.
+    /// At most `most` queries and clues that help to answer a question, or key points that a summary of it has
+    /// to cover, and answers where they are asked for; out of documents that the query's filter admits. `near` is what
+    /// a search for the question found, best first. Shards whose parts are not among them are named.
     ///
     /// # Errors
     /// Those of the model or tree behind it.
     async fn clues(
         &self,
-        task: Task,
-        question: &str,
-        filter: &Filter,
+        query: &ClueQuery,
         near: &[Evidence],
         most: usize,
         deadline: Instant,

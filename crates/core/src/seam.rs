@@ -471,6 +471,19 @@ pub enum Task {
     Summarise,
 }
 
+/// What compressed memories of a corpus do for an answer (MemoRAG). Where none may be asked, and for a summary, all are as
+/// [`Self::Clues`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MemoryUse {
+    /// They draft what to search for, and what is found is read: what the paper's figures are of.
+    #[default]
+    Clues,
+    /// They also answer from memory: that is searched for as well, and the reader is told what the answer may be.
+    Hint,
+    /// Their own answer is told, as far as what is cited says it, too; else that of the reader.
+    Answer,
+}
+
 /// What a reader is to make of what was found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Assignment<'a> {

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
-    MemoryModelIdentity, SNAPSHOT_BYTES, Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    MemoryModelIdentity, SNAPSHOT_BYTES,
 };
 use clew_proto::convert::encoder::{self as convert, AskedMemory, Incoming};
 use clew_proto::encoder::v1 as wire;
@@ -105,12 +105,11 @@ impl MemoryEncoder for RemoteMemoryEncoder {
     async fn draft(
         &self,
         memory: &dyn KeptMemory,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         deadline: Instant,
     ) -> Result<DraftedClues, Error> {
-        let (key, question) = (memory.key().to_owned(), question.to_owned());
-        let asked = AskedMemory { key, task, question, snapshot_bytes: 0 };
+        let (key, draft) = (memory.key().to_owned(), task.clone());
+        let asked = AskedMemory { key, draft, snapshot_bytes: 0 };
         let asked = Asking { memory, asked, deadline };
         if let Some((link, _permit)) = self.keeper(&asked.asked.key) {
             let drafting = link.run(asked.of(link.channel()));

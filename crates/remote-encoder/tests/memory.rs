@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText, Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText,
+    Task,
 };
 use clew_memory_encoder::service::{EncoderEndpoint, OfferedModel};
 use clew_memory_encoder::{EncoderConfig, EncoderPool, MemoryModelConfig, MemoryPool};
@@ -27,6 +28,10 @@ use tonic::Code;
 /// Longest time that a test waits for what has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUESTION: &str = "Who keeps the bees?";
+
+fn about(task: Task, question: &str) -> DraftTask {
+    DraftTask { task, question: question.to_owned(), answers: false }
+}
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
@@ -147,7 +152,7 @@ impl KeptMemory for Kept {
 }
 
 async fn draft(encoder: &dyn MemoryEncoder, memory: &Kept, question: &str) -> DraftedClues {
-    encoder.draft(memory, Task::Answer, question, soon()).await.unwrap()
+    encoder.draft(memory, &about(Task::Answer, question), soon()).await.unwrap()
 }
 
 #[tokio::test]
@@ -187,7 +192,7 @@ async fn another_encoder_takes_over_the_memories_of_one_that_is_lost() {
     let longer = encoder.form(go_on, soon()).await.unwrap();
     assert!(longer.tokens > formed.tokens);
     other.kill();
-    let lost = encoder.draft(&memory, Task::Answer, QUESTION, soon()).await.unwrap_err();
+    let lost = encoder.draft(&memory, &about(Task::Answer, QUESTION), soon()).await.unwrap_err();
     assert!(lost.is_retryable(), "{lost:?}");
 }
 
@@ -209,7 +214,7 @@ async fn without_a_memory_model_it_is_said_so() {
     assert_eq!(encoder.memory_model(soon()).await.unwrap(), None);
     let formed = encoder.form(task(1), soon()).await.unwrap_err();
     let memory = Kept::new(1, vec![1]);
-    let drafted = encoder.draft(&memory, Task::Answer, QUESTION, soon()).await.unwrap_err();
+    let drafted = encoder.draft(&memory, &about(Task::Answer, QUESTION), soon()).await.unwrap_err();
     for error in [formed, drafted] {
         assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "NO_MEMORY_MODEL"));
     }

@@ -24,8 +24,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Documents, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, Navigator,
-    Planner, Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
+    Answer, Documents, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, MemoryUse,
+    Navigator, Planner, Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
 };
 
 pub use baseline::{
@@ -63,6 +63,8 @@ pub struct Question {
     pub evidence_tokens: Option<usize>,
     /// What may be found.
     pub filter: Filter,
+    /// What memories of the corpus do for an answer, in strategies that ask them.
+    pub memory_use: MemoryUse,
     /// When the answer must be there.
     pub deadline: Instant,
 }
@@ -77,6 +79,7 @@ impl Question {
             k: None,
             evidence_tokens: None,
             filter: Filter::default(),
+            memory_use: MemoryUse::default(),
             deadline,
         }
     }

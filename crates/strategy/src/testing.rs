@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Assignment, ChildChoice, ChunkId, CorpusName, Cost, DocumentId, Embedding, Encoder,
-    EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error, ErrorKind,
-    Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
+    Answer, Assignment, ChildChoice, ChunkId, Citation, CorpusName, Cost, DocumentId, Embedding,
+    Encoder, EncoderIdentity, Entity, EntityChoice, EntityKey, EntityKind, EntityNode, Error,
+    ErrorKind, Evidence, Extraction, ExtractionTask, Filter, GraphBuilder, GraphMemory, GraphQuery,
     LeafReading, Named, Navigator, NodeId, Partial, Place, Priority, Query, Reading, Reasoner,
     Reflection, Relation, RelationEdge, Retrieved, Retriever, SegmentId, ShardIndex, Span,
     Subgraph, Summary, SummaryTask, TextKind, TraceEvent, Tree, TreeNode, Triage, TriageStep,
@@ -131,6 +131,9 @@ impl Shown {
                 let brought = if brought.is_empty() { "" } else { " brought " }.to_owned()
                     + &brought.join(",");
                 format!("evolved {step}: {}{brought}", points.join("; "))
+            }
+            TraceEvent::Drafted { lines, answers, .. } => {
+                format!("drafted {lines} lines [{}]", answers.join(", "))
             }
             TraceEvent::Gathered { segments, dropped, bytes } => {
                 format!("gathered {segments} dropped {dropped} bytes {bytes}")
@@ -268,6 +271,7 @@ impl Documents for FakeDocuments {
 pub(crate) struct FakeReasoner {
     pub(crate) confidence: f32,
     pub(crate) cost: Cost,
+    pub(crate) citations: Vec<Citation>,
     read: Mutex<Vec<Evidence>>,
     points: Mutex<Vec<MemoryPoint>>,
     tasks: Mutex<Vec<Task>>,
@@ -275,8 +279,8 @@ pub(crate) struct FakeReasoner {
 
 impl Default for FakeReasoner {
     fn default() -> Self {
-        let (read, points, tasks) = Default::default();
-        Self { confidence: 0.9, cost: calls(1000), read, points, tasks }
+        let (citations, read, points, tasks) = Default::default();
+        Self { confidence: 0.9, cost: calls(1000), citations, read, points, tasks }
     }
 }
 
@@ -310,7 +314,8 @@ impl Reasoner for FakeReasoner {
         *self.read.lock().unwrap() = assignment.evidence.to_vec();
         *self.points.lock().unwrap() = assignment.points.to_vec();
         self.tasks.lock().unwrap().push(assignment.task);
-        Ok(reading(self.confidence, self.cost))
+        let citations = self.citations.clone();
+        Ok(Reading { citations, ..reading(self.confidence, self.cost) })
     }
 }
 

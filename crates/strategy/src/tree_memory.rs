@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Clues, Cost, Error, Evidence, Filter, Memory, Partial, Planner, Task, Tree, TreeNode,
+    ClueQuery, Clues, Cost, DraftTask, Error, Evidence, Filter, Memory, Partial, Planner, Task,
+    Tree, TreeNode,
 };
 
 /// Bytes of the summaries that are read: about 3,000 tokens.
@@ -27,13 +28,12 @@ pub struct TreeMemory<'a> {
 impl Memory for TreeMemory<'_> {
     async fn clues(
         &self,
-        task: Task,
-        question: &str,
-        filter: &Filter,
+        query: &ClueQuery,
         near: &[Evidence],
         most: usize,
         deadline: Instant,
     ) -> Result<Partial<(Clues, Cost)>, Error> {
+        let ClueQuery { draft: DraftTask { task, question, answers: _ }, filter } = query;
         let outlined = outline(self.tree, question, filter, deadline).await?;
         let Partial { found: outline, shards_missing } = outlined;
         let most = most.min(MOST_PLANNED);

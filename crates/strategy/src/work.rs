@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use clew_chat::{History, Item, Recall, TimeUse, Value};
 use clew_core::{
-    Answer, Assignment, Clues, Cost, DocumentId, Error, ErrorKind, Evidence, Extraction,
-    ExtractionTask, GraphQuery, MemoryPoint, NodeId, Outcome, Partial, Priority, Query, Reading,
-    SearchMode, SegmentId, ShardIndex, Subgraph, TextKind, TraceEvent, TreeNode,
+    Answer, Assignment, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error, ErrorKind, Evidence,
+    Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, NodeId, Outcome, Partial,
+    Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task, TextKind,
+    TraceEvent, TreeNode,
 };
 
 use tracing::{Instrument, info_span};
@@ -121,10 +122,20 @@ impl<'a> Work<'a> {
 
     /// What the memory of the whole corpus drafts for the question; `near` is what a search for it found.
     pub(crate) async fn clues(&mut self, near: &[Evidence], most: usize) -> Result<Clues, Error> {
-        let Question { text, task, filter, deadline, .. } = self.question;
-        let drafted = self.seams.memory.clues(*task, text, filter, near, most, *deadline).await?;
+        let started = Instant::now();
+        let Question { text, task, filter, memory_use, deadline, .. } = self.question;
+        let answers = *memory_use != MemoryUse::Clues && *task == Task::Answer;
+        let draft = DraftTask { task: *task, question: text.clone(), answers };
+        let query = ClueQuery { draft, filter: filter.clone() };
+        let drafting = self.seams.memory.clues(&query, near, most, *deadline);
+        let drafted = drafting.instrument(info_span!("step.draft")).await?;
         let (clues, cost) = self.keep(drafted);
         self.spend(cost);
+        self.trace(TraceEvent::Drafted {
+            lines: clues.queries.len() + clues.clues.len() + clues.key_points.len(),
+            answers: clues.answers.clone(),
+            took: started.elapsed(),
+        });
         Ok(clues)
     }
 

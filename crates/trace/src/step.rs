@@ -188,6 +188,15 @@ pub enum Step {
         /// Bytes of their texts.
         bytes: u64,
     },
+    /// What to search for was drafted out of what is known of the corpus at large.
+    Drafted {
+        /// Queries, clues and key points together.
+        lines: u64,
+        /// What memories answer by themselves.
+        answers: Vec<String>,
+        /// Milliseconds that it took.
+        took_ms: f64,
+    },
     /// It was judged whether what was gathered suffices to answer.
     Reflected {
         /// Whether it does.
@@ -258,6 +267,11 @@ impl Step {
                 };
                 let segments = count(*segments, "segment", "segments");
                 format!("gathered: {segments}, {}{dropped}", bytes(*size))
+            }
+            Self::Drafted { lines, answers, took_ms } => {
+                let answers = shortened(&answers.join(", "), MOST_REASON, cell);
+                let lines = count(*lines, "line", "lines");
+                format!("drafted: {lines} in {took_ms:.0} ms{}", because(&answers))
             }
             Self::Reflected { suffices: true, reason, .. } => {
                 format!("reflected: it suffices{}", because(reason))

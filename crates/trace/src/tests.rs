@@ -319,6 +319,8 @@ fn step() -> impl Strategy<Value = Step> {
             dropped,
             bytes
         }),
+        (number(), prop::collection::vec(text(), 0..3), millis())
+            .prop_map(|(lines, answers, took_ms)| Step::Drafted { lines, answers, took_ms }),
         (any::<bool>(), text(), text()).prop_map(|(suffices, reason, missing)| Step::Reflected {
             suffices,
             reason,

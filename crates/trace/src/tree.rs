@@ -220,6 +220,12 @@ impl Page {
                 let places: Vec<String> = places.iter().map(place).collect();
                 self.put("  from: ", &places.join(", "), MOST_LINES);
             }
+            Step::Drafted { answers, .. } => {
+                self.put("", &step.line(), MOST_LINES);
+                for answer in answers.iter().take(MOST_POINTS) {
+                    self.put("  from memory: ", answer, MOST_LINES);
+                }
+            }
             Step::Judged { .. } | Step::Walked { .. } | Step::Gathered { .. } => {
                 self.put("", &step.line(), MOST_LINES * 2);
             }

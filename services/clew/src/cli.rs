@@ -654,8 +654,33 @@ pub struct Ask {
     /// Most tokens of the passages that are read.
     #[arg(long, value_name = "TOKENS")]
     pub evidence_tokens: Option<u32>,
+    /// What compressed memories do for an answer, where the strategy asks them (`memorag`): draft what to search for
+    /// (`clues`), tell the reader besides what the answer may be (`hint`), or answer themselves (`answer`).
+    #[arg(long, value_enum, default_value_t = MemoryUse::Clues)]
+    pub memory_use: MemoryUse,
     #[command(flatten)]
     pub filters: Filters,
+}
+
+/// What compressed memories do for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryUse {
+    /// They draft what to search for.
+    Clues,
+    /// They also say what the answer may be.
+    Hint,
+    /// They answer themselves, as far as what is cited says so.
+    Answer,
+}
+
+impl From<MemoryUse> for clew_core::MemoryUse {
+    fn from(memory_use: MemoryUse) -> Self {
+        match memory_use {
+            MemoryUse::Clues => Self::Clues,
+            MemoryUse::Hint => Self::Hint,
+            MemoryUse::Answer => Self::Answer,
+        }
+    }
 }
 
 /// What is wanted of a memory.

@@ -4,12 +4,14 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Account, ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Filter, Memory, Partial,
-    Planner, Task,
+    Account, ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Memory, Partial, Planner,
 };
 use clew_strategy::TreeMemory;
 
 use crate::memory::CorpusMemory;
+
+/// Most memories whose answers are told: each is read beside the evidence, and most memories know nothing of a question.
+const MOST_ANSWERS: usize = 8;
 
 /// The compressed memories of all shards. A model that has read the corpus drafts out of them what to search for
 /// (MemoRAG, section 2.3); where none may be asked, a planner drafts out of the summaries at the top of the tree.
@@ -24,16 +26,14 @@ pub(crate) struct CompressedMemory<'a> {
 impl Memory for CompressedMemory<'_> {
     async fn clues(
         &self,
-        task: Task,
-        question: &str,
-        filter: &Filter,
+        query: &ClueQuery,
         near: &[Evidence],
         most: usize,
         deadline: Instant,
     ) -> Result<Partial<(Clues, Cost)>, Error> {
         let Partial { found: drafted, shards_missing } = match self.memory.corpus.settings().memory
         {
-            Some(_) => self.drafted(task, question, filter, deadline).await?,
+            Some(_) => self.drafted(query, deadline).await?,
             None => Partial::default(),
         };
         let is_drafted = drafted.clues != Clues::default();
@@ -42,7 +42,7 @@ impl Memory for CompressedMemory<'_> {
             return Ok(Partial { found: (clues, drafted.cost), shards_missing });
         }
         let tree = TreeMemory { tree: self.memory, planner: self.planner };
-        let planned = tree.clues(task, question, filter, near, most, deadline).await?;
+        let planned = tree.clues(query, near, most, deadline).await?;
         let planned = planned.missing(shards_missing);
         Ok(planned.map(|(clues, mut cost)| {
             cost += drafted.cost;
@@ -56,12 +56,9 @@ impl CompressedMemory<'_> {
     /// waits; a shard that is not there was found out by the search that comes first.
     async fn drafted(
         &self,
-        task: Task,
-        question: &str,
-        filter: &Filter,
+        query: &ClueQuery,
         deadline: Instant,
     ) -> Result<Partial<DraftedClues>, Error> {
-        let query = &ClueQuery { task, question: question.to_owned(), filter: filter.clone() };
         let shards = &self.memory.shards;
         // What memory models draft is no call of a language model, and no budget bounds it.
         let drafts = shards.ask_all(|shard| async move {
@@ -80,6 +77,7 @@ fn shortened(mut clues: Clues, most: usize) -> Clues {
     clues.queries.truncate(queries);
     clues.clues.truncate(most - queries);
     clues.key_points.truncate(most);
+    clues.answers.truncate(MOST_ANSWERS);
     clues
 }
 
@@ -101,7 +99,7 @@ mod tests {
             (5, 5, 0, (0, 0)),
         ] {
             let (queries, clues) = (texts(queries, "q"), texts(clues, "c"));
-            let short = shortened(Clues { queries, clues, key_points: Vec::new() }, most);
+            let short = shortened(Clues { queries, clues, ..Clues::default() }, most);
             assert_eq!((short.queries.len(), short.clues.len()), kept);
         }
     }

@@ -92,6 +92,7 @@ impl Queries {
             k: asked.k,
             evidence_tokens: asked.evidence_tokens,
             filter: asked.filter,
+            memory_use: asked.memory_use,
             deadline,
         };
         let backends = Arc::clone(&self.backends);

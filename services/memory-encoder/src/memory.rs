@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
-    MemoryModelIdentity, NoMemoryModel, Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
+    MemoryModelIdentity, NoMemoryModel,
 };
 use clew_model::memory::{Format, Memory, MemoryReader, Snapshot};
 use clew_runtime::admission::{Gate, Permit};
@@ -232,12 +232,11 @@ impl MemoryPool {
     pub(crate) async fn draft_ready(
         &self,
         key: &str,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         deadline: Instant,
     ) -> Result<Option<DraftedClues>, Error> {
         match self.holds(key) {
-            true => self.ask(key, task, question, None, deadline).await,
+            true => self.ask(key, task, None, deadline).await,
             false => Ok(None),
         }
     }
@@ -268,15 +267,14 @@ impl MemoryPool {
         &self,
         mut turn: Turn,
         key: &str,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         bring: impl Future<Output = Result<Arc<Vec<u8>>, Error>>,
         deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         if self.holds(key) {
             // Those who wait as well are to be drafted for side by side.
             drop(turn);
-            if let Some(drafted) = self.ask(key, task, question, None, deadline).await? {
+            if let Some(drafted) = self.ask(key, task, None, deadline).await? {
                 return Ok(drafted);
             }
             // It had to make room for another at once.
@@ -284,25 +282,24 @@ impl MemoryPool {
         }
         let snapshot = self.parse(bring.await?).await?;
         let brought = Some(Brought { snapshot, turn });
-        let drafted = self.ask(key, task, question, brought, deadline).await?;
+        let drafted = self.ask(key, task, brought, deadline).await?;
         drafted.ok_or_else(|| Error::internal("a memory that was brought is missing"))
     }
 
     async fn ask(
         &self,
         key: &str,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         brought: Option<Brought>,
         deadline: Instant,
     ) -> Result<Option<DraftedClues>, Error> {
-        let prompt = question.len() / TOKEN_BYTES + PROMPT_TOKENS;
+        let prompt = task.question.len() / TOKEN_BYTES + PROMPT_TOKENS;
         let slots = brought.as_ref().map_or(0, |brought| brought.snapshot.extent.slots());
         let tokens = drafts_of(task) * (prompt + self.settings.draft_tokens) + slots;
         let permit = self.drafting.try_enter(tokens)?;
         let (reply, receiver) = oneshot::channel();
-        let (key, question) = (key.to_owned(), question.to_owned());
-        self.queue.ask(Ask { key, task, question, brought, deadline, reply, permit });
+        let (key, draft) = (key.to_owned(), task.clone());
+        self.queue.ask(Ask { key, draft, brought, deadline, reply, permit });
         within(deadline, "drafting from a memory", async {
             receiver.await.unwrap_or_else(|_dropped| Err(lost()))
         })
@@ -353,18 +350,17 @@ impl MemoryEncoder for MemoryPool {
     async fn draft(
         &self,
         memory: &dyn KeptMemory,
-        task: Task,
-        question: &str,
+        task: &DraftTask,
         deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         let key = memory.key();
-        match self.draft_ready(key, task, question, deadline).await? {
+        match self.draft_ready(key, task, deadline).await? {
             Some(drafted) => Ok(drafted),
             None => {
                 let drafting = async {
                     let turn = self.turn(key).await;
                     let bring = memory.bytes(deadline);
-                    self.draft_brought(turn, key, task, question, bring, deadline).await
+                    self.draft_brought(turn, key, task, bring, deadline).await
                 };
                 within(deadline, "drafting from a memory", drafting).await
             }

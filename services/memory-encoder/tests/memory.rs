@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText, NoMemoryModel,
-    Task,
+    DraftTask, DraftedClues, Error, ErrorKind, FormTask, KeptMemory, MemoryEncoder, MemoryText,
+    NoMemoryModel, Task,
 };
 use clew_memory_encoder::{MemoryModelConfig, MemoryPool, memory_encoder};
 use clew_model::memory::{Format, SlotData, Snapshot};
@@ -18,6 +18,10 @@ use tokio::sync::watch;
 /// Longest time that a test waits for what has to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 const QUESTION: &str = "Who keeps the bees?";
+
+fn about(task: Task, question: &str) -> DraftTask {
+    DraftTask { task, question: question.to_owned(), answers: false }
+}
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
@@ -78,7 +82,7 @@ async fn formed(pool: &MemoryPool, number: u128, words: usize) -> Kept {
 }
 
 async fn draft(pool: &MemoryPool, memory: &Kept, question: &str) -> DraftedClues {
-    pool.draft(memory, Task::Answer, question, soon()).await.unwrap()
+    pool.draft(memory, &about(Task::Answer, question), soon()).await.unwrap()
 }
 
 fn numbers(data: Option<&SlotData>) -> Vec<f32> {
@@ -135,7 +139,16 @@ async fn drafts_are_the_same_again_alone_and_side_by_side() {
     let together = futures::future::join_all(questions.iter().map(|q| draft(&pool, &memory, q)));
     let (_, together) = tokio::join!(busy, together);
     assert_eq!(together, alone);
-    let summary = pool.draft(&memory, Task::Summarise, "", soon()).await.unwrap();
+    let task = DraftTask { answers: true, ..about(Task::Answer, QUESTION) };
+    let answered = pool.draft(&memory, &task, soon()).await.unwrap();
+    assert_eq!((answered.clues.answers.len(), answered.cost.model_calls), (1, 3));
+    assert_eq!(
+        (&answered.clues.clues, &answered.clues.queries),
+        (&alone[0].clues.clues, &alone[0].clues.queries)
+    );
+    let task = DraftTask { answers: true, ..about(Task::Summarise, "") };
+    assert!(pool.draft(&memory, &task, soon()).await.unwrap().clues.answers.is_empty());
+    let summary = pool.draft(&memory, &about(Task::Summarise, ""), soon()).await.unwrap();
     assert_eq!(summary.cost.model_calls, 1);
     assert!(summary.clues.clues.is_empty() && summary.clues.queries.is_empty());
     pool.stop().await;
@@ -239,12 +252,12 @@ async fn what_does_not_fit_the_model_is_refused() {
     let refused = |error: Error, field: &str| {
         assert_eq!((error.kind(), &*error.violations()[0].field), (ErrorKind::InvalidInput, field));
     };
-    refused(pool.draft(&foreign, Task::Answer, "", soon()).await.unwrap_err(), "snapshot");
+    refused(pool.draft(&foreign, &about(Task::Answer, ""), soon()).await.unwrap_err(), "snapshot");
     let begun = Some(Arc::clone(&foreign.bytes));
     let go_on = FormTask { begun, ..task(Vec::new()) };
     refused(pool.form(go_on, soon()).await.unwrap_err(), "snapshot");
     let broken = Kept::new(2, foreign.bytes[..100].to_vec());
-    refused(pool.draft(&broken, Task::Answer, "", soon()).await.unwrap_err(), "snapshot");
+    refused(pool.draft(&broken, &about(Task::Answer, ""), soon()).await.unwrap_err(), "snapshot");
     for ratio in [0, 3, 128] {
         let error = pool.form(FormTask { ratio, ..task(Vec::new()) }, soon()).await.unwrap_err();
         refused(error, "ratio");
@@ -256,7 +269,7 @@ async fn what_does_not_fit_the_model_is_refused() {
     draft(&pool, &own, QUESTION).await;
     pool.stop().await;
     other.stop().await;
-    let stopped = pool.draft(&own, Task::Answer, "", soon()).await.unwrap_err();
+    let stopped = pool.draft(&own, &about(Task::Answer, ""), soon()).await.unwrap_err();
     assert_eq!(stopped.kind(), ErrorKind::Unavailable);
 }
 
@@ -291,10 +304,9 @@ async fn a_full_queue_refuses_questions_at_once() {
     draft(&pool, &memory, QUESTION).await;
     // Both take more than half of the queue.
     let long = "why ".repeat(600);
-    let (first, second) = tokio::join!(
-        pool.draft(&memory, Task::Answer, &long, soon()),
-        pool.draft(&memory, Task::Answer, &long, soon())
-    );
+    let long = about(Task::Answer, &long);
+    let (first, second) =
+        tokio::join!(pool.draft(&memory, &long, soon()), pool.draft(&memory, &long, soon()));
     assert!(first.is_ok());
     assert_eq!(second.unwrap_err().kind(), ErrorKind::Exhausted);
     draft(&pool, &memory, QUESTION).await;
@@ -323,7 +335,8 @@ async fn without_a_model_it_is_said_so() {
     let none = memory_encoder(None);
     assert_eq!(none.memory_model(soon()).await.unwrap(), None);
     let formed = NoMemoryModel.form(task(Vec::new()), soon()).await.unwrap_err();
-    let drafted = none.draft(&Kept::new(1, vec![1]), Task::Answer, "", soon()).await.unwrap_err();
+    let drafted =
+        none.draft(&Kept::new(1, vec![1]), &about(Task::Answer, ""), soon()).await.unwrap_err();
     for error in [formed, drafted] {
         assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "NO_MEMORY_MODEL"));
     }

@@ -327,9 +327,8 @@ pub(crate) async fn draft(
     for record in usable {
         if record.model == model.fingerprint {
             let kept = Kept { key: &record.key, reader };
-            drafting.push(Box::pin(async move {
-                encoder.draft(&kept, query.task, &query.question, deadline).await
-            }));
+            drafting
+                .push(Box::pin(async move { encoder.draft(&kept, &query.draft, deadline).await }));
         }
     }
     let drafts: Vec<Result<DraftedClues, Error>> =

@@ -276,6 +276,7 @@ async fn bad_questions_are_refused() {
         ("k of 0", queries::AnswerRequest { k: Some(0), ..question() }, "query.k"),
         ("k of a million", queries::AnswerRequest { k: Some(1_000_000), ..question() }, "query.k"),
         ("another task", queries::AnswerRequest { task: 9, ..question() }, "task"),
+        ("another use", queries::AnswerRequest { memory_use: 9, ..question() }, "memory_use"),
         (
             "no tokens",
             queries::AnswerRequest { evidence_tokens: Some(0), ..question() },

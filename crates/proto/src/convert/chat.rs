@@ -419,6 +419,7 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerReq
         task: query::Task::Answer.into(),
         asked_at: request.asked_at,
         evidence_tokens: None,
+        memory_use: query::MemoryUse::Unspecified.into(),
     })
 }
 

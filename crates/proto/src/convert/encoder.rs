@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clew_core::{
-    Clues, DraftedClues, Embedding, EncoderIdentity, Error, FormTask, FormedMemory, Limits,
-    MemoryModelIdentity, MemoryText, Priority, Task, TextKind, Violations,
+    Clues, DraftTask, DraftedClues, Embedding, EncoderIdentity, Error, FormTask, FormedMemory,
+    Limits, MemoryModelIdentity, MemoryText, Priority, TextKind, Violations,
 };
 use tonic::Code;
 
@@ -192,10 +192,8 @@ impl Incoming {
 pub struct AskedMemory {
     /// Its name, see [`clew_core::MemoryRecord::key`].
     pub key: String,
-    /// What is to become of the drafts.
-    pub task: Task,
-    /// The question.
-    pub question: String,
+    /// What it is to draft.
+    pub draft: DraftTask,
     /// Bytes of the snapshot that follows; 0: none does.
     pub snapshot_bytes: u64,
 }
@@ -205,8 +203,9 @@ const KEY_DIGITS: usize = 32;
 
 /// What is asked of a memory, for the wire.
 pub fn ask_to_wire(asked: AskedMemory) -> wire::AskMemory {
-    let AskedMemory { key, task, question, snapshot_bytes } = asked;
-    wire::AskMemory { key, task: task_to_wire(task).into(), question, snapshot_bytes }
+    let AskedMemory { key, draft, snapshot_bytes } = asked;
+    let DraftTask { task, question, answers } = draft;
+    wire::AskMemory { key, task: task_to_wire(task).into(), question, snapshot_bytes, answers }
 }
 
 /// What is asked of a memory, from the wire.
@@ -214,7 +213,7 @@ pub fn ask_to_wire(asked: AskedMemory) -> wire::AskMemory {
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming each field at fault.
 pub fn ask_from_wire(asked: wire::AskMemory, limits: &Limits) -> Result<AskedMemory, Error> {
-    let wire::AskMemory { key, task, question, snapshot_bytes } = asked;
+    let wire::AskMemory { key, task, question, snapshot_bytes, answers } = asked;
     let mut violations = Violations::default();
     if key.len() != KEY_DIGITS || !key.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         violations.push("key", format!("expected {KEY_DIGITS} hexadecimal digits"));
@@ -225,7 +224,7 @@ pub fn ask_from_wire(asked: wire::AskMemory, limits: &Limits) -> Result<AskedMem
         violations.push("question", format!("expected at most {most} bytes, got {got}"));
     }
     violations.into_result()?;
-    Ok(AskedMemory { key, task, question, snapshot_bytes })
+    Ok(AskedMemory { key, draft: DraftTask { task, question, answers }, snapshot_bytes })
 }
 
 /// What a memory drafted, for the wire; `None`: it is missing.
@@ -233,15 +232,16 @@ pub fn drafted_to_wire(drafted: Option<DraftedClues>) -> wire::GenerateCluesResp
     let Some(DraftedClues { clues, memories: _, cost }) = drafted else {
         return wire::GenerateCluesResponse { is_missing: true, ..Default::default() };
     };
-    let Clues { queries, clues, key_points } = clues;
+    let Clues { queries, clues, key_points, answers } = clues;
     let cost = Some(cost_to_wire(cost));
-    wire::GenerateCluesResponse { is_missing: false, queries, clues, key_points, cost }
+    wire::GenerateCluesResponse { is_missing: false, queries, clues, key_points, cost, answers }
 }
 
 /// What a memory drafted, from the wire; `None`: it is missing.
 pub fn drafted_from_wire(response: wire::GenerateCluesResponse) -> Option<DraftedClues> {
-    let wire::GenerateCluesResponse { is_missing, queries, clues, key_points, cost } = response;
-    let clues = Clues { queries, clues, key_points };
+    let wire::GenerateCluesResponse { is_missing, queries, clues, key_points, cost, answers } =
+        response;
+    let clues = Clues { queries, clues, key_points, answers };
     let cost = cost.map(cost_from_wire).unwrap_or_default();
     (!is_missing).then_some(DraftedClues { clues, memories: 1, cost })
 }
@@ -402,7 +402,7 @@ fn embedding_from_wire(embedding: wire::Embedding) -> Embedding {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::ErrorKind;
+    use clew_core::{ErrorKind, Task};
 
     use super::*;
 
@@ -438,18 +438,19 @@ mod tests {
     fn questions_and_drafts_of_memories_survive_the_wire() {
         let asked = AskedMemory {
             key: "0123456789abcdef0123456789abcdef".to_owned(),
-            task: Task::Summarise,
-            question: "bees".to_owned(),
+            draft: DraftTask { task: Task::Summarise, question: "bees".to_owned(), answers: true },
             snapshot_bytes: 7,
         };
         let limits = Limits::default();
         assert_eq!(ask_from_wire(ask_to_wire(asked.clone()), &limits).unwrap(), asked);
         let question = "x".repeat(limits.query_bytes + 1);
-        let bad = AskedMemory { key: "k".to_owned(), question, ..asked };
+        let draft = DraftTask { question, ..asked.draft };
+        let bad = AskedMemory { key: "k".to_owned(), draft, snapshot_bytes: 7 };
         let error = ask_from_wire(ask_to_wire(bad), &limits).unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
         assert_eq!(fields, ["key", "question"]);
-        let clues = Clues { queries: vec!["q".to_owned()], ..Clues::default() };
+        let (queries, answers) = (vec!["q".to_owned()], vec!["a".to_owned()]);
+        let clues = Clues { queries, answers, ..Clues::default() };
         let drafted = DraftedClues { clues, memories: 1, ..DraftedClues::default() };
         let both = [Some(drafted), None];
         assert_eq!(both.clone().map(|it| drafted_from_wire(drafted_to_wire(it))), both);

@@ -2,8 +2,8 @@
 
 use clew_core::{
     Answer, AttributeName, Citation, CorpusName, Cost, Error, Evidence, Filter, Grouping, Limits,
-    Outcome, Place, PointFate, PointState, Query, SearchMode, ShardIndex, Span, Task, TimeRange,
-    Timestamp, Timing, TraceEvent, Version, Violations,
+    MemoryUse, Outcome, Place, PointFate, PointState, Query, SearchMode, ShardIndex, Span, Task,
+    TimeRange, Timestamp, Timing, TraceEvent, Version, Violations,
 };
 
 use crate::convert::{
@@ -109,6 +109,8 @@ pub struct Question {
     pub evidence_tokens: Option<usize>,
     /// What may be found.
     pub filter: Filter,
+    /// What memories do for it.
+    pub memory_use: MemoryUse,
 }
 
 /// A question from the wire, checked against `limits`.
@@ -126,6 +128,7 @@ pub fn question_from_wire(
     query.filter = filter;
     violations.take(query.check(limits));
     let task = task_from_wire(request.task, &mut violations);
+    let memory_use = memory_use_from_wire(request.memory_use, &mut violations);
     let asked_at = request.asked_at.as_ref();
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     let evidence_tokens = request.evidence_tokens.map(|tokens| tokens as usize);
@@ -144,8 +147,30 @@ pub fn question_from_wire(
             k: request.k.map(|k| k as usize),
             evidence_tokens,
             filter: query.filter,
+            memory_use,
         }),
         None => Err(Error::internal("a field was neither taken nor refused")),
+    }
+}
+
+/// What memories do for an answer, for the wire.
+pub fn memory_use_to_wire(memory_use: MemoryUse) -> wire::MemoryUse {
+    match memory_use {
+        MemoryUse::Clues => wire::MemoryUse::Clues,
+        MemoryUse::Hint => wire::MemoryUse::Hint,
+        MemoryUse::Answer => wire::MemoryUse::Answer,
+    }
+}
+
+fn memory_use_from_wire(memory_use: i32, violations: &mut Violations) -> MemoryUse {
+    match wire::MemoryUse::try_from(memory_use) {
+        Ok(wire::MemoryUse::Unspecified | wire::MemoryUse::Clues) => MemoryUse::Clues,
+        Ok(wire::MemoryUse::Hint) => MemoryUse::Hint,
+        Ok(wire::MemoryUse::Answer) => MemoryUse::Answer,
+        Err(_) => {
+            violations.push("memory_use", "expected clues, hint or answer");
+            MemoryUse::Clues
+        }
     }
 }
 
@@ -351,6 +376,10 @@ pub fn trace_to_wire(event: TraceEvent) -> wire::TraceEvent {
         }
         TraceEvent::EdgeFollowed { head, relation, tail, to, score, reason } => {
             Step::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason })
+        }
+        TraceEvent::Drafted { lines, answers, took } => {
+            let (lines, took) = (count(lines), Some(duration_to_wire(took)));
+            Step::Drafted(wire::Drafted { lines, answers, took })
         }
         TraceEvent::Evolved { step, points, brought } => {
             let points = points.into_iter().map(point_to_wire).collect();

@@ -5,9 +5,9 @@
 
 use clew_core::{
     Access, CandidateQuery, Candidates, CheckQuery, Checked, ClueQuery, Clues, CorpusName, Counts,
-    DocumentId, DocumentState, DocumentStatus, DraftedClues, Erasure, ErasureScan, Error,
-    FailureStatus, Forgotten, GraphQuery, Hit, HoldingSnapshot, Label, Labels, Leftover, Limits,
-    ListQuery, Recipe, Reembedded, SegmentId, ShardIndex, Stage, StoredDocument, Timestamp,
+    DocumentId, DocumentState, DocumentStatus, DraftTask, DraftedClues, Erasure, ErasureScan,
+    Error, FailureStatus, Forgotten, GraphQuery, Hit, HoldingSnapshot, Label, Labels, Leftover,
+    Limits, ListQuery, Recipe, Reembedded, SegmentId, ShardIndex, Stage, StoredDocument, Timestamp,
     TreeQuery, Version, Violations,
 };
 
@@ -624,8 +624,9 @@ fn holding_from_wire(holding: ingest_wire::HoldingSnapshot) -> Result<HoldingSna
 pub fn clue_query_to_wire(shard: &SeenShard, query: &ClueQuery) -> wire::DraftCluesRequest {
     wire::DraftCluesRequest {
         shard: Some(shard.into()),
-        task: query::task_to_wire(query.task).into(),
-        question: query.question.clone(),
+        task: query::task_to_wire(query.draft.task).into(),
+        question: query.draft.question.clone(),
+        answers: query.draft.answers,
         filter: Some(query::filter_to_wire(query.filter.clone())),
     }
 }
@@ -642,22 +643,24 @@ pub fn clue_query_from_wire(
     let task = query::task_from_wire(request.task, &mut violations);
     let filter = query::filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
     violations.into_result()?;
-    let query = ClueQuery { task, question: request.question, filter };
+    let draft = DraftTask { task, question: request.question, answers: request.answers };
+    let query = ClueQuery { draft, filter };
     Ok((shard.ok_or_else(|| missing("shard"))?, query))
 }
 
 /// What memories drafted, for the wire.
 pub fn drafted_to_wire(drafted: DraftedClues) -> wire::DraftCluesResponse {
-    let Clues { queries, clues, key_points } = drafted.clues;
-    let cost = Some(query::cost_to_wire(drafted.cost));
-    wire::DraftCluesResponse { queries, clues, key_points, memories: drafted.memories, cost }
+    let DraftedClues { clues, memories, cost } = drafted;
+    let Clues { queries, clues, key_points, answers } = clues;
+    let cost = Some(query::cost_to_wire(cost));
+    wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers }
 }
 
 /// What memories drafted, from the wire.
 pub fn drafted_from_wire(response: wire::DraftCluesResponse) -> DraftedClues {
-    let wire::DraftCluesResponse { queries, clues, key_points, memories, cost } = response;
+    let wire::DraftCluesResponse { queries, clues, key_points, memories, cost, answers } = response;
     let cost = query::cost_from_wire(cost.unwrap_or_default());
-    DraftedClues { clues: Clues { queries, clues, key_points }, memories, cost }
+    DraftedClues { clues: Clues { queries, clues, key_points, answers }, memories, cost }
 }
 
 /// Totals for the wire.

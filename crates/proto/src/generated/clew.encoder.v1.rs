@@ -256,6 +256,10 @@ pub struct AskMemory {
     /// Bytes of the snapshot that follows; 0: none does.
     #[prost(uint64, tag = "4")]
     pub snapshot_bytes: u64,
+    /// Whether the memory is to answer by itself as well. Ignored by encoders that are older than this field, and for a
+    /// summary.
+    #[prost(bool, tag = "5")]
+    pub answers: bool,
 }
 /// Response of GenerateClues.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -275,6 +279,9 @@ pub struct GenerateCluesResponse {
     /// What it cost.
     #[prost(message, optional, tag = "5")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
+    /// What the memory answers by itself, where it was asked to.
+    #[prost(string, repeated, tag = "6")]
+    pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a text is to its encoder; some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -152,6 +152,9 @@ pub struct AnswerRequest {
     /// limits.
     #[prost(uint32, optional, tag = "8")]
     pub evidence_tokens: ::core::option::Option<u32>,
+    /// What compressed memories of the corpus do for an answer, where the strategy asks them.
+    #[prost(enumeration = "MemoryUse", tag = "9")]
+    pub memory_use: i32,
 }
 /// One message of the Answer response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -180,7 +183,10 @@ pub mod answer_response {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct TraceEvent {
     /// The kinds of steps.
-    #[prost(oneof = "trace_event::Step", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12")]
+    #[prost(
+        oneof = "trace_event::Step",
+        tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13"
+    )]
     pub step: ::core::option::Option<trace_event::Step>,
 }
 /// Nested message and enum types in `TraceEvent`.
@@ -224,6 +230,9 @@ pub mod trace_event {
         /// A working memory of points went through a step.
         #[prost(message, tag = "12")]
         Evolved(super::Evolved),
+        /// What to search for was drafted.
+        #[prost(message, tag = "13")]
+        Drafted(super::Drafted),
     }
 }
 /// Shards were searched.
@@ -401,6 +410,19 @@ pub struct Point {
     /// The segments that it comes from, for people.
     #[prost(string, repeated, tag = "6")]
     pub segments: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// What to search for was drafted out of what is known of the corpus at large.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Drafted {
+    /// Queries, clues and key points together.
+    #[prost(uint32, tag = "1")]
+    pub lines: u32,
+    /// What memories answer by themselves.
+    #[prost(string, repeated, tag = "2")]
+    pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How long it took.
+    #[prost(message, optional, tag = "3")]
+    pub took: ::core::option::Option<::prost_types::Duration>,
 }
 /// Segments were gathered as evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
@@ -620,6 +642,44 @@ impl Grouping {
             "GROUPING_UNSPECIFIED" => Some(Self::Unspecified),
             "GROUPING_CHUNKS" => Some(Self::Chunks),
             "GROUPING_DOCUMENTS" => Some(Self::Documents),
+            _ => None,
+        }
+    }
+}
+/// What compressed memories of a corpus do for an answer (MemoRAG). Where none may be asked, and for a summary, all are
+/// as MEMORY_USE_CLUES.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MemoryUse {
+    /// Not set: as MEMORY_USE_CLUES.
+    Unspecified = 0,
+    /// They draft what to search for, and what is found is read.
+    Clues = 1,
+    /// They also answer from memory: that is searched for as well, and the reader is told what the answer may be.
+    Hint = 2,
+    /// Their own answer is told, as far as what is cited says it, too; else that of the reader.
+    Answer = 3,
+}
+impl MemoryUse {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MEMORY_USE_UNSPECIFIED",
+            Self::Clues => "MEMORY_USE_CLUES",
+            Self::Hint => "MEMORY_USE_HINT",
+            Self::Answer => "MEMORY_USE_ANSWER",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MEMORY_USE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MEMORY_USE_CLUES" => Some(Self::Clues),
+            "MEMORY_USE_HINT" => Some(Self::Hint),
+            "MEMORY_USE_ANSWER" => Some(Self::Answer),
             _ => None,
         }
     }

@@ -1640,6 +1640,9 @@ pub struct DraftCluesRequest {
     /// What may be found.
     #[prost(message, optional, tag = "4")]
     pub filter: ::core::option::Option<super::super::query::v1::Filter>,
+    /// Whether the memories are to answer by themselves as well.
+    #[prost(bool, tag = "5")]
+    pub answers: bool,
 }
 /// Response of DraftClues.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1659,6 +1662,9 @@ pub struct DraftCluesResponse {
     /// What it cost.
     #[prost(message, optional, tag = "5")]
     pub cost: ::core::option::Option<super::super::query::v1::Cost>,
+    /// What each memory answers by itself, where they were asked to.
+    #[prost(string, repeated, tag = "6")]
+    pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Request of CopyToSnapshot.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -34,7 +34,10 @@ pub(crate) fn numbered<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
 
 /// Each point with its number and what it is about.
 pub(crate) fn points(points: &[MemoryPoint]) -> String {
-    let line = |point: &MemoryPoint| format!("{}: {}", point.entities.join("; "), point.text);
+    let line = |point: &MemoryPoint| match point.entities.as_slice() {
+        [] => point.text.clone(),
+        entities => format!("{}: {}", entities.join("; "), point.text),
+    };
     let lines: Vec<String> = points.iter().map(line).collect();
     numbered(lines.iter().map(String::as_str))
 }

@@ -1,7 +1,10 @@
 //! `memorag`: clues out of a memory of the whole corpus steer the search.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
-use clew_core::{Answer, Clues, Error, Task};
+use clew_core::{Answer, Citation, Clues, Error, MemoryPoint, MemoryUse, Task};
+use clew_text::{Term, terms};
 
 use super::DEFAULT_K;
 use crate::pool::Pool;
@@ -18,8 +21,12 @@ const CLUE_WEIGHT: f32 = 0.5;
 /// 2.4): whoever knows the corpus at large drafts clues and surrogate queries, or for a summary the points that
 /// it has to cover; each line of them is searched for, and what they find is read with the question.
 ///
+/// Where the question wants it, memories answer by themselves as well ([`MemoryUse`]): as one more query and a hint for
+/// the reader, or in place of the reader's answer.
+///
 /// In the paper what was found is a set in the order of the documents. Here passages are ranked by how many
-/// searches found them, and how high, because what can be read is limited.
+/// searches found them, and how high, because what can be read is limited. A memory's own answer is told only where what
+/// is cited says it, too, for the authors' code tells it without any evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoRag;
 
@@ -37,20 +44,44 @@ impl Strategy for MemoRag {
     ) -> Result<Answer, Error> {
         let mut work = Work::new(question, seams, progress);
         let k = question.k.unwrap_or(DEFAULT_K);
-        let Question { text, task, .. } = question;
+        let Question { text, task, memory_use, .. } = question;
         let near = work.search(work.query(text.clone(), k)).await?;
-        let Clues { queries, clues, key_points } = work.clues(&near, MOST).await?;
+        let Clues { queries, clues, key_points, answers } = work.clues(&near, MOST).await?;
         let mut pool = Pool::default();
         // The words in which a summary is asked for are not those of its texts.
         pool.add(near, if *task == Task::Summarise { CLUE_WEIGHT } else { 1.0 });
         let weighed =
             |texts: Vec<String>, weight: f32| texts.into_iter().map(move |text| (text, weight));
         let sought = weighed(queries, 1.0).chain(weighed(key_points, 1.0));
-        for (sought, weight) in sought.chain(weighed(clues, CLUE_WEIGHT)) {
+        let sought = sought.chain(weighed(clues, CLUE_WEIGHT));
+        for (sought, weight) in sought.chain(weighed(answers.clone(), CLUE_WEIGHT)) {
             let found = work.search(work.query(sought, k)).await?;
             pool.add(found, weight);
         }
-        let reading = work.read(&pool.best(k)).await?;
+        let points: Vec<MemoryPoint> = answers.iter().map(|answer| hint(answer)).collect();
+        let evidence = pool.best(k);
+        let mut reading = work.read_with(&points, work.within_tokens(&evidence)).await?;
+        if *memory_use == MemoryUse::Answer
+            && let Some(answer) =
+                answers.into_iter().find(|answer| is_said(answer, text, &reading.citations))
+        {
+            reading.text = answer;
+        }
         Ok(work.conclude(reading))
     }
+}
+
+/// What the reader is told of a memory's own answer.
+fn hint(answer: &str) -> MemoryPoint {
+    let text = format!("From memory, and not yet shown, the answer may be: {answer}");
+    MemoryPoint { entities: Vec::new(), text }
+}
+
+/// Whether most of what an answer adds to the question's words stands in what is cited. One that adds none cannot be
+/// compared, and is not.
+fn is_said(answer: &str, question: &str, citations: &[Citation]) -> bool {
+    let asked: BTreeSet<Term> = terms(question).collect();
+    let added: BTreeSet<Term> = terms(answer).filter(|term| !asked.contains(term)).collect();
+    let cited: BTreeSet<Term> = citations.iter().flat_map(|it| terms(&it.quote)).collect();
+    !added.is_empty() && 2 * added.intersection(&cited).count() > added.len()
 }

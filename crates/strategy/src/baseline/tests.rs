@@ -1,8 +1,15 @@
-use clew_core::{Clues, Cost, Evidence, SearchMode, Task};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{
+    Citation, ClueQuery, Clues, Cost, Error, Evidence, Memory, MemoryUse, Partial, SearchMode,
+    Span, Task, Version,
+};
 
 use super::*;
-use crate::Strategy;
-use crate::testing::{World, calls, evidence, node, upper};
+use crate::testing::{World, calls, document, evidence, node, upper};
+use crate::{Seams, Strategy, TreeMemory};
 
 /// A world in which each query finds what it is told to: places of document `d`.
 fn world(found: &[(&str, &[usize])]) -> World {
@@ -166,7 +173,7 @@ async fn memorag_searches_for_clues_out_of_the_top_of_the_tree() {
     world.planner.clues = Clues {
         queries: vec!["who gave it?".to_owned()],
         clues: vec!["red thread".to_owned()],
-        key_points: Vec::new(),
+        ..Clues::default()
     };
     assert_eq!(read(&world, &MemoRag).await, ["d:100", "d:0", "d:300"]);
     assert_eq!(world.planner.shown(), ["upper 1\nd: d#0.0\n"]);
@@ -179,11 +186,76 @@ async fn memorag_searches_for_every_line_that_was_drafted() {
     let texts = |kind: &str| (0..7).map(|n| format!("{kind} {n}")).collect::<Vec<String>>();
     let mut world = world(&[("what?", &[0]), ("clue 6", &[300])]);
     world.planner.clues =
-        Clues { queries: texts("query"), clues: texts("clue"), key_points: Vec::new() };
+        Clues { queries: texts("query"), clues: texts("clue"), ..Clues::default() };
     assert!(read(&world, &MemoRag).await.contains(&"d:300".to_owned()));
     let sought = [vec!["what?".to_owned()], texts("query"), texts("clue")].concat();
     assert_eq!(queries(&world), sought);
     assert_eq!(world.planner.most(), [4], "who only sees an outline is not asked for as many");
+}
+
+/// A memory that answers by itself where it is asked to.
+struct Answering(Mutex<Vec<ClueQuery>>);
+
+#[async_trait]
+impl Memory for Answering {
+    async fn clues(
+        &self,
+        query: &ClueQuery,
+        _: &[Evidence],
+        _: usize,
+        _: Instant,
+    ) -> Result<Partial<(Clues, Cost)>, Error> {
+        self.0.lock().unwrap().push(query.clone());
+        let answers =
+            if query.draft.answers { vec!["The", "Ariadne of Crete", "Medea"] } else { vec![] };
+        let answers = answers.into_iter().map(str::to_owned).collect();
+        let clues = vec!["the red thread was given".to_owned()];
+        Ok(Partial::whole((Clues { clues, answers, ..Clues::default() }, calls(3))))
+    }
+}
+
+#[tokio::test]
+async fn memorag_has_memories_answer_as_far_as_the_question_wants_it() {
+    let quoted = |quote: &str| Citation {
+        document_id: document("d"),
+        version: Version(1),
+        title: String::new(),
+        span: Span::new(0, quote.len()),
+        quote: quote.to_owned(),
+    };
+    let asked = async |memory_use, task, quote: &str| {
+        let mut world = world(&[("what?", &[0]), ("Ariadne of Crete", &[300])]);
+        world.question.memory_use = memory_use;
+        world.question.task = task;
+        world.reasoner.citations = vec![quoted(quote)];
+        let (memory, tree) = (
+            Answering(Mutex::default()),
+            TreeMemory { tree: &world.tree, planner: &world.planner },
+        );
+        let seams = Seams { memory: &memory, ..world.seams(&tree) };
+        let answer = MemoRag.answer(&world.question, seams, &world.seen).await.unwrap();
+        let wanted = memory.0.into_inner().unwrap().remove(0).draft.answers;
+        let hints: Vec<String> = world.reasoner.points().into_iter().map(|it| it.text).collect();
+        (wanted, queries(&world)[2..].to_vec(), hints, world.steps_of("drafted"), answer.text)
+    };
+    let said = "Ariadne, who was from Crete, gave it to him.";
+    let (wanted, sought, hints, drafted, text) = asked(MemoryUse::Clues, Task::Answer, said).await;
+    assert!(!wanted && sought.is_empty() && hints.is_empty());
+    assert_eq!((drafted, text.as_str()), (vec!["drafted 1 lines []".to_owned()], "a clew"));
+
+    let (wanted, sought, hints, drafted, text) = asked(MemoryUse::Hint, Task::Answer, said).await;
+    let answers = ["The", "Ariadne of Crete", "Medea"];
+    assert!(wanted && sought == answers, "{sought:?}");
+    assert!(answers.iter().zip(&hints).all(|(answer, hint)| hint.ends_with(answer)), "{hints:?}");
+    assert_eq!(drafted, ["drafted 1 lines [The, Ariadne of Crete, Medea]"]);
+    assert_eq!(text, "a clew", "a hint is no answer");
+
+    let (.., text) = asked(MemoryUse::Answer, Task::Answer, said).await;
+    assert_eq!(text, "Ariadne of Crete");
+    let (.., text) = asked(MemoryUse::Answer, Task::Answer, "Theseus came from Athens.").await;
+    assert_eq!(text, "a clew", "what nothing cited says is not told");
+    let (wanted, ..) = asked(MemoryUse::Answer, Task::Summarise, said).await;
+    assert!(!wanted, "a summary has no answer");
 }
 
 /// What an assistant is asked leaves out what it knows of the user (MemoRAG, table 4), and what a conversation
@@ -204,7 +276,7 @@ async fn memorag_finds_what_a_question_leaves_unsaid() {
         world.planner.clues = Clues {
             queries: vec![query.to_owned()],
             clues: vec![clue.to_owned()],
-            key_points: Vec::new(),
+            ..Clues::default()
         };
         assert_eq!(read(&world, &MemoRag).await[0], "d:700", "{question}");
         assert_eq!(read(&world, &Naive::HYBRID).await, ["d:0"], "{question}");

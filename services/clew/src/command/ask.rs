@@ -31,6 +31,7 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
         k: arguments.k,
         evidence_tokens: arguments.evidence_tokens,
         filter: arguments.filters.into(),
+        memory_use: arguments.memory_use.into(),
     };
     let started = Instant::now();
     let events = connection.client.answer(&arguments.corpus, question).await?;
@@ -153,6 +154,9 @@ fn step_of(step: wire::trace_event::Step) -> Step {
         }
         Wire::EdgeFollowed(wire::EdgeFollowed { head, relation, tail, to, score, reason }) => {
             Step::EdgeFollowed { head, relation, tail, to, score, reason }
+        }
+        Wire::Drafted(wire::Drafted { lines, answers, took }) => {
+            Step::Drafted { lines: lines.into(), answers, took_ms: millis(took) }
         }
         Wire::Evolved(wire::Evolved { step, points, brought }) => {
             let points = points.into_iter().map(point).collect();

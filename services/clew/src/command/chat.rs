@@ -16,7 +16,7 @@ use serde_json::json;
 use super::ask;
 use super::ingest::make_if_missing;
 use crate::cli::{
-    Ask, Chat, ChatAction, ChatHistory, ChatValue, Filters, OfUser, Print, Shared, Task,
+    Ask, Chat, ChatAction, ChatHistory, ChatValue, Filters, MemoryUse, OfUser, Print, Shared, Task,
     TurnFilters,
 };
 use crate::command::receipt as told;
@@ -68,6 +68,7 @@ pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::R
                 trace,
                 k,
                 evidence_tokens: None,
+                memory_use: MemoryUse::Clues,
                 filters,
             };
             return ask::run(shared, asked, output).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use clew_core::{Clues, Cost, DraftedClues, Error, Task};
+use clew_core::{Clues, Cost, DraftTask, DraftedClues, Error, Task};
 use clew_model::memory::{
     Draft, DraftRequest, Drafted, Memory, MemoryReader, Snapshot, drafted_lines,
 };
@@ -11,6 +11,9 @@ use clew_model::memory::{
 use super::queue::{Ask, Brought, Form, Queue, Work};
 use super::ready::Ready;
 use super::{Settings, lost, refused_snapshot};
+
+/// Most bytes of an answer.
+const ANSWER_BYTES: usize = 4 << 10;
 
 /// The model with what it works from.
 pub(super) struct Device {
@@ -21,15 +24,16 @@ pub(super) struct Device {
 }
 
 /// What is drafted for a task, in the order of the drafts.
-fn drafts(task: Task) -> &'static [Draft] {
-    match task {
+fn drafts(task: &DraftTask) -> &'static [Draft] {
+    match task.task {
+        Task::Answer if task.answers => &[Draft::Passages, Draft::Questions, Draft::Answer],
         Task::Answer => &[Draft::Passages, Draft::Questions],
         Task::Summarise => &[Draft::KeyPoints],
     }
 }
 
 /// How many drafts a task takes.
-pub(super) fn drafts_of(task: Task) -> usize {
+pub(super) fn drafts_of(task: &DraftTask) -> usize {
     drafts(task).len()
 }
 
@@ -162,8 +166,8 @@ impl Device {
         stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<DraftedClues>, Error> {
         let requests = asks.iter().flat_map(|ask| {
-            let question = &ask.question;
-            drafts(ask.task)
+            let question = &ask.draft.question;
+            drafts(&ask.draft)
                 .iter()
                 .map(|draft| DraftRequest { draft: *draft, question: question.clone() })
         });
@@ -171,23 +175,21 @@ impl Device {
         let mut go_on = |_: usize| !stopped() && asks.iter().any(Ask::is_wanted);
         let most = self.settings.draft_tokens;
         let mut drafted = self.reader.draft(memory, &requests, most, &mut go_on)?.into_iter();
-        Ok(asks.iter().map(|ask| clues(ask.task, &mut drafted)).collect())
+        Ok(asks.iter().map(|ask| clues(&ask.draft, &mut drafted)).collect())
     }
 }
 
 /// The clues of one question, from the next drafts.
-fn clues(task: Task, drafted: &mut dyn Iterator<Item = Drafted>) -> DraftedClues {
+fn clues(task: &DraftTask, drafted: &mut dyn Iterator<Item = Drafted>) -> DraftedClues {
     let mut all = DraftedClues { memories: 1, ..DraftedClues::default() };
     for (draft, drafted) in drafts(task).iter().zip(drafted) {
-        let Clues { queries, clues, key_points } = &mut all.clues;
-        let lines = match draft {
-            Draft::Passages => clues,
-            Draft::Questions => queries,
-            Draft::KeyPoints => key_points,
-            // No task has one drafted.
-            Draft::Answer => continue,
-        };
-        lines.extend(drafted_lines(&drafted.text));
+        let Clues { queries, clues, key_points, answers } = &mut all.clues;
+        match draft {
+            Draft::Passages => clues.extend(drafted_lines(&drafted.text)),
+            Draft::Questions => queries.extend(drafted_lines(&drafted.text)),
+            Draft::KeyPoints => key_points.extend(drafted_lines(&drafted.text)),
+            Draft::Answer => answers.extend(drafted_answer(&drafted.text)),
+        }
         all.cost += Cost {
             model_calls: 1,
             prompt_tokens: drafted.prompt_tokens as u64,
@@ -196,6 +198,13 @@ fn clues(task: Task, drafted: &mut dyn Iterator<Item = Drafted>) -> DraftedClues
         };
     }
     all
+}
+
+/// An answer, which may be one word, if there is one; cut to what a search takes as a query.
+fn drafted_answer(text: &str) -> Option<String> {
+    let text = text.trim();
+    let text = &text[..text.floor_char_boundary(ANSWER_BYTES)];
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 fn answer(ask: Ask, drafted: Result<Option<DraftedClues>, Error>) {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use clew_core::{DraftedClues, Error, MemoryText, Task};
+use clew_core::{DraftTask, DraftedClues, Error, MemoryText};
 use clew_model::memory::Snapshot;
 use clew_runtime::admission::Permit;
 use tokio::sync::{oneshot, watch};
@@ -19,8 +19,7 @@ const SIDE_BY_SIDE: usize = 16;
 pub(super) struct Ask {
     /// The memory's name.
     pub key: String,
-    pub task: Task,
-    pub question: String,
+    pub draft: DraftTask,
     /// The memory, where it was not ready.
     pub brought: Option<Brought>,
     pub deadline: Instant,
@@ -202,8 +201,7 @@ mod tests {
         let (reply, receiver) = oneshot::channel();
         let ask = Ask {
             key: key.to_owned(),
-            task: Task::Answer,
-            question: question.to_owned(),
+            draft: DraftTask { question: question.to_owned(), ..DraftTask::default() },
             brought: None,
             deadline: Instant::now() + Duration::from_secs(60),
             reply,
@@ -242,7 +240,7 @@ mod tests {
         let mut order = Vec::new();
         for _ in 0..3 {
             order.push(match queue.next(&|| false).unwrap() {
-                Work::Draft(asks) => asks.into_iter().map(|ask| ask.question).collect(),
+                Work::Draft(asks) => asks.into_iter().map(|ask| ask.draft.question).collect(),
                 Work::Form(_) => vec!["text".to_owned()],
                 Work::Panic => Vec::new(),
             });
@@ -263,7 +261,11 @@ mod tests {
         asks.into_iter().for_each(|ask| queue.ask(ask));
         assert_eq!(queue.asks().unwrap().len(), SIDE_BY_SIDE);
         let rest = queue.asks().unwrap();
-        assert_eq!(rest[0].question, SIDE_BY_SIDE.to_string(), "in the order in which they came");
+        assert_eq!(
+            rest[0].draft.question,
+            SIDE_BY_SIDE.to_string(),
+            "in the order in which they came"
+        );
         assert_eq!(rest.len(), 3);
     }
 }

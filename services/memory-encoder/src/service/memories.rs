@@ -182,11 +182,11 @@ async fn try_draft(
         return Err(Error::invalid("ask", "expected what is asked of a memory, first"));
     };
     let ask = convert::ask_from_wire(ask, &Limits::default())?;
-    let (key, task, question) = (&ask.key, ask.task, &ask.question);
+    let (key, task) = (&ask.key, &ask.draft);
     if ask.snapshot_bytes == 0 {
         // Whoever comes while another brings it need not send it as well.
         pool.brought(key).await;
-        let drafted = pool.draft_ready(key, task, question, deadline).await?;
+        let drafted = pool.draft_ready(key, task, deadline).await?;
         return Ok(convert::drafted_to_wire(drafted));
     }
     check_announced(ask.snapshot_bytes)?;
@@ -194,7 +194,7 @@ async fn try_draft(
     let drafted = match (&mut turn).now_or_never() {
         Some(turn) if !pool.holds(key) => {
             let bring = receive_snapshot(pool, ask.snapshot_bytes, requests);
-            pool.draft_brought(turn, key, task, question, bring, deadline).await?
+            pool.draft_brought(turn, key, task, bring, deadline).await?
         }
         now => {
             // Another brings it or has done so. What this client sends is read all the same, and thrown away: unread
@@ -205,7 +205,7 @@ async fn try_draft(
                     None => turn.await,
                 };
                 let bring = future::ready(Err(not_brought()));
-                pool.draft_brought(turn, key, task, question, bring, deadline).await
+                pool.draft_brought(turn, key, task, bring, deadline).await
             };
             tokio::select! {
                 drafted = drafting => drafted?,

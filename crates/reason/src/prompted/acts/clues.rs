@@ -65,7 +65,7 @@ impl Act for ProposeClues {
             return Err(record.refused(Found::Missing("clues")));
         }
         let (queries, clues) = (first(queries, self.most), first(clues, self.most));
-        Ok(Clues { queries, clues, key_points: Vec::new() })
+        Ok(Clues { queries, clues, ..Clues::default() })
     }
 }
 
