@@ -5,6 +5,8 @@
 
 mod admitted;
 mod baseline;
+#[cfg(test)]
+mod case_studies;
 mod catalogue;
 mod chat;
 mod direct;

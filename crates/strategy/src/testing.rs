@@ -197,6 +197,14 @@ pub(crate) fn evidence(id: &str, start: usize, end: usize, score: f32) -> Eviden
     }
 }
 
+/// A segment that says something, filled up with blanks.
+pub(crate) fn saying(segment: Evidence, said: Option<&str>) -> Evidence {
+    match said {
+        Some(said) => Evidence { text: format!("{said:SEGMENT_BYTES$}"), ..segment },
+        None => segment,
+    }
+}
+
 /// Finds for each query what it is told; nothing otherwise.
 #[derive(Default)]
 pub(crate) struct FakeRetriever {
@@ -412,6 +420,8 @@ pub(crate) struct FakeTree {
     pub(crate) tops: Vec<TreeNode>,
     pub(crate) children: Vec<(NodeId, Vec<TreeNode>)>,
     pub(crate) gone: Vec<NodeId>,
+    /// What segments say, by ordinal.
+    pub(crate) texts: BTreeMap<u32, &'static str>,
     pub(crate) missing: MissingOfTree,
 }
 
@@ -477,6 +487,7 @@ impl Tree for FakeTree {
         };
         let start = SEGMENT_BYTES * *ordinal as usize;
         let text = evidence(document_id.as_str(), start, start + SEGMENT_BYTES, 0.0);
+        let text = saying(text, self.texts.get(ordinal).copied());
         let text = (!self.gone.contains(node)).then_some(text);
         Ok(Partial::whole(text).missing(self.missing.segment))
     }
@@ -496,6 +507,8 @@ pub(crate) struct FakeGraph {
     pub(crate) entities: Vec<EntityNode>,
     pub(crate) relations: Vec<RelationEdge>,
     pub(crate) gone: Vec<SegmentId>,
+    /// What segments say, by ordinal.
+    pub(crate) texts: BTreeMap<u32, &'static str>,
     /// Bytes of each segment's text, where it is not as long as its span.
     pub(crate) text_bytes: Option<usize>,
     /// The shard that does not answer when it is asked for a part, or for segments.
@@ -611,7 +624,7 @@ impl GraphMemory for FakeGraph {
             let start = SEGMENT_BYTES * id.ordinal as usize;
             let mut text = evidence(id.document_id.as_str(), start, start + SEGMENT_BYTES, 0.0);
             text.text = self.text_bytes.map_or(text.text, |bytes| "x".repeat(bytes));
-            (id.clone(), text)
+            (id.clone(), saying(text, self.texts.get(&id.ordinal).copied()))
         };
         let texts = ids.iter().filter(|id| !self.gone.contains(id)).map(text).collect();
         Ok(Partial::whole(texts).missing(self.missing.1))
