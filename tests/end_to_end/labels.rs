@@ -128,6 +128,7 @@ async fn answered(client: &Client, corpus: &CorpusName, strategy: &str, task: Ta
         task,
         k: None,
         evidence_tokens: None,
+        rerank: None,
         asked_at: None,
         filter: Filter::default(),
         memory_use: clew_core::MemoryUse::default(),

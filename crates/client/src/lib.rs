@@ -67,6 +67,8 @@ pub struct Question {
     pub k: Option<u32>,
     /// Most tokens of the passages that are read.
     pub evidence_tokens: Option<u32>,
+    /// Candidates that a reranker reads in each search; `None`: none does.
+    pub rerank: Option<u32>,
     /// What may be found.
     pub filter: Filter,
     /// What compressed memories do for an answer, where the strategy asks them.
@@ -481,6 +483,7 @@ impl Client {
             asked_at: question.asked_at.map(timestamp_to_wire),
             evidence_tokens: question.evidence_tokens,
             memory_use: convert_query::memory_use_to_wire(question.memory_use).into(),
+            rerank: question.rerank,
         });
         let events = self.queries.clone().answer(request).await.map_err(failed)?;
         Ok(events.into_inner().map(|event| event.map_err(failed)))

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 
 use crate::{
     Budget, Cost, Embedding, Encoder, EncoderIdentity, Encoders, Error, GraphBuilder, Guide,
-    Ledger, Priority, Reasoner, Span, TextKind,
+    Ledger, Priority, Reasoner, Reranker, Scored, Span, TextKind,
 };
 
 /// Who asks, as caches tell it apart: a hash of a tenant's name, from which nobody reads the name, or nothing for the
@@ -84,6 +84,11 @@ impl Account {
         &self.ledger
     }
 
+    /// A reranker whose tokens are counted on this account.
+    pub fn reranking(&self, reranker: Arc<dyn Reranker>) -> Arc<dyn Reranker> {
+        Arc::new(Metered { inner: reranker, ledger: Arc::clone(&self.ledger) })
+    }
+
     /// Encoders whose tokens are counted on this account.
     pub fn metered(&self, encoders: Arc<dyn Encoders>) -> Arc<dyn Encoders> {
         Arc::new(Metered { inner: encoders, ledger: Arc::clone(&self.ledger) })
@@ -112,7 +117,7 @@ pub trait GraphBuilders: Send + Sync {
     fn on(&self, account: &Account) -> Arc<dyn GraphBuilder>;
 }
 
-/// Counts what is embedded.
+/// Counts what is embedded and reranked.
 struct Metered<T: ?Sized> {
     inner: Arc<T>,
     ledger: Arc<Ledger>,
@@ -167,9 +172,60 @@ impl Encoder for Metered<dyn Encoder> {
     }
 }
 
+#[async_trait]
+impl Reranker for Metered<dyn Reranker> {
+    async fn reranker_model(&self, deadline: Instant) -> Result<Option<String>, Error> {
+        self.inner.reranker_model(deadline).await
+    }
+
+    async fn score(
+        &self,
+        query: &str,
+        passages: Vec<String>,
+        deadline: Instant,
+    ) -> Result<Scored, Error> {
+        let scored = self.inner.score(query, passages, deadline).await?;
+        self.ledger.add_aside(Cost { reranked_tokens: scored.tokens, ..Cost::default() });
+        Ok(scored)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Reads three tokens of each passage.
+    struct Reads;
+
+    #[async_trait]
+    impl Reranker for Reads {
+        async fn reranker_model(&self, _: Instant) -> Result<Option<String>, Error> {
+            Ok(Some("reads".to_owned()))
+        }
+
+        async fn score(&self, _: &str, passages: Vec<String>, _: Instant) -> Result<Scored, Error> {
+            match passages.len() {
+                0 => Err(crate::NoReranker::refusal()),
+                read => Ok(Scored { scores: vec![0.5; read], tokens: 3 * read as u64 }),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_reranker_reads_is_spent_on_the_account_and_no_budget_bounds_it() {
+        let account = Account::open(Owner::of(None), Budget { tokens: 1, ..Budget::UNBOUNDED });
+        let reranker = account.reranking(Arc::new(Reads));
+        let now = Instant::now();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for passages in [4, 0, 1] {
+            let mut scoring = reranker.score("q", vec![String::new(); passages], now);
+            assert!(scoring.as_mut().poll(&mut context).is_ready());
+        }
+        let cost = account.ledger().cost();
+        assert_eq!((cost.reranked_tokens, cost.tokens(), cost.is_out_of_budget), (15, 15, false));
+        let of_others = crate::Spent::of(cost);
+        assert_eq!(of_others.cost(), cost);
+    }
 
     #[test]
     fn owners_are_told_apart_by_what_travels_and_nothing_else_is_one() {

@@ -215,6 +215,8 @@ pub enum PointFate {
 pub struct Cost {
     /// Tokens that were embedded.
     pub embedded_tokens: u64,
+    /// Tokens that a reranker read.
+    pub reranked_tokens: u64,
     /// Calls of a language model.
     pub model_calls: u64,
     /// Tokens sent to language models.
@@ -230,13 +232,14 @@ pub struct Cost {
 impl Cost {
     /// Tokens that models read and wrote.
     pub fn tokens(&self) -> u64 {
-        self.embedded_tokens + self.prompt_tokens + self.completion_tokens
+        self.embedded_tokens + self.reranked_tokens + self.prompt_tokens + self.completion_tokens
     }
 }
 
 impl std::ops::AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         self.embedded_tokens += other.embedded_tokens;
+        self.reranked_tokens += other.reranked_tokens;
         self.model_calls += other.model_calls;
         self.prompt_tokens += other.prompt_tokens;
         self.completion_tokens += other.completion_tokens;

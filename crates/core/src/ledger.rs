@@ -61,7 +61,7 @@ pub struct Spent {
     pub cache_hits: u64,
     /// Replies that could not be read.
     pub unreadable: u64,
-    /// What no budget bounds: embedding, and what memory models draft.
+    /// What no budget bounds: embedding, reranking, and what memory models draft.
     pub aside: Cost,
     /// Whether something was not done since a budget was used up.
     pub is_out_of_budget: bool,
@@ -71,7 +71,11 @@ impl Spent {
     /// What something cost whose spending was not told otherwise.
     pub fn of(cost: Cost) -> Self {
         let Cost { model_calls, prompt_tokens, completion_tokens, is_out_of_budget, .. } = cost;
-        let aside = Cost { embedded_tokens: cost.embedded_tokens, ..Cost::default() };
+        let aside = Cost {
+            embedded_tokens: cost.embedded_tokens,
+            reranked_tokens: cost.reranked_tokens,
+            ..Cost::default()
+        };
         Self {
             calls: model_calls,
             prompt_tokens,
@@ -117,6 +121,10 @@ impl Spent {
                     .aside
                     .embedded_tokens
                     .saturating_sub(part.aside.embedded_tokens),
+                reranked_tokens: self
+                    .aside
+                    .reranked_tokens
+                    .saturating_sub(part.aside.reranked_tokens),
                 model_calls: self.aside.model_calls.saturating_sub(part.aside.model_calls),
                 prompt_tokens: self.aside.prompt_tokens.saturating_sub(part.aside.prompt_tokens),
                 completion_tokens: self

@@ -2,8 +2,9 @@
 //!
 //! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
 //! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
-//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`GraphBuilder`] and [`Clock`], and [`Reasoners`] and
-//! [`GraphBuilders`], by which each question gets those that work on its [`Account`], are the only seams between crates.
+//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`Reranker`], [`GraphBuilder`] and [`Clock`], and
+//! [`Reasoners`] and [`GraphBuilders`], by which each question gets those that work on its [`Account`], are the only seams
+//! between crates.
 //! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
 //! network.
 
@@ -31,6 +32,7 @@ pub mod placement;
 mod planning;
 mod query;
 mod reembedding;
+mod reranking;
 mod seam;
 mod settings;
 mod shape;
@@ -82,6 +84,7 @@ pub use planning::{
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
 pub use reembedding::{Phase, ReembedStep, Reembedded, Reembedding};
+pub use reranking::{NoReranker, Reranker, Scored};
 pub use seam::{
     Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Encoders, Generator,
     GraphBuilder, MemoryUse, OneEncoder, Priority, Reading, Reasoner, Retrieved, Retriever, Shard,

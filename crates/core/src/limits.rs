@@ -15,6 +15,8 @@ pub struct Limits {
     pub query_bytes: usize,
     /// Most evidence items of one search.
     pub results: usize,
+    /// Most candidates of one search that a reranker reads.
+    pub reranked: usize,
     /// Most tokens of evidence that a question may have read.
     pub evidence_tokens: usize,
     /// Most points of a working memory that are read with evidence.
@@ -44,6 +46,7 @@ impl Default for Limits {
             attribute_bytes: 16 << 10,
             query_bytes: 16 << 10,
             results: 1000,
+            reranked: 200,
             evidence_tokens: 32 << 10,
             points: 256,
             document_ids: 1000,

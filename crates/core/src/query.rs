@@ -127,6 +127,8 @@ pub struct Query {
     pub grouping: Grouping,
     /// Compare with every vector instead of asking the approximate index: the oracle of recall.
     pub exact: bool,
+    /// How many of the best candidates a reranker reads, of which the best `k` are found; `None`: it reads none.
+    pub rerank: Option<usize>,
 }
 
 impl Query {
@@ -139,6 +141,7 @@ impl Query {
             filter: Filter::default(),
             grouping: Grouping::default(),
             exact: false,
+            rerank: None,
         }
     }
 
@@ -159,6 +162,11 @@ impl Query {
         }
         if !(1..=limits.results).contains(&self.k) {
             violations.push("query.k", format!("expected 1 to {}, got {}", limits.results, self.k));
+        }
+        let most = limits.reranked;
+        if let Some(rerank) = self.rerank.filter(|rerank| !(self.k..=most).contains(rerank)) {
+            let problem = format!("expected {} (`k`) to {most}, got {rerank}", self.k);
+            violations.push("query.rerank", problem);
         }
         if self.filter.documents.len() > limits.document_ids {
             violations.push(
@@ -229,5 +237,13 @@ mod tests {
         assert_eq!(fields, ["query.text", "query.k", "query.filter.event_time"]);
         assert!(Query::new("who?", 1000).check(&Limits::default()).is_ok());
         assert!(Query::new("who?", 1001).check(&Limits::default()).is_err());
+        let refused = [(10, 9), (10, 201), (500, 200)];
+        for (k, rerank) in refused {
+            let query = Query { rerank: Some(rerank), ..Query::new("who?", k) };
+            let error = query.check(&Limits::default()).unwrap_err();
+            assert_eq!(error.violations()[0].field, "query.rerank", "{rerank} for {k}");
+        }
+        let taken = Query { rerank: Some(200), ..Query::new("who?", 200) };
+        assert!(taken.check(&Limits::default()).is_ok());
     }
 }

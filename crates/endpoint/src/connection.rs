@@ -148,6 +148,14 @@ impl Connection {
         self.room.try_enter(1)
     }
 
+    /// A place among those who run and wait, once there is one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exhausted`] if there is none until `deadline`.
+    pub(crate) async fn admitted(&self, deadline: Instant) -> Result<Permit, Error> {
+        self.room.enter(1, deadline).await
+    }
+
     /// Sends `body` and reads the reply; tries again what may pass, as long as attempts, of which there are at most
     /// `most`, the budget and time last.
     ///

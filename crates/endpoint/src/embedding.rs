@@ -1,7 +1,10 @@
 //! An embedding model behind an endpoint.
 
 use std::fmt;
+use std::path::PathBuf;
+use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -9,44 +12,116 @@ use bytes::Bytes;
 use clew_core::{
     Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind, Violations,
 };
+use clew_tokenizer::TokenCounter;
 use serde::{Deserialize, Serialize};
-use unicode_segmentation::UnicodeSegmentation;
 
-use crate::config::{ApiKey, EndpointConfig};
+use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
 
 /// Most bytes that a number of a vector takes as text, with what is around it.
 const BYTES_PER_NUMBER: usize = 32;
 /// What a response may have beyond its vectors.
 const SLACK_BYTES: usize = 1 << 20;
-/// Characters of a word that count as one token, where the model's tokenizer is not at hand.
-const CHARACTERS_PER_TOKEN: usize = 4;
+/// Numbers of a vector that is cut here: no model has more.
+const MOST_DIMENSION: usize = 1 << 16;
+/// Largest file of a tokenizer.
+const TOKENIZER_BYTES: u64 = 64 << 20;
+/// The reason of an error for a text that is too long.
+const TOO_LONG: &str = "CONTEXT_TOO_LONG";
+/// Longest prefix, in bytes.
+const PREFIX_BYTES: usize = 1024;
 
-/// An endpoint that serves an embedding model.
+/// An embedding model behind an OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub struct EmbeddingConfig {
-    /// The endpoint; `/embeddings` is appended to its address, and its `window` is the longest text in
-    /// tokens. `structured_output` says nothing here.
-    pub endpoint: EndpointConfig,
-    /// What tells these vectors from those of other weights under the same name; change it when the
-    /// server's model changes. Vectors of different revisions are never compared.
-    pub revision: String,
-    /// Dimension of the vectors, 1 to 65,536.
+    /// Address that `/embeddings` is appended to, such as `http://host:8000/v1`; for Azure that of the resource. Over
+    /// `http://` everybody on the way can read texts and key.
+    pub url: String,
+    /// Name of the model as the server knows it; for Azure that of the deployment.
+    pub model: String,
+    /// Environment variable that holds the key. Excludes `api_key_file`; without both no key is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// File that holds the key and nothing else. Excludes `api_key_env`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
+    /// Whose dialect the server speaks.
+    pub flavour: Flavour,
+    /// Version of Azure's interface; for Azure only, which needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_version: Option<String>,
+    /// Dimension of the vectors, 1 to 65,536. With `shorten` it may be less than the model's own.
     pub dimension: u32,
-    /// Texts that are sent at once, 1 to 2,048. More takes fewer requests; some servers take few.
-    #[serde(default = "default_batch")]
-    pub batch: u32,
-    /// What the model wants before a text to be found, such as `passage: `.
-    #[serde(default)]
+    /// How vectors become as short as `dimension`, of a model that was trained for it (Matryoshka).
+    pub shorten: Shortening,
+    /// What tells these vectors from those of other weights under the same name; change it when the server's model
+    /// changes. Vectors of different revisions are never compared.
+    pub revision: String,
+    /// What the model wants before a text to be found, such as `passage: `; at most 1,024 bytes, and half as
+    /// many as the window has tokens.
     pub passage_prefix: String,
-    /// What the model wants before a text to find with, such as `query: `.
-    #[serde(default)]
+    /// What the model wants before a text to find with, such as `query: `; as long at most.
     pub query_prefix: String,
+    /// Most tokens of one text, 256 to 1,000,000, as the server takes them; what is longer is cut before it is sent.
+    pub window: u32,
+    /// The model's `tokenizer.json`. Without it tokens are estimated: chunks get somewhat shorter than asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokenizer: Option<PathBuf>,
+    /// Texts that are sent at once, 1 to 2,048. More takes fewer requests; some servers take few.
+    pub batch: u32,
+    /// Requests that may be under way at once, 1 to 1,000. More raises throughput until the server is busy.
+    pub max_concurrency: u32,
+    /// Calls that may wait for those under way, 0 to 100,000; beyond that questions are refused at once, and bulk work
+    /// waits.
+    pub max_waiting: u32,
+    /// Requests that may be begun in a minute, 1 to 1,000,000, repeated ones included; without it any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// How often a request is tried, 1 to 10.
+    pub attempts: u32,
+    /// Seconds that one attempt may take, 1 to 3,600.
+    pub timeout_secs: u64,
 }
 
-fn default_batch() -> u32 {
-    32
+/// How vectors become shorter than the model's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shortening {
+    /// They do not.
+    #[default]
+    No,
+    /// The server is asked for it, by `dimensions`.
+    Server,
+    /// Their first numbers are kept here, for servers that cannot: Kusupati et al., "Matryoshka Representation
+    /// Learning".
+    Here,
+}
+
+impl Default for EmbeddingConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            model: String::new(),
+            api_key_env: None,
+            api_key_file: None,
+            flavour: Flavour::default(),
+            api_version: None,
+            dimension: 0,
+            shorten: Shortening::default(),
+            revision: "1".to_owned(),
+            passage_prefix: String::new(),
+            query_prefix: String::new(),
+            window: 512,
+            tokenizer: None,
+            batch: 32,
+            max_concurrency: 8,
+            max_waiting: 256,
+            requests_per_minute: None,
+            attempts: 4,
+            timeout_secs: 60,
+        }
+    }
 }
 
 impl EmbeddingConfig {
@@ -56,71 +131,248 @@ impl EmbeddingConfig {
     /// [`ErrorKind::InvalidInput`] naming every key at fault.
     pub fn validate(&self, section: &str) -> Result<(), Error> {
         let mut violations = Violations::default();
-        violations.take(self.endpoint.validate(&format!("{section}.endpoint")));
-        let ranges = [("dimension", self.dimension, 1, 65_536), ("batch", self.batch, 1, 2048)];
-        for (key, value, low, high) in ranges {
-            if !(low..=high).contains(&value) {
-                let problem = format!("expected {low} to {high}, got {value}");
-                violations.push(format!("{section}.{key}"), problem);
+        violations.take(self.endpoint().validate(section));
+        let mut refuse = |key: &str, problem: String| {
+            violations.push(format!("{section}.{key}"), problem);
+        };
+        if self.window > 1_000_000 {
+            refuse("window", format!("expected 256 to 1000000, got {}", self.window));
+        }
+        let ranges = [("dimension", self.dimension, 65_536), ("batch", self.batch, 2048)];
+        for (key, value, high) in ranges {
+            if !(1..=high).contains(&value) {
+                refuse(key, format!("expected 1 to {high}, got {value}"));
+            }
+        }
+        if self.revision.trim().is_empty() {
+            refuse("revision", "expected a word, got none".to_owned());
+        }
+        let prefixes =
+            [("passage_prefix", &self.passage_prefix), ("query_prefix", &self.query_prefix)];
+        for (key, prefix) in prefixes {
+            // No token is shorter than a byte: most of the window is left to texts.
+            let most = PREFIX_BYTES.min(self.window as usize / 2);
+            if prefix.len() > most {
+                refuse(key, format!("expected at most {most} bytes, got {}", prefix.len()));
             }
         }
         violations.into_result()
     }
-}
 
-/// Tells the byte range of each token of a text, in order.
-pub type Tokenizer = Arc<dyn Fn(&str) -> Vec<Span> + Send + Sync>;
+    /// How its server is reached.
+    fn endpoint(&self) -> EndpointConfig {
+        EndpointConfig {
+            url: self.url.clone(),
+            model: self.model.clone(),
+            api_key_env: self.api_key_env.clone(),
+            api_key_file: self.api_key_file.clone(),
+            flavour: self.flavour,
+            api_version: self.api_version.clone(),
+            window: self.window,
+            max_concurrency: self.max_concurrency,
+            max_waiting: self.max_waiting,
+            requests_per_minute: self.requests_per_minute,
+            attempts: self.attempts,
+            timeout_secs: self.timeout_secs,
+            // Nothing comes until all is there.
+            idle_timeout_secs: self.timeout_secs.clamp(1, 3600),
+            ..EndpointConfig::default()
+        }
+    }
+
+    /// Reads the key from where the configuration says it is.
+    ///
+    /// # Errors
+    /// As [`EndpointConfig::load_key`].
+    pub fn load_key(&self) -> Result<Option<ApiKey>, Error> {
+        self.endpoint().load_key()
+    }
+
+    /// Reads the tokenizer, if one is named. It blocks. `section` is where the configuration holds this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] naming the key at fault.
+    pub fn load_tokenizer(&self, section: &str) -> Result<Vec<u8>, Error> {
+        let Some(file) = &self.tokenizer else { return Ok(Vec::new()) };
+        let unusable = |problem: String| {
+            let problem = format!("`{}` {problem}", file.display());
+            Error::invalid(format!("{section}.tokenizer"), problem)
+        };
+        let unreadable =
+            |error: std::io::Error| unusable("cannot be read".to_owned()).with_source(error);
+        let length = std::fs::metadata(file).map_err(unreadable)?.len();
+        if !(1..=TOKENIZER_BYTES).contains(&length) {
+            return Err(unusable(format!("has {length} bytes; expected 1 to {TOKENIZER_BYTES}")));
+        }
+        std::fs::read(file).map_err(unreadable)
+    }
+
+    /// Which vectors these are: of another prefix, or cut, they are others.
+    fn identity(&self, window: u32) -> EncoderIdentity {
+        let told = [&self.passage_prefix, &self.query_prefix];
+        let is_plain = told.iter().all(|prefix| prefix.is_empty());
+        let mut revision = self.revision.clone();
+        if !is_plain {
+            let told = serde_json::json!(told).to_string();
+            let hash =
+                blake3::derive_key("clew prefixes of an embedding model v1", told.as_bytes());
+            revision.push('+');
+            revision.extend(hash[..4].iter().map(|byte| format!("{byte:02x}")));
+        }
+        let (model, dimension) = (self.model.clone(), self.dimension);
+        EncoderIdentity { model, revision, dimension, max_tokens: window }
+    }
+}
 
 /// An embedding model behind an OpenAI-compatible endpoint.
 ///
-/// Without the model's tokenizer, tokens are words cut into pieces of four characters, more than most
-/// vocabularies have; a text with more of them than the window is cut, and said to be, before it is sent.
-/// Vectors are checked and made unit vectors. All priorities wait in the order in which they come, since
-/// the queue that matters is the server's.
+/// Without the model's tokenizer, tokens are estimated. A text that is longer than the window is cut, and said to be,
+/// before it is sent; one that the server finds too long all the same is sent again with as many bytes as the window
+/// has tokens, which is more tokens for no tokenizer. Vectors are checked and made unit vectors. All priorities wait in
+/// the order in which they come, since the queue that matters is the server's.
 pub struct EmbeddingEndpoint {
     identity: EncoderIdentity,
     config: EmbeddingConfig,
-    tokenizer: Tokenizer,
+    cutter: Arc<Cutter>,
+    tokenizer_json: Bytes,
     connection: Connection,
+    embedded_tokens: AtomicU64,
+}
+
+/// Makes of texts what is sent.
+struct Cutter {
+    tokens: TokenCounter,
+    /// Most tokens that are sent of a text, with its prefix and the special tokens around them.
+    window: usize,
+    passage_prefix: String,
+    query_prefix: String,
 }
 
 impl EmbeddingEndpoint {
-    /// A model behind the endpoint of a valid configuration. Connects to nothing yet.
+    /// A model behind the endpoint of a valid configuration, whose `tokenizer.json` is the one given, or empty if there
+    /// is none. Connects to nothing yet.
     ///
     /// # Errors
-    /// As [`crate::Endpoint::try_new`].
+    /// As [`crate::Endpoint::try_new`]; [`ErrorKind::InvalidInput`] for a tokenizer that cannot be used.
     pub fn try_new(
         config: EmbeddingConfig,
         key: Option<&ApiKey>,
-        tokenizer: Option<Tokenizer>,
+        tokenizer_json: Vec<u8>,
     ) -> Result<Self, Error> {
-        let connection = Connection::try_new(&config.endpoint, key, "embeddings")?;
-        let identity = EncoderIdentity {
-            model: config.endpoint.model.clone(),
-            revision: config.revision.clone(),
-            dimension: config.dimension,
-            max_tokens: config.endpoint.window,
-        };
-        let tokenizer = tokenizer.unwrap_or_else(|| Arc::new(pieces));
-        Ok(Self { identity, config, tokenizer, connection })
+        let connection = Connection::try_new(&config.endpoint(), key, "embeddings")?;
+        let tokens = TokenCounter::try_new("tokenizer.json", &tokenizer_json)?;
+        let length = |prefix: &str| tokens.spans(prefix).len();
+        let taken = length(&config.passage_prefix).max(length(&config.query_prefix));
+        let window = config.window.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
+        Ok(Self {
+            identity: config.identity(window),
+            cutter: Arc::new(Cutter {
+                tokens,
+                window: config.window as usize,
+                passage_prefix: config.passage_prefix.clone(),
+                query_prefix: config.query_prefix.clone(),
+            }),
+            config,
+            tokenizer_json: tokenizer_json.into(),
+            connection,
+            embedded_tokens: AtomicU64::new(0),
+        })
     }
 
-    /// The text as it is sent, its tokens, and whether its end is left out.
-    fn prepare(&self, text: &str, kind: TextKind) -> (String, u32, bool) {
-        let prefix = match kind {
-            TextKind::Passage => &self.config.passage_prefix,
-            TextKind::Query => &self.config.query_prefix,
+    /// The model's `tokenizer.json`; empty where tokens are estimated.
+    pub fn tokenizer_json(&self) -> &Bytes {
+        &self.tokenizer_json
+    }
+
+    /// Tokens embedded since the start.
+    pub fn embedded_tokens(&self) -> u64 {
+        self.embedded_tokens.load(Ordering::Relaxed)
+    }
+
+    /// Where it embeds, for a person.
+    pub fn description(&self) -> String {
+        let Self { identity, config, .. } = self;
+        format!("`{}` of dimension {}, behind {}", identity.model, identity.dimension, config.url)
+    }
+
+    /// The vectors of a few texts.
+    async fn ask(&self, prepared: &[Prepared], deadline: Instant) -> Result<Vec<Vec<f32>>, Error> {
+        let shorten = self.config.shorten;
+        let body = Body {
+            model: &self.identity.model,
+            input: prepared.iter().map(|text| text.text.as_str()).collect(),
+            encoding_format: "float",
+            dimensions: (shorten == Shortening::Server).then_some(self.identity.dimension),
         };
-        let text = format!("{prefix}{text}");
-        let spans = (self.tokenizer)(&text);
-        let window = self.identity.max_tokens;
-        match (spans.get(window as usize), u32::try_from(spans.len())) {
-            (None, Ok(tokens)) => (text, tokens, false),
-            (beyond, _) => {
-                let end = beyond.map_or(text.len(), |span| span.start);
-                (text[..text.floor_char_boundary(end)].to_owned(), window, true)
-            }
+        let body = serde_json::to_vec(&body)
+            .map_err(|_| Error::internal("cannot write a request as JSON"))?;
+        let dimension = self.identity.dimension as usize;
+        let mut reader = VectorReader::new(prepared.len(), dimension, shorten);
+        let called = self.connection.call(Bytes::from(body), None, deadline, &mut reader);
+        Ok(called.await?.reply)
+    }
+
+    /// The vectors of a few texts; of one that is too long for the server, that of what certainly is not.
+    async fn vectors(
+        &self,
+        prepared: &mut [Prepared],
+        deadline: Instant,
+    ) -> Result<Vec<Vec<f32>>, Error> {
+        match self.ask(prepared, deadline).await {
+            Err(error) if error.reason() == TOO_LONG => {}
+            asked => return asked,
         }
+        // Which of them it is, only asking tells.
+        let mut vectors = Vec::with_capacity(prepared.len());
+        for text in prepared {
+            let asked = match self.ask(slice::from_ref(text), deadline).await {
+                Err(error) if error.reason() == TOO_LONG => {
+                    text.cut_to(self.config.window as usize);
+                    self.ask(slice::from_ref(text), deadline).await
+                }
+                asked => asked,
+            };
+            vectors.extend(asked?);
+        }
+        Ok(vectors)
+    }
+}
+
+impl Cutter {
+    /// The text as it is sent, its tokens, and whether its end is left out.
+    fn prepare(&self, text: &str, kind: TextKind) -> Prepared {
+        let prefix = match kind {
+            TextKind::Passage => &self.passage_prefix,
+            TextKind::Query => &self.query_prefix,
+        };
+        let mut text = format!("{prefix}{text}");
+        let special = self.tokens.special_tokens();
+        let room = self.window.saturating_sub(special);
+        // Of a long text only what decides is looked at.
+        let looked_at = text.floor_char_boundary(self.tokens.read_bytes(&text, self.window));
+        let spans = self.tokens.spans(&text[..looked_at]);
+        let beyond = spans.get(room).map(|span| text.floor_char_boundary(span.start));
+        if let Some(end) = beyond {
+            text.truncate(end);
+        }
+        let tokens = u32::try_from(spans.len().min(room) + special).unwrap_or(u32::MAX);
+        Prepared { text, tokens, is_cut: beyond.is_some() }
+    }
+}
+
+/// A text as it is sent.
+struct Prepared {
+    text: String,
+    tokens: u32,
+    is_cut: bool,
+}
+
+impl Prepared {
+    /// No token is shorter than a byte, and special tokens are two at most.
+    fn cut_to(&mut self, tokens: usize) {
+        let end = self.text.floor_char_boundary(tokens.saturating_sub(2));
+        self.is_cut |= end < self.text.len();
+        self.text.truncate(end);
     }
 }
 
@@ -135,6 +387,8 @@ struct Body<'a> {
     model: &'a str,
     input: Vec<&'a str>,
     encoding_format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u32>,
 }
 
 #[async_trait]
@@ -144,7 +398,7 @@ impl Encoder for EmbeddingEndpoint {
     }
 
     fn token_spans(&self, text: &str) -> Vec<Span> {
-        (self.tokenizer)(text)
+        self.cutter.tokens.spans(text)
     }
 
     /// # Errors
@@ -153,49 +407,40 @@ impl Encoder for EmbeddingEndpoint {
         &self,
         texts: Vec<String>,
         kind: TextKind,
-        _priority: Priority,
+        priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
-        let _place = self.connection.admit()?;
-        let mut embeddings = Vec::with_capacity(texts.len());
-        for batch in texts.chunks(self.config.batch as usize) {
-            let prepared: Vec<_> = batch.iter().map(|text| self.prepare(text, kind)).collect();
-            let input = prepared.iter().map(|(text, _, _)| text.as_str()).collect();
-            let body = Body { model: &self.identity.model, input, encoding_format: "float" };
-            let body = serde_json::to_vec(&body)
-                .map_err(|_| Error::internal("cannot write a request as JSON"))?;
-            let mut reader = VectorReader::new(batch.len(), self.identity.dimension as usize);
-            let called =
-                self.connection.call(Bytes::from(body), None, deadline, &mut reader).await?;
-            let of_texts = called.reply.into_iter().zip(prepared);
-            embeddings.extend(of_texts.map(|(vector, (_, tokens, truncated))| Embedding {
+        let _place = match priority {
+            Priority::Interactive => self.connection.admit()?,
+            Priority::Bulk => self.connection.admitted(deadline).await?,
+        };
+        let cutter = Arc::clone(&self.cutter);
+        let prepare = move || -> Vec<Prepared> {
+            texts.iter().map(|text| cutter.prepare(text, kind)).collect()
+        };
+        let mut prepared = tokio::task::spawn_blocking(prepare)
+            .await
+            .map_err(|panic| Error::internal("the tokenizer panicked").with_source(panic))?;
+        let mut embeddings = Vec::with_capacity(prepared.len());
+        for batch in prepared.chunks_mut(self.config.batch as usize) {
+            let vectors = self.vectors(batch, deadline).await?;
+            let tokens = batch.iter().map(|text| u64::from(text.tokens)).sum();
+            self.embedded_tokens.fetch_add(tokens, Ordering::Relaxed);
+            embeddings.extend(vectors.into_iter().zip(batch).map(|(vector, text)| Embedding {
                 vector,
-                tokens,
-                truncated,
+                tokens: text.tokens,
+                truncated: text.is_cut,
             }));
         }
         Ok(embeddings)
     }
 }
 
-/// Words, cut into pieces of a few characters.
-fn pieces(text: &str) -> Vec<Span> {
-    let mut spans = Vec::new();
-    for (begin, word) in text.split_word_bound_indices() {
-        if word.trim().is_empty() {
-            continue;
-        }
-        let starts = word.char_indices().step_by(CHARACTERS_PER_TOKEN).map(|(at, _)| at);
-        let ends = starts.clone().skip(1).chain([word.len()]);
-        spans.extend(starts.zip(ends).map(|(start, end)| Span::new(begin + start, begin + end)));
-    }
-    spans
-}
-
 /// Reads the vectors of so many texts.
 struct VectorReader {
     texts: usize,
     dimension: usize,
+    shorten: Shortening,
     body: Vec<u8>,
 }
 
@@ -211,8 +456,8 @@ struct Indexed {
 }
 
 impl VectorReader {
-    fn new(texts: usize, dimension: usize) -> Self {
-        Self { texts, dimension, body: Vec::new() }
+    fn new(texts: usize, dimension: usize, shorten: Shortening) -> Self {
+        Self { texts, dimension, shorten, body: Vec::new() }
     }
 }
 
@@ -224,7 +469,11 @@ impl Reader for VectorReader {
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
-        let most = self.texts * self.dimension * BYTES_PER_NUMBER + SLACK_BYTES;
+        let dimension = match self.shorten {
+            Shortening::No | Shortening::Server => self.dimension,
+            Shortening::Here => MOST_DIMENSION,
+        };
+        let most = self.texts * dimension * BYTES_PER_NUMBER + SLACK_BYTES;
         if self.body.len() + bytes.len() > most {
             return Err(Failure::broken("sent far more than it was asked for"));
         }
@@ -245,6 +494,9 @@ impl Reader for VectorReader {
 
 impl VectorReader {
     fn unit(&self, mut vector: Vec<f32>) -> Result<Vec<f32>, Failure> {
+        if self.shorten == Shortening::Here {
+            vector.truncate(self.dimension);
+        }
         let (expected, got) = (self.dimension, vector.len());
         if got != expected {
             let message = format!(
@@ -268,12 +520,10 @@ impl VectorReader {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     fn read(body: &str) -> Result<Vec<Vec<f32>>, &'static str> {
-        let mut reader = VectorReader::new(2, 2);
+        let mut reader = VectorReader::new(2, 2, Shortening::No);
         reader.begin();
         reader.feed(body.as_bytes()).unwrap();
         reader.end().map_err(|failure| failure.error.reason())
@@ -298,17 +548,86 @@ mod tests {
         assert_eq!(read("<html>"), Err("ENDPOINT_FAILED"));
     }
 
-    proptest! {
-        #[test]
-        fn pieces_cover_all_but_white_space_in_order(text: String) {
-            let spans = pieces(&text);
-            let mut at = 0;
-            for span in spans {
-                prop_assert!(text[at..span.start].trim().is_empty());
-                prop_assert!(!span.is_empty());
-                at = span.end;
-            }
-            prop_assert!(text[at..].trim().is_empty());
+    #[test]
+    fn vectors_are_cut_here_only_where_that_is_asked_for() {
+        let body = r#"{"data": [{"index": 0, "embedding": [3, 4, 12]}]}"#;
+        let read = |shorten| {
+            let mut reader = VectorReader::new(1, 2, shorten);
+            reader.feed(body.as_bytes()).unwrap();
+            reader.end().map_err(|failure| failure.error.reason())
+        };
+        assert_eq!(read(Shortening::Here), Ok(vec![vec![0.6, 0.8]]));
+        assert_eq!(read(Shortening::No), Err("DIMENSION_MISMATCH"));
+        assert_eq!(read(Shortening::Server), Err("DIMENSION_MISMATCH"));
+    }
+
+    fn config() -> EmbeddingConfig {
+        EmbeddingConfig {
+            url: "http://localhost:8000/v1".to_owned(),
+            model: "model".to_owned(),
+            dimension: 256,
+            ..EmbeddingConfig::default()
         }
+    }
+
+    #[test]
+    fn every_key_at_fault_is_named() {
+        assert!(config().validate("encoder.endpoint").is_ok());
+        let unsound = EmbeddingConfig {
+            window: 2_000_000,
+            dimension: 0,
+            batch: 0,
+            revision: " ".to_owned(),
+            query_prefix: "q".repeat(2000),
+            attempts: 0,
+            ..EmbeddingConfig::default()
+        };
+        let error = unsound.validate("e").unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let keys = [
+            "url",
+            "model",
+            "attempts",
+            "window",
+            "dimension",
+            "batch",
+            "revision",
+            "query_prefix",
+        ];
+        assert_eq!(fields, keys.map(|key| format!("e.{key}")));
+    }
+
+    #[test]
+    fn vectors_of_other_prefixes_dimensions_and_revisions_are_others() {
+        let plain = config().identity(512);
+        assert_eq!((plain.model.as_str(), plain.revision.as_str()), ("model", "1"));
+        let others = [
+            EmbeddingConfig { passage_prefix: "p: ".to_owned(), ..config() },
+            EmbeddingConfig { query_prefix: "p: ".to_owned(), ..config() },
+            EmbeddingConfig { revision: "2".to_owned(), ..config() },
+            EmbeddingConfig { dimension: 128, ..config() },
+        ];
+        let mut identities: Vec<_> = others.iter().map(|config| config.identity(512)).collect();
+        identities.push(plain);
+        for (at, identity) in identities.iter().enumerate() {
+            assert!(!identities[..at].contains(identity), "{identity}");
+        }
+    }
+
+    #[test]
+    fn prefixes_take_room_and_no_text_is_longer_than_the_window() {
+        let passage_prefix = "passage: ".to_owned();
+        let config = EmbeddingConfig { window: 256, passage_prefix, ..config() };
+        let endpoint = EmbeddingEndpoint::try_new(config.clone(), None, Vec::new()).unwrap();
+        // `pass`, `age` and `:`.
+        assert_eq!(endpoint.identity().max_tokens, 253);
+        let whole = endpoint.cutter.prepare("a dog", TextKind::Passage);
+        assert_eq!((whole.text.as_str(), whole.tokens, whole.is_cut), ("passage: a dog", 7, false));
+        let cut = endpoint.cutter.prepare(&"dog ".repeat(10_000), TextKind::Passage);
+        assert_eq!((cut.tokens, cut.is_cut), (256, true));
+        assert_eq!(endpoint.token_spans(&cut.text).len(), 254);
+        let config = EmbeddingConfig { passage_prefix: "p".repeat(129), ..config };
+        let error = config.validate("e").unwrap_err();
+        assert_eq!(error.violations()[0].field, "e.passage_prefix");
     }
 }

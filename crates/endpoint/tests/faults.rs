@@ -32,11 +32,11 @@ use std::time::{Duration, Instant};
 
 use clew_core::{
     ChatMessage, ChatRole, Encoder, Error, ErrorKind, Finish, Generated, GenerationRequest,
-    Generator, Heard, Priority, ReplyFormat, TextKind,
+    Generator, Heard, Priority, ReplyFormat, Reranker, TextKind,
 };
 use clew_endpoint::{
     ApiKey, EmbeddingConfig, EmbeddingEndpoint, Endpoint, EndpointConfig, Fallback, Flavour,
-    StructuredOutput,
+    RerankConfig, RerankDialect, RerankEndpoint, Shortening, StructuredOutput,
 };
 use clew_testkit::{FaultyWire, ModelEndpoint, ModelReply};
 
@@ -513,16 +513,24 @@ async fn azure_gets_its_path_and_its_header() {
 }
 
 fn embedding(server: &ModelEndpoint) -> EmbeddingEndpoint {
-    let config = EmbeddingConfig {
-        endpoint: EndpointConfig { window: 256, ..config(server) },
-        revision: text("1"),
+    embedding_of(EmbeddingConfig { query_prefix: text("q: "), ..embedding_config(server) })
+}
+
+fn embedding_config(server: &ModelEndpoint) -> EmbeddingConfig {
+    EmbeddingConfig {
+        url: server.url(),
+        model: text("scripted"),
+        attempts: ATTEMPTS,
+        window: 256,
         dimension: 8,
         batch: 2,
-        passage_prefix: String::new(),
-        query_prefix: text("q: "),
-    };
+        ..EmbeddingConfig::default()
+    }
+}
+
+fn embedding_of(config: EmbeddingConfig) -> EmbeddingEndpoint {
     config.validate("encoder").unwrap();
-    EmbeddingEndpoint::try_new(config, None, None).unwrap()
+    EmbeddingEndpoint::try_new(config, None, Vec::new()).unwrap()
 }
 
 #[tokio::test]
@@ -535,7 +543,8 @@ async fn texts_are_embedded_in_batches_and_in_order() {
     let kind = TextKind::Passage;
     let embeddings = encoder.embed(texts, kind, Priority::Bulk, deadline).await.unwrap();
     let told: Vec<_> = embeddings.iter().map(|e| (e.tokens, e.truncated)).collect();
-    assert_eq!(told, [(1, false), (1, false), (256, true)]);
+    // Two special tokens are supposed.
+    assert_eq!(told, [(3, false), (3, false), (256, true)]);
     // `a` is 97, `b` is 98.
     assert_eq!(embeddings[0].vector, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
     assert_eq!(embeddings[1].vector, [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
@@ -561,4 +570,95 @@ async fn vectors_of_another_dimension_are_refused() {
         encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await.unwrap_err();
     assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "DIMENSION_MISMATCH"));
     assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_text_that_the_server_finds_too_long_is_sent_shorter() {
+    let server = ModelEndpoint::start().unwrap();
+    let vector = r#"{"data": [{"index": 0, "embedding": [1, 0, 0, 0, 0, 0, 0, 0]}]}"#;
+    let short = ModelReply::Raw(text("application/json"), text(vector));
+    server.script([ModelReply::Status(413, None), short, ModelReply::Status(413, None)]);
+    let encoder = embedding(&server);
+    let deadline = Instant::now() + PATIENCE;
+    // Fewer tokens than the window, as they are estimated.
+    let texts = vec![text("a"), "abcd".repeat(200)];
+    let kind = TextKind::Passage;
+    let embeddings = encoder.embed(texts, kind, Priority::Bulk, deadline).await.unwrap();
+    let cut: Vec<bool> = embeddings.iter().map(|embedding| embedding.truncated).collect();
+    assert_eq!(cut, [false, true]);
+    let requests = server.requests();
+    let bytes = |at: usize| -> Vec<usize> {
+        let inputs = requests[at].body["input"].as_array().unwrap().iter();
+        inputs.map(|input| input.as_str().unwrap().len()).collect()
+    };
+    let sent: Vec<Vec<usize>> = (0..requests.len()).map(bytes).collect();
+    // Who is too long is found out, and nobody else is cut.
+    assert_eq!(sent, [vec![1, 800], vec![1], vec![800], vec![254]]);
+}
+
+#[tokio::test]
+async fn vectors_are_shortened_by_the_server_or_here() {
+    let server = ModelEndpoint::start().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    for shorten in [Shortening::Server, Shortening::Here] {
+        // Of the eight numbers, the first four have the letters of the text.
+        server.set_dimension(if shorten == Shortening::Server { 4 } else { 8 });
+        let config = EmbeddingConfig { dimension: 4, shorten, ..embedding_config(&server) };
+        let encoder = embedding_of(config);
+        let texts = vec![text("abc")];
+        let embeddings =
+            encoder.embed(texts, TextKind::Passage, Priority::Bulk, deadline).await.unwrap();
+        let vector = &embeddings[0].vector;
+        let length: f32 = vector.iter().map(|number| number * number).sum();
+        assert!(vector.len() == 4 && (length - 1.0).abs() < 1e-5, "{vector:?}");
+    }
+    let asked: Vec<_> = server.requests().iter().map(|it| it.body["dimensions"].clone()).collect();
+    assert_eq!(asked, [serde_json::json!(4), serde_json::Value::Null]);
+}
+
+fn reranker(server: &ModelEndpoint, dialect: RerankDialect) -> RerankEndpoint {
+    let config = RerankConfig {
+        url: server.url(),
+        model: text("scripted"),
+        attempts: ATTEMPTS,
+        window: 256,
+        batch: 2,
+        dialect,
+        ..RerankConfig::default()
+    };
+    config.validate("reranker").unwrap();
+    RerankEndpoint::try_new(&config).unwrap()
+}
+
+#[tokio::test]
+async fn passages_are_scored_in_batches_and_in_order() {
+    for dialect in [RerankDialect::Cohere, RerankDialect::Tei] {
+        let server = ModelEndpoint::start().unwrap();
+        server.script([status(503)]);
+        let reranker = reranker(&server, dialect);
+        let deadline = Instant::now() + PATIENCE;
+        let passages = ["a cat", "dog and dog", &"dog ".repeat(1000)].map(text).to_vec();
+        let scored = reranker.score("where is the dog?", passages, deadline).await.unwrap();
+        assert_eq!(scored.scores.len(), 3);
+        assert!(scored.scores[0] < scored.scores[1], "{scored:?}");
+        assert!((1..=3 * 256).contains(&scored.tokens), "{scored:?}");
+        let requests = server.requests();
+        assert_eq!(requests.len(), 3);
+        assert!(requests.iter().all(|request| request.path.ends_with("/v1/rerank")));
+        let (key, other) = match dialect {
+            RerankDialect::Cohere => ("documents", "texts"),
+            RerankDialect::Tei => ("texts", "documents"),
+        };
+        assert_eq!(requests[1].body[key].as_array().unwrap().len(), 2);
+        assert!(requests[2].body[key][0].as_str().unwrap().len() < 4 * 256);
+        assert!(requests[1].body[other].is_null());
+
+        let long = "very ".repeat(300);
+        let refused = reranker.score(&long, vec![text("a")], deadline).await.unwrap_err();
+        assert_eq!(refused.violations()[0].field, "query");
+        let soon = Instant::now() + Duration::from_millis(200);
+        server.script([ModelReply::Stalled(String::new())]);
+        let late = reranker.score("dog", vec![text("a")], soon).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::DeadlineExceeded);
+    }
 }

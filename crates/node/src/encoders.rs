@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clew_cluster::{Members, Role};
 use clew_core::Error;
 use clew_remote_encoder::{
-    RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders, RemoteMemoryEncoder,
+    RemoteEncoderConfig, RemoteEncoderOptions, RemoteEncoders, RemoteMemoryEncoder, RemoteReranker,
 };
 use clew_runtime::peer::PeerOptions;
 use clew_runtime::tree::TreeNode;
@@ -66,6 +66,18 @@ impl Node {
             RemoteMemoryEncoder::peer_options(self.reach(role));
         let encoders = self.pool(role, "memory encoders", &service, credits).await?;
         Ok(Arc::new(RemoteMemoryEncoder::new(encoders)))
+    }
+
+    /// The rerankers of the cluster's encoders, as one. Which model it is, and whether there is any, they are asked
+    /// when somebody wants to know.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    pub async fn reranker(&self) -> Result<Arc<RemoteReranker>, Error> {
+        let role = Some(Role::Encoder);
+        let PeerOptions { service, credits, .. } = RemoteReranker::peer_options(self.reach(role));
+        let encoders = self.pool(role, "rerankers", &service, credits).await?;
+        Ok(Arc::new(RemoteReranker::new(encoders)))
     }
 }
 

@@ -173,6 +173,7 @@ pub(crate) fn known_reason(reason: &str) -> &'static str {
         "NO_COMPRESSED_MEMORY",
         "NO_MEMORY_MODEL",
         "NO_MODEL",
+        "NO_RERANKER",
         "NO_STRUCTURE",
         "DIMENSION_MISMATCH",
         "KEY_REFUSED",

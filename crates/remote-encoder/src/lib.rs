@@ -23,8 +23,10 @@ mod memory;
 mod model;
 mod remote_encoder;
 mod remote_encoders;
+mod reranker;
 
 pub use config::RemoteEncoderConfig;
 pub use memory::RemoteMemoryEncoder;
 pub use remote_encoder::{RemoteEncoder, RemoteEncoderOptions};
 pub use remote_encoders::RemoteEncoders;
+pub use reranker::RemoteReranker;

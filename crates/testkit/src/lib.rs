@@ -24,5 +24,6 @@ pub use redis_server::{RedisOptions, RedisServer, signal};
 pub use s3_server::{S3Faults, S3Server};
 pub use tiny_bert::{
     TinyBert, TinyTensor, WeightFormat, tiny_tokenizer, write_tensors, write_tiny_bert,
+    write_tiny_reranker,
 };
 pub use tiny_decoder::{write_tiny_decoder, write_tiny_memory_model};

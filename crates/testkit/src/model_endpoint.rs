@@ -105,12 +105,13 @@ struct Script {
     dimension: usize,
 }
 
-/// A server on the loopback interface with `/v1/chat/completions` and `/v1/embeddings`, on a thread of its
-/// own, so that it serves other processes and tests whose clock stands still.
+/// A server on the loopback interface with `/v1/chat/completions`, `/v1/embeddings` and `/v1/rerank`, on a thread of
+/// its own, so that it serves other processes and tests whose clock stands still.
 ///
 /// Each request is answered with the next reply of the queue, or by the rule if the queue is empty. The
 /// rule that it starts with repeats what was said last. Embeddings are made of the letters of each text;
-/// they come in reverse order, as the protocol allows. Dropping it closes all connections.
+/// they come in reverse order, as the protocol allows. A passage is scored by the share of its words that the question
+/// has; scores come best first. Dropping it closes all connections.
 pub struct ModelEndpoint {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
@@ -224,6 +225,12 @@ async fn serve(listener: std::net::TcpListener, script: Arc<Mutex<Script>>) {
     }
 }
 
+/// What is answered without a script.
+enum Operation {
+    Embed,
+    Rerank,
+}
+
 /// A body that comes in pieces; an error closes the connection.
 type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
@@ -242,22 +249,29 @@ async fn answer(
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
     let path = head.uri.path();
-    let is_embedding = path.ends_with("/embeddings");
+    let by_itself = match path.rsplit('/').next() {
+        Some("embeddings") => Some(Operation::Embed),
+        Some("rerank") => Some(Operation::Rerank),
+        _ => None,
+    };
     let (reply, tells_usage, dimension) = {
         let mut script = hold(&script);
         let reply = match script.queue.pop_front() {
             Some(reply) => Some(reply),
-            None if is_embedding => None,
+            None if by_itself.is_some() => None,
             None => Some((script.rule)(&asked)),
         };
         script.requests.push(asked.clone());
         (reply, script.tells_usage, script.dimension)
     };
     Ok(match reply {
-        _ if !is_embedding && !path.ends_with("/chat/completions") => {
+        _ if by_itself.is_none() && !path.ends_with("/chat/completions") => {
             refusal(404, None, "no such path")
         }
-        None => embeddings(&asked, dimension),
+        None => match by_itself {
+            Some(Operation::Rerank) => scores(&asked),
+            Some(Operation::Embed) | None => embeddings(&asked, dimension),
+        },
         Some(reply) => respond(&asked, reply, tells_usage).await,
     })
 }
@@ -390,6 +404,34 @@ fn embeddings(asked: &ModelRequest, dimension: usize) -> Response<Body> {
     let mut data: Vec<Value> = texts.enumerate().map(of_text).collect();
     data.reverse();
     one(200, "application/json", json!({"object": "list", "data": data}).to_string())
+}
+
+/// A score for each passage, in the shape in which it was asked: which share of its words the question has.
+fn scores(asked: &ModelRequest) -> Response<Body> {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|character: char| !character.is_alphanumeric());
+        words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    };
+    let question = words(asked.body["query"].as_str().unwrap_or(""));
+    let is_tei = asked.body["texts"].is_array();
+    let passages = if is_tei { &asked.body["texts"] } else { &asked.body["documents"] };
+    let passages = passages.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut scored: Vec<(usize, f64)> = passages
+        .map(|passage| {
+            let words = words(passage);
+            let shared = words.iter().filter(|word| question.contains(word)).count();
+            shared as f64 / words.len().max(1) as f64
+        })
+        .enumerate()
+        .collect();
+    scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let item = |(index, score): &(usize, f64)| match is_tei {
+        true => json!({"index": index, "score": score}),
+        false => json!({"index": index, "relevance_score": score}),
+    };
+    let items: Vec<Value> = scored.iter().map(item).collect();
+    let body = if is_tei { json!(items) } else { json!({ "results": items }) };
+    one(200, "application/json", body.to_string())
 }
 
 fn one(status: u16, content_type: &str, body: String) -> Response<Body> {

@@ -35,6 +35,31 @@ pub fn write_tiny_bert(folder: &Path, seed: u64) -> io::Result<()> {
     TinyBert { seed, ..TinyBert::default() }.write(folder)
 }
 
+/// Writes a complete model folder with a random cross-encoder into `folder`, which exists: a BERT with a classification
+/// head of one label.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_tiny_reranker(folder: &Path, seed: u64) -> io::Result<()> {
+    let bert = TinyBert { seed, root: "bert.", ..TinyBert::default() };
+    bert.write(folder)?;
+    let mut random = Random(seed.wrapping_add(1));
+    let width = bert.width;
+    let mut tensors = bert.tensors();
+    let heads: [(&str, &[usize]); 4] = [
+        ("bert.pooler.dense.weight", &[width, width]),
+        ("bert.pooler.dense.bias", &[width]),
+        ("classifier.weight", &[1, width]),
+        ("classifier.bias", &[1]),
+    ];
+    for (name, shape) in heads {
+        let deviation = 1.0 / (width as f32).sqrt();
+        let values = (0..shape.iter().product()).map(|_| deviation * random.normal()).collect();
+        tensors.push(TinyTensor { name: name.to_owned(), shape: shape.to_vec(), values });
+    }
+    write_tensors(&folder.join("model.safetensors"), &tensors, bert.format)
+}
+
 /// A number format of stored weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightFormat {

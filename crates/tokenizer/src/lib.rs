@@ -3,6 +3,7 @@
 //! It is a crate of its own so that whoever cuts texts for an encoder elsewhere counts tokens as that
 //! encoder does, without the tensor library that runs the model.
 
+mod counted;
 mod encoder;
 mod error;
 mod framed;
@@ -10,6 +11,7 @@ mod learning;
 mod text;
 mod word_piece;
 
+pub use counted::{TokenCounter, estimated_beginning, estimated_spans};
 pub use encoder::{EncoderTokenizer, PairTokenizer};
 pub use error::Error;
 pub use framed::{EncodedPair, EncodedText};

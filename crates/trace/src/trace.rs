@@ -84,6 +84,8 @@ impl From<CitationForm> for Citation {
 pub struct Cost {
     /// Tokens that were embedded.
     pub embedded_tokens: u64,
+    /// Tokens that a reranker read.
+    pub reranked_tokens: u64,
     /// Calls of language models.
     pub model_calls: u64,
     /// Tokens sent to language models.

@@ -65,8 +65,14 @@ pub(crate) fn ending(trace: &Trace) -> String {
 
 /// The cost for a person; empty if nothing was spent.
 pub(crate) fn cost(cost: &Cost) -> String {
-    let Cost { embedded_tokens, model_calls, prompt_tokens, completion_tokens, shards_searched } =
-        *cost;
+    let Cost {
+        embedded_tokens,
+        reranked_tokens,
+        model_calls,
+        prompt_tokens,
+        completion_tokens,
+        shards_searched,
+    } = *cost;
     let tokens = match (prompt_tokens, completion_tokens) {
         (0, 0) => String::new(),
         (sent, got) => format!(" ({sent} tokens sent, {got} received)"),
@@ -74,6 +80,7 @@ pub(crate) fn cost(cost: &Cost) -> String {
     let parts = [
         (model_calls, count(model_calls, "model call", "model calls") + &tokens),
         (embedded_tokens, count(embedded_tokens, "token embedded", "tokens embedded")),
+        (reranked_tokens, count(reranked_tokens, "token reranked", "tokens reranked")),
         (shards_searched, count(shards_searched, "shard searched", "shards searched")),
     ];
     let parts = parts.into_iter().filter(|(number, _)| *number > 0).map(|(_, text)| text);

@@ -601,6 +601,10 @@ pub struct Search {
     /// Compare with every vector instead of asking the approximate index.
     #[arg(long)]
     pub exact: bool,
+    /// Have the configured reranker read so many of the best candidates with the query, `-k` to 200, and put them in
+    /// order.
+    #[arg(long, value_name = "CANDIDATES")]
+    pub rerank: Option<usize>,
     #[command(flatten)]
     pub filters: Filters,
 }
@@ -658,6 +662,10 @@ pub struct Ask {
     /// (`clues`), tell the reader besides what the answer may be (`hint`), or answer themselves (`answer`).
     #[arg(long, value_enum, default_value_t = MemoryUse::Clues)]
     pub memory_use: MemoryUse,
+    /// Have the configured reranker read so many of the best candidates of each search, at most 200, and put them in
+    /// order.
+    #[arg(long, value_name = "CANDIDATES")]
+    pub rerank: Option<u32>,
     #[command(flatten)]
     pub filters: Filters,
 }

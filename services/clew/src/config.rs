@@ -9,7 +9,7 @@ use clew_endpoint::EndpointConfig;
 use clew_gateway::GatewayConfig;
 use clew_generator::GeneratorConfig;
 use clew_graph_builder::GraphBuilderConfig;
-use clew_memory_encoder::{EncoderConfig, MemoryModelConfig};
+use clew_memory_encoder::{EncoderConfig, MemoryModelConfig, RerankerConfig};
 use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, StorageConfig};
 use clew_runtime::peer::PeerConfig;
@@ -36,6 +36,8 @@ pub struct NodeConfig {
     pub encoder: EncoderConfig,
     /// Forming compressed memories, and drafting from them.
     pub memory_model: MemoryModelConfig,
+    /// Reading candidates of searches with their question.
+    pub reranker: RerankerConfig,
     /// Shards.
     pub retriever: RetrieverConfig,
     /// What clients may ask.
@@ -72,6 +74,7 @@ impl Default for NodeConfig {
             shutdown_secs: 30,
             encoder: EncoderConfig::default(),
             memory_model: MemoryModelConfig::default(),
+            reranker: RerankerConfig::default(),
             retriever: RetrieverConfig::default(),
             gateway: GatewayConfig::default(),
             generator: GeneratorConfig::default(),
@@ -140,6 +143,7 @@ impl NodeConfig {
         }
         self.encoder.validate()?;
         self.memory_model.validate()?;
+        self.reranker.validate()?;
         self.storage.validate()?;
         self.retriever.validate()?;
         self.gateway.validate()?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clew_core::{Clock, Corpora, Encoders, Error, ErrorKind, Limits, SystemClock};
 use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
-use clew_memory_encoder::{EncoderPools, MemoryPool};
+use clew_memory_encoder::{EncoderPools, MemoryPool, OwnReranker};
 use clew_retriever::Retriever;
 use clew_runtime::turns::two_for_each_core;
 use clew_telemetry::Health;
@@ -28,6 +28,7 @@ pub struct RunningNode {
     pub encoders: EncoderPools,
     /// The memory model, if there is one.
     pub memory: Option<Arc<MemoryPool>>,
+    reranker: OwnReranker,
     shutdown: Duration,
 }
 
@@ -41,6 +42,7 @@ impl RunningNode {
         let data_dir = config.data_dir.to_string_lossy();
         let encoders = start_encoders(config).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
+        let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
         // After the models: a data directory is not made for a node that cannot start.
         let tried = config.storage.try_out(&data_dir).await?;
         let memory_encoder = clew_memory_encoder::memory_encoder(memory.as_ref());
@@ -68,6 +70,7 @@ impl RunningNode {
             reasoners: Arc::new(judgement),
             graph_builders,
             memory_encoder,
+            reranker: reranker.seam(),
             clock,
             search_turns: config.gateway.search_turns(two_for_each_core()),
             limits: Limits::default(),
@@ -75,7 +78,8 @@ impl RunningNode {
             config: config.gateway.clone(),
         };
         let shutdown = Duration::from_secs(config.shutdown_secs);
-        Ok(Self { backends: Arc::new(backends), retriever, encoders, memory, shutdown })
+        let backends = Arc::new(backends);
+        Ok(Self { backends, retriever, encoders, memory, reranker, shutdown })
     }
 
     /// Has `health` tell how the parts of the node are.
@@ -84,6 +88,8 @@ impl RunningNode {
         health.watch(clew_generator::troubles);
         let encoders = self.encoders.clone();
         health.watch(move || encoders.troubles());
+        let reranker = self.reranker.clone();
+        health.watch(move || reranker.troubles());
     }
 
     /// Finishes what was accepted and ends the actors.
@@ -95,6 +101,7 @@ impl RunningNode {
         if let Some(memory) = &self.memory {
             memory.stop().await;
         }
+        self.reranker.stop().await;
         self.encoders.stop().await;
         stopped
     }
@@ -105,13 +112,14 @@ impl RunningNode {
 /// # Errors
 /// As [`RunningNode::start`].
 pub async fn start_encoders(config: &NodeConfig) -> Result<EncoderPools, Error> {
-    let folder = match &config.encoder.model {
-        Some(folder) => folder.clone(),
-        None => default_model()?,
+    let folder = match (&config.encoder.endpoint, &config.encoder.model) {
+        (Some(_), _) => None,
+        (None, Some(folder)) => Some(folder.clone()),
+        (None, None) => Some(default_model()?),
     };
     let encoders = EncoderPools::load(folder, &config.encoder).await?;
     for encoder in encoders.all() {
-        tracing::info!(model = %encoder.description(), "model loaded");
+        tracing::info!(model = %encoder.description(), "embedding model");
     }
     Ok(encoders)
 }

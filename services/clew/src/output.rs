@@ -157,6 +157,7 @@ pub fn cost(cost: Option<&query::Cost>) -> Value {
     let cost = cost.copied().unwrap_or_default();
     json!({
         "embedded_tokens": cost.embedded_tokens,
+        "reranked_tokens": cost.reranked_tokens,
         "model_calls": cost.model_calls,
         "prompt_tokens": cost.prompt_tokens,
         "completion_tokens": cost.completion_tokens,

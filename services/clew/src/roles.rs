@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use clew_cluster::Role;
 use clew_core::{
-    Clock, Encoders, Error, Generator, GraphBuilders, MemoryEncoder, Reasoners, SystemClock,
+    Clock, Encoders, Error, Generator, GraphBuilders, MemoryEncoder, Reasoners, Reranker,
+    SystemClock,
 };
 use clew_gateway::Seams;
 use clew_generator::{Judgement, RemoteGenerator, RemoteReasoners};
 use clew_graph_builder::{Reader, RemoteGraphBuilders};
-use clew_memory_encoder::MemoryPool;
+use clew_memory_encoder::{MemoryPool, Offered, OwnReranker};
 use clew_node::{Node, Server, Stop};
 
 use crate::config::NodeConfig;
@@ -58,8 +59,9 @@ async fn start(
         true => {
             let pools = start_encoders(config).await?;
             let memory = MemoryPool::load(&config.memory_model).await?;
-            let (offered, encoder) = (pools.clone(), &config.encoder);
-            let stop = clew_memory_encoder::start(&node, &mut server, offered, memory, encoder);
+            let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
+            let offered = Offered { pools: pools.clone(), memory, reranker };
+            let stop = clew_memory_encoder::start(&node, &mut server, offered, &config.encoder);
             Some((pools, stop))
         }
         false => None,
@@ -120,7 +122,9 @@ async fn start(
         if roles.contains(&Role::Gateway) {
             let reasoners: Arc<dyn Reasoners> =
                 Arc::new(RemoteReasoners::of(&node, Arc::clone(&encoders)).await?);
-            let seams = Seams { encoders, reasoners, graph_builders, memory_encoder, clock };
+            let reranker: Arc<dyn Reranker> = node.reranker().await?;
+            let seams =
+                Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock };
             clew_gateway::start(&node, &mut server, seams, config.gateway.clone()).await?;
         }
     }

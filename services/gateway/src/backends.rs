@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use clew_cluster::Cache;
-use clew_core::{Account, Clock, Encoders, GraphBuilders, Limits, MemoryEncoder, Reasoners};
+use clew_core::{
+    Account, Clock, Encoders, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
+};
 use clew_runtime::turns::Turnstile;
 
 use crate::cached_questions::CachedQuestions;
@@ -24,6 +26,8 @@ pub struct Backends {
     pub graph_builders: Arc<dyn GraphBuilders>,
     /// Forms compressed memories, and drafts from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Reads candidates with the question, if there is one.
+    pub reranker: Arc<dyn Reranker>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
     /// Who searches when, over all corpora.

@@ -25,6 +25,7 @@ mod query_service;
 mod question;
 mod reading;
 mod remote;
+mod reranked;
 mod role;
 mod scatter;
 mod server;

@@ -29,12 +29,14 @@ fn main() -> ExitCode {
             let reasoners = RemoteReasoners::of(&node, Arc::clone(&encoders) as _).await?;
             let graph_builders = RemoteGraphBuilders::of(&node).await?;
             let memory_encoder = node.memory_encoder().await?;
+            let reranker = node.reranker().await?;
             let clock = Arc::new(SystemClock);
             let seams = Seams {
                 encoders,
                 reasoners: Arc::new(reasoners),
                 graph_builders: Arc::new(graph_builders),
                 memory_encoder,
+                reranker,
                 clock,
             };
             clew_gateway::start(&node, &mut server, seams, config.gateway).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_auth::{Bill, Caller};
-use clew_core::{Budget, Error, Retriever};
+use clew_core::{Account, Budget, Error, Retriever};
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -24,6 +24,7 @@ use crate::Backends;
 use crate::memory::CorpusMemory;
 use crate::question::{Arguments, Coordinator, EVENTS, Event};
 use crate::reading::while_read;
+use crate::reranked::Reranked;
 use crate::scatter::Scatter;
 use crate::shards::Shards;
 
@@ -55,17 +56,34 @@ impl Queries {
         let deadline = self.backends.config.deadline(&request);
         let (corpus, query) =
             convert::search_from_wire(request.into_inner(), &self.backends.limits)?;
+        if query.rerank.is_some() {
+            caller.has_tokens().await?;
+        }
         let corpus = self.backends.corpora.of(&caller).get(&corpus, deadline).await?;
         let mut bill = Bill::open(&caller, Budget::default());
         let shards = Shards::over(&self.backends, corpus);
         let scatter = Scatter::over(&self.backends, shards, bill.account());
+        let retriever = self.reranked(scatter, query.rerank, bill.account(), deadline).await?;
         let _permit = self.enter()?;
         let retrieved =
-            stopwatch.over(metrics::stage("search", scatter.retrieve(&query, deadline))).await?;
+            stopwatch.over(metrics::stage("search", retriever.retrieve(&query, deadline))).await?;
         bill.settle().await;
         let response = convert::retrieved_to_wire(retrieved);
         let timing = Some(convert::timing_to_wire(stopwatch.read()));
         Ok(wire::SearchResponse { timing, ..response })
+    }
+
+    /// What finds what `scatter` does, with a reranker behind it if that is asked for.
+    async fn reranked(
+        &self,
+        scatter: Scatter,
+        candidates: Option<usize>,
+        account: &Account,
+        deadline: Instant,
+    ) -> Result<Box<dyn Retriever>, Error> {
+        let Some(candidates) = candidates else { return Ok(Box::new(scatter)) };
+        let reranked = Reranked::over(scatter, &self.backends, candidates, account, deadline);
+        Ok(Box::new(reranked.await?))
     }
 
     /// Begins to answer, and tells what happens on the way.
@@ -84,6 +102,8 @@ impl Queries {
         let budget = self.backends.reasoners.budget(deadline).await?;
         let bill = Bill::open(&caller, budget);
         let memory = CorpusMemory::over(&self.backends, corpus, bill.account());
+        let search = memory.search.clone();
+        let retriever = self.reranked(search, asked.rerank, bill.account(), deadline).await?;
         let (events, receiver) = mpsc::channel(EVENTS);
         let question = Question {
             text: asked.text,
@@ -103,6 +123,7 @@ impl Queries {
             question,
             strategy,
             memory,
+            retriever,
             backends,
             events,
             permit,

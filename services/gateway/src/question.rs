@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use clew_auth::Bill;
-use clew_core::{Account, Answer, Cost, Error, Timing, TraceEvent};
+use clew_core::{Account, Answer, Cost, Error, Retriever, Timing, TraceEvent};
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::Stopwatch;
@@ -40,6 +40,8 @@ pub(crate) struct Arguments {
     pub question: Question,
     pub strategy: &'static dyn Strategy,
     pub memory: CorpusMemory,
+    /// What the strategy finds evidence with.
+    pub retriever: Box<dyn Retriever>,
     pub backends: Arc<Backends>,
     pub events: mpsc::Sender<Event>,
     pub permit: Permit,
@@ -84,6 +86,7 @@ async fn run(arguments: Arguments) {
         question,
         strategy,
         memory,
+        retriever,
         backends,
         events,
         permit,
@@ -97,7 +100,7 @@ async fn run(arguments: Arguments) {
     let progress = Reported(events.clone());
     let encoder = backends.encoders_on(&account).current();
     let seams = Seams {
-        retriever: &memory.search,
+        retriever: retriever.as_ref(),
         documents: &memory,
         reasoner: reasoner.as_ref(),
         tree: &memory,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use clew_cluster::Role;
-use clew_core::{Clock, Encoders, Error, GraphBuilders, Limits, MemoryEncoder, Reasoners};
+use clew_core::{
+    Clock, Encoders, Error, GraphBuilders, Limits, MemoryEncoder, Reasoners, Reranker,
+};
 use clew_graph_builder::GraphBuilderRpc;
 use clew_node::{Node, Server};
 use clew_proto::cluster::v1::cluster_service_server::ClusterServiceServer;
@@ -34,6 +36,8 @@ pub struct Seams {
     pub graph_builders: Arc<dyn GraphBuilders>,
     /// Forms compressed memories, and drafts from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
+    /// Reads candidates with the question, if there is one.
+    pub reranker: Arc<dyn Reranker>,
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
@@ -48,7 +52,7 @@ pub async fn start(
     seams: Seams,
     config: GatewayConfig,
 ) -> Result<(), Error> {
-    let Seams { encoders, reasoners, graph_builders, memory_encoder, clock } = seams;
+    let Seams { encoders, reasoners, graph_builders, memory_encoder, reranker, clock } = seams;
     config.validate()?;
     let limits = Limits::default();
     let service = "clew.shard.v1.ShardService";
@@ -68,6 +72,7 @@ pub async fn start(
         reasoners,
         graph_builders,
         memory_encoder,
+        reranker,
         clock,
         search_turns,
         limits,

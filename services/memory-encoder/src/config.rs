@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clew_core::Error;
+use clew_endpoint::EmbeddingConfig;
 use clew_model::{ModelOptions, PathChoice, PrecisionChoice};
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +16,17 @@ pub struct EncoderConfig {
     /// `tokenizer.json`). Absent: `CLEW_MODEL_DIR`, else where `make setup` puts the default model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<PathBuf>,
+    /// A model behind an endpoint instead. Excludes `model`, which then is not looked for; the keys about devices say
+    /// nothing of it. Absent (default): none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EmbeddingConfig>,
     /// Folder of a second model, which corpora are to be re-embedded with; it is there beside the first. Absent
     /// (default): none. A second one takes its own memory, and as many worker threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_model: Option<PathBuf>,
+    /// A second model behind an endpoint, for the same. Excludes `next_model`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_endpoint: Option<EmbeddingConfig>,
     /// `cpu` (default) or `cuda:N`, the N-th GPU; the latter needs a build with feature `cuda`.
     pub device: String,
     /// `auto` (default), `float32` or `bfloat16`. `auto` takes bfloat16 where the processor
@@ -47,7 +55,9 @@ impl Default for EncoderConfig {
     fn default() -> Self {
         Self {
             model: None,
+            endpoint: None,
             next_model: None,
+            next_endpoint: None,
             device: "cpu".to_owned(),
             precision: "auto".to_owned(),
             path: "auto".to_owned(),
@@ -68,6 +78,18 @@ impl EncoderConfig {
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = clew_core::Violations::default();
         violations.take(self.model_options());
+        let models = [
+            ("endpoint", &self.endpoint, "model", &self.model),
+            ("next_endpoint", &self.next_endpoint, "next_model", &self.next_model),
+        ];
+        for (key, endpoint, folder_key, folder) in models {
+            let Some(endpoint) = endpoint else { continue };
+            if folder.is_some() {
+                let problem = format!("expected either it or `encoder.{folder_key}`, got both");
+                violations.push(format!("encoder.{key}"), problem);
+            }
+            violations.take(endpoint.validate(&format!("encoder.{key}")));
+        }
         if self.threads > 256 {
             violations.push("encoder.threads", format!("expected 0 to 256, got {}", self.threads));
         }
@@ -127,4 +149,33 @@ impl EncoderConfig {
 
 fn unknown(key: &str, expected: &str, got: &str) -> Error {
     Error::invalid(format!("encoder.{key}"), format!("expected {expected}, got `{got}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_and_an_endpoint_contradict_each_other() {
+        let endpoint = EmbeddingConfig {
+            url: "http://localhost:8000/v1".to_owned(),
+            model: "model".to_owned(),
+            dimension: 64,
+            ..EmbeddingConfig::default()
+        };
+        let alone = EncoderConfig {
+            endpoint: Some(endpoint.clone()),
+            next_endpoint: Some(endpoint.clone()),
+            ..EncoderConfig::default()
+        };
+        assert!(alone.validate().is_ok());
+        let folder = Some(PathBuf::from("model"));
+        let both = EncoderConfig { model: folder.clone(), next_model: folder, ..alone };
+        let unsound = EmbeddingConfig { dimension: 0, ..endpoint };
+        let both = EncoderConfig { next_endpoint: Some(unsound), ..both };
+        let error = both.validate().unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        let keys = ["endpoint", "next_endpoint", "next_endpoint.dimension"];
+        assert_eq!(fields, keys.map(|key| format!("encoder.{key}")));
+    }
 }

@@ -10,17 +10,22 @@
 //! batches from the queue. A thread that panics ends its actor; the supervisor makes both anew after
 //! a back-off, and the callers whose batch was lost are told to retry.
 //!
+//! A model behind an endpoint ([`OwnEncoder::Endpoint`]) takes the place of a pool. Where a reranker is configured, it
+//! computes as encoders do, with a queue and workers of its own, or is behind an endpoint ([`OwnReranker`]).
+//!
 //! Where a memory model is configured, a [`MemoryPool`] beside it forms compressed memories of texts, and drafts
 //! clues from them.
 //!
-//! [`EncoderPools`], one [`EncoderPool`] for each model, is what runs in the process of its callers; [`service`] offers
+//! [`EncoderPools`], one [`OwnEncoder`] for each model, is what runs in the process of its callers; [`service`] offers
 //! it to other nodes, which reach it through `clew-remote-encoder`.
 
 mod config;
+mod devices;
 mod memory;
 mod pool;
 mod pools;
 mod queue;
+mod reranker;
 mod role;
 pub mod service;
 mod worker;
@@ -28,5 +33,6 @@ mod worker;
 pub use config::EncoderConfig;
 pub use memory::{MemoryModelConfig, MemoryPool, memory_encoder};
 pub use pool::EncoderPool;
-pub use pools::EncoderPools;
-pub use role::start;
+pub use pools::{EncoderPools, OwnEncoder};
+pub use reranker::{OwnReranker, RerankerConfig, RerankerPool};
+pub use role::{Offered, start};

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clew_cluster::Role;
-use clew_core::Error;
-use clew_memory_encoder::{EncoderConfig, EncoderPools, MemoryModelConfig, MemoryPool};
+use clew_memory_encoder::{
+    EncoderConfig, EncoderPools, MemoryModelConfig, MemoryPool, Offered, OwnReranker,
+    RerankerConfig,
+};
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
@@ -17,28 +19,27 @@ struct Config {
     node: NodeConfig,
     encoder: EncoderConfig,
     memory_model: MemoryModelConfig,
+    reranker: RerankerConfig,
 }
 
 fn main() -> ExitCode {
     clew_node::service_main(async |config: Config| {
         config.encoder.validate()?;
         config.memory_model.validate()?;
-        let folder = model_folder(&config.encoder)?;
         // Before it joins, so that nobody asks an encoder that cannot embed yet.
-        let pools = EncoderPools::load(folder, &config.encoder).await?;
+        let pools = EncoderPools::load(model_folder(&config.encoder), &config.encoder).await?;
         let memory = MemoryPool::load(&config.memory_model).await?;
+        let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
+        let offered = Offered { pools, memory, reranker };
         clew_node::run(config.node, [Role::Encoder].into(), async move |node, mut server| {
-            let encoder = &config.encoder;
-            let stop = clew_memory_encoder::start(&node, &mut server, pools, memory, encoder);
+            let stop = clew_memory_encoder::start(&node, &mut server, offered, &config.encoder);
             Ok((server, vec![stop]))
         })
         .await
     })
 }
 
-fn model_folder(config: &EncoderConfig) -> Result<PathBuf, Error> {
+fn model_folder(config: &EncoderConfig) -> Option<PathBuf> {
     let named = || std::env::var_os("CLEW_MODEL_DIR").map(PathBuf::from);
-    config.model.clone().or_else(named).ok_or_else(|| {
-        Error::invalid("encoder.model", "expected the folder of a model, here or in CLEW_MODEL_DIR")
-    })
+    config.model.clone().or_else(named)
 }

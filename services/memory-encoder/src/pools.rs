@@ -1,84 +1,209 @@
-//! The pools of a process: one for each model that it is configured with.
+//! The encoders of a process: one for each model that it is configured with.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use clew_core::{Encoder, EncoderIdentity, Encoders, Error};
+use clew_endpoint::{EmbeddingConfig, EmbeddingEndpoint};
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::Trouble;
 
 use crate::pool::load_model;
 use crate::{EncoderConfig, EncoderPool};
 
-/// Embeds on this machine's devices with the model of new corpora, and with the one that corpora move to if it is
-/// configured. Each has workers and a queue as configured. Cheap to clone.
+/// What a process embeds with one model by. Cheap to clone.
+#[derive(Clone)]
+pub enum OwnEncoder {
+    /// On its own devices.
+    Pool(Arc<EncoderPool>),
+    /// Behind an endpoint.
+    Endpoint(Arc<EmbeddingEndpoint>),
+}
+
+impl OwnEncoder {
+    /// Loads the model and starts its workers, or prepares its endpoint.
+    async fn load(source: Source<'_>, config: &EncoderConfig) -> Result<Self, Error> {
+        match source {
+            Source::Folder(_, folder) => {
+                let model = load_model(folder.to_owned(), config).await?;
+                Ok(Self::Pool(Arc::new(EncoderPool::start(model, config).await?)))
+            }
+            Source::Endpoint(key, endpoint) => {
+                let endpoint = endpoint.clone();
+                let load = move || {
+                    let secret = endpoint.load_key()?;
+                    let tokenizer = endpoint.load_tokenizer(key)?;
+                    EmbeddingEndpoint::try_new(endpoint, secret.as_ref(), tokenizer)
+                };
+                let loaded = tokio::task::spawn_blocking(load).await.map_err(|panic| {
+                    Error::internal("reading a tokenizer panicked").with_source(panic)
+                })?;
+                Ok(Self::Endpoint(Arc::new(loaded?)))
+            }
+        }
+    }
+
+    /// What embeds.
+    pub fn encoder(&self) -> Arc<dyn Encoder> {
+        match self {
+            Self::Pool(pool) => Arc::clone(pool) as Arc<dyn Encoder>,
+            Self::Endpoint(endpoint) => Arc::clone(endpoint) as Arc<dyn Encoder>,
+        }
+    }
+
+    /// Which model it is.
+    pub fn identity(&self) -> &EncoderIdentity {
+        match self {
+            Self::Pool(pool) => pool.identity(),
+            Self::Endpoint(endpoint) => endpoint.identity(),
+        }
+    }
+
+    /// What computes, for a person: which code on which device, or which endpoint.
+    pub fn description(&self) -> String {
+        match self {
+            Self::Pool(pool) => pool.description(),
+            Self::Endpoint(endpoint) => endpoint.description(),
+        }
+    }
+
+    /// The model's `tokenizer.json`; empty where tokens are estimated.
+    pub fn tokenizer_json(&self) -> Bytes {
+        match self {
+            Self::Pool(pool) => Bytes::copy_from_slice(pool.model().tokenizer_json()),
+            Self::Endpoint(endpoint) => endpoint.tokenizer_json().clone(),
+        }
+    }
+
+    /// Tokens embedded since the start.
+    pub fn embedded_tokens(&self) -> u64 {
+        match self {
+            Self::Pool(pool) => pool.embedded_tokens(),
+            Self::Endpoint(endpoint) => endpoint.embedded_tokens(),
+        }
+    }
+
+    /// How long this machine's devices have computed since the start, summed over the workers.
+    pub fn busy(&self) -> Duration {
+        self.pool().map_or(Duration::ZERO, EncoderPool::busy)
+    }
+
+    /// The devices; `None` behind an endpoint.
+    fn pool(&self) -> Option<&EncoderPool> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::Endpoint(_) => None,
+        }
+    }
+}
+
+/// Where a model is, and which key of the configuration says so.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Folder(&'static str, &'a Path),
+    Endpoint(&'static str, &'a EmbeddingConfig),
+}
+
+impl Source<'_> {
+    fn key(&self) -> &'static str {
+        match self {
+            Self::Folder(key, _) | Self::Endpoint(key, _) => key,
+        }
+    }
+}
+
+/// Embeds with the model of new corpora, and with the one that corpora move to if it is configured: on this machine's
+/// devices, where each has workers and a queue as configured, or behind endpoints. Cheap to clone.
 #[derive(Clone)]
 pub struct EncoderPools {
-    current: Arc<EncoderPool>,
-    next: Option<Arc<EncoderPool>>,
+    current: OwnEncoder,
+    next: Option<OwnEncoder>,
 }
 
 impl EncoderPools {
-    /// Loads the model in `folder`, and `encoder.next_model` if there is one, and starts their workers.
+    /// Loads the model in `folder`, unless `encoder.endpoint` is configured, and the second one of `encoder` if there
+    /// is one, and starts their workers. That an endpoint does not answer is no error here.
     ///
     /// # Errors
-    /// As [`EncoderPool::load`]; [`clew_core::ErrorKind::InvalidInput`] if both are the same model.
-    pub async fn load(folder: PathBuf, config: &EncoderConfig) -> Result<Self, Error> {
-        let current = load_model(folder, config).await?;
-        let next = match &config.next_model {
-            Some(folder) => Some(load_model(folder.clone(), config).await?),
-            None => None,
+    /// As [`EncoderPool::load`]; [`clew_core::ErrorKind::InvalidInput`] if both are the same model, and for a tokenizer
+    /// that cannot be read; [`clew_core::ErrorKind::WrongState`] for a key that is not where the configuration says.
+    pub async fn load(folder: Option<PathBuf>, config: &EncoderConfig) -> Result<Self, Error> {
+        config.validate()?;
+        let current = match (&config.endpoint, &folder) {
+            (Some(endpoint), _) => Source::Endpoint("encoder.endpoint", endpoint),
+            (None, Some(folder)) => Source::Folder("encoder.model", folder),
+            (None, None) => {
+                let problem = "expected the folder of a model, or `encoder.endpoint`";
+                return Err(Error::invalid("encoder.model", problem));
+            }
         };
-        if let Some(next) = next.as_ref().filter(|next| next.identity() == current.identity()) {
-            let model = &next.identity().model;
-            let problem =
-                format!("expected another model than `encoder.model`, got `{model}` twice");
-            return Err(Error::invalid("encoder.next_model", problem));
+        let next = match (&config.next_endpoint, &config.next_model) {
+            (Some(endpoint), _) => Source::Endpoint("encoder.next_endpoint", endpoint),
+            (None, Some(folder)) => Source::Folder("encoder.next_model", folder),
+            (None, None) => {
+                let current = OwnEncoder::load(current, config).await?;
+                return Ok(Self { current, next: None });
+            }
+        };
+        let mut pools = Self { current: OwnEncoder::load(current, config).await?, next: None };
+        if let Err(error) = pools.add_next(next, config).await {
+            pools.stop().await;
+            return Err(error);
         }
-        let current = Arc::new(EncoderPool::start(current, config).await?);
-        let next = match next {
-            Some(model) => Some(Arc::new(EncoderPool::start(model, config).await?)),
-            None => None,
-        };
-        Ok(Self { current, next })
+        Ok(pools)
     }
 
-    /// All pools, the current first.
-    pub fn all(&self) -> impl Iterator<Item = &Arc<EncoderPool>> {
+    async fn add_next(&mut self, source: Source<'_>, config: &EncoderConfig) -> Result<(), Error> {
+        let next = self.next.insert(OwnEncoder::load(source, config).await?);
+        if next.identity() != self.current.identity() {
+            return Ok(());
+        }
+        let model = &next.identity().model;
+        let problem = format!("expected another model than the first, got `{model}` twice");
+        Err(Error::invalid(source.key(), problem))
+    }
+
+    /// All of them, the current first.
+    pub fn all(&self) -> impl Iterator<Item = &OwnEncoder> {
         std::iter::once(&self.current).chain(&self.next)
     }
 
-    /// The pool of new corpora.
-    pub fn current_pool(&self) -> &Arc<EncoderPool> {
+    /// What new corpora are embedded with.
+    pub fn first(&self) -> &OwnEncoder {
         &self.current
     }
 
-    /// What is wrong with them.
+    /// What is wrong with their devices.
     pub fn troubles(&self) -> Vec<Trouble> {
-        self.all().flat_map(|pool| pool.troubles()).collect()
+        self.pools().flat_map(EncoderPool::troubles).collect()
     }
 
-    /// How they show in the tree.
+    /// How their devices show in the tree.
     pub fn nodes(&self) -> Vec<TreeNode> {
-        self.all().map(|pool| pool.node()).collect()
+        self.pools().map(EncoderPool::node).collect()
     }
 
     /// Ends the workers of all.
     pub async fn stop(&self) {
-        futures::future::join_all(self.all().map(|pool| pool.stop())).await;
+        futures::future::join_all(self.pools().map(EncoderPool::stop)).await;
+    }
+
+    fn pools(&self) -> impl Iterator<Item = &EncoderPool> {
+        self.all().filter_map(OwnEncoder::pool)
     }
 }
 
 #[async_trait]
 impl Encoders for EncoderPools {
     fn current(&self) -> Arc<dyn Encoder> {
-        Arc::clone(&self.current) as Arc<dyn Encoder>
+        self.current.encoder()
     }
 
     fn offered(&self) -> Vec<EncoderIdentity> {
-        self.all().map(|pool| pool.identity().clone()).collect()
+        self.all().map(|own| own.identity().clone()).collect()
     }
 
     async fn of(
@@ -86,8 +211,8 @@ impl Encoders for EncoderPools {
         identity: &EncoderIdentity,
         _deadline: Instant,
     ) -> Result<Arc<dyn Encoder>, Error> {
-        match self.all().find(|pool| pool.identity() == identity) {
-            Some(pool) => Ok(Arc::clone(pool) as Arc<dyn Encoder>),
+        match self.all().find(|own| own.identity() == identity) {
+            Some(own) => Ok(own.encoder()),
             None => Err(identity.missing_among(&self.offered())),
         }
     }

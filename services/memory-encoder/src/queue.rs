@@ -5,23 +5,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use clew_core::{Embedding, Error, Priority};
-use clew_model::EncodedText;
+use clew_core::{Error, Priority};
 use clew_runtime::admission::Permit;
 use tokio::sync::oneshot;
 use tracing::Span;
 
-/// What callers are told is full, and when to come again.
-pub(crate) const NAME: &str = "the encoder's queue";
+/// When callers are told to come again to a full queue.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// A batch of tokenised texts that waits for a device.
+/// Where the results of a batch go, with when it was begun; closed when the caller gave up.
+pub(crate) type Reply<R> = oneshot::Sender<(Instant, Result<Vec<R>, Error>)>;
+
+/// A batch of tokenised texts `T`, of each of which an `R` is computed, that waits for a device.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct Batch<T, R> {
     /// The texts, `[texts]`.
-    pub texts: Vec<EncodedText>,
-    /// Where the embeddings go, with when they were begun; closed when the caller gave up.
-    pub reply: oneshot::Sender<(Instant, Result<Vec<Embedding>, Error>)>,
+    pub texts: Vec<T>,
+    /// Where the results go.
+    pub reply: Reply<R>,
     /// The tokens it takes of the queue's limit.
     pub permit: Permit,
     /// When it is refused if it was not begun.
@@ -34,7 +35,7 @@ pub(crate) struct Batch {
     pub since: Instant,
 }
 
-impl Batch {
+impl<T, R> Batch<T, R> {
     fn waited_too_long(&self) -> bool {
         self.waits_until.is_some_and(|until| Instant::now() > until)
     }
@@ -42,41 +43,58 @@ impl Batch {
 
 /// A queue that any number of threads take from. Its length is bounded by the permits that its
 /// batches carry.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    waiting: Mutex<Waiting>,
+#[derive(Debug)]
+pub(crate) struct Queue<T, R> {
+    /// What callers are told is full.
+    name: &'static str,
+    waiting: Mutex<Waiting<T, R>>,
     changed: Condvar,
     busy_nanos: AtomicU64,
     /// When the batches began that are computed now.
-    computing: Mutex<Vec<Instant>>,
+    computing: Computing,
 }
+
+/// When the batches began that are computed.
+type Computing = Mutex<Vec<Instant>>;
 
 /// A batch that is computed, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Computing<'a> {
-    queue: &'a Queue,
+pub(crate) struct Computed<'a> {
+    computing: &'a Computing,
     began: Instant,
 }
 
-impl Drop for Computing<'_> {
+impl Drop for Computed<'_> {
     fn drop(&mut self) {
-        let mut computing = self.queue.computing();
+        let mut computing = hold(self.computing);
         if let Some(place) = computing.iter().position(|began| *began == self.began) {
             computing.swap_remove(place);
         }
     }
 }
 
-#[derive(Debug, Default)]
-struct Waiting {
-    interactive: VecDeque<Batch>,
-    bulk: VecDeque<Batch>,
+#[derive(Debug)]
+struct Waiting<T, R> {
+    interactive: VecDeque<Batch<T, R>>,
+    bulk: VecDeque<Batch<T, R>>,
     closed: bool,
 }
 
-impl Queue {
+impl<T, R> Queue<T, R> {
+    /// An empty queue that its callers know as `name`.
+    pub fn new(name: &'static str) -> Self {
+        let (interactive, bulk) = (VecDeque::new(), VecDeque::new());
+        Self {
+            name,
+            waiting: Mutex::new(Waiting { interactive, bulk, closed: false }),
+            changed: Condvar::new(),
+            busy_nanos: AtomicU64::new(0),
+            computing: Mutex::default(),
+        }
+    }
+
     /// Adds a batch; a closed queue drops it, which tells its caller.
-    pub fn push(&self, batch: Batch, priority: Priority) {
+    pub fn push(&self, batch: Batch<T, R>, priority: Priority) {
         let mut waiting = self.lock();
         if waiting.closed {
             return;
@@ -91,7 +109,7 @@ impl Queue {
 
     /// The next batch whose caller still waits; blocks until there is one. `None` once closed or
     /// when `stopped` says so.
-    pub fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Batch> {
+    pub fn next(&self, stopped: &dyn Fn() -> bool) -> Option<Batch<T, R>> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed || stopped() {
@@ -101,7 +119,7 @@ impl Queue {
             match next {
                 Some(batch) if batch.reply.is_closed() => {}
                 Some(batch) if batch.waited_too_long() => {
-                    let refusal = Error::exhausted(NAME, RETRY_AFTER);
+                    let refusal = Error::exhausted(self.name, RETRY_AFTER);
                     // A caller that left meanwhile does not want to know.
                     drop(batch.reply.send((Instant::now(), Err(refusal))));
                 }
@@ -120,18 +138,14 @@ impl Queue {
     }
 
     /// A thread begins to compute a batch.
-    pub fn begin(&self, began: Instant) -> Computing<'_> {
-        self.computing().push(began);
-        Computing { queue: self, began }
+    pub fn begin(&self, began: Instant) -> Computed<'_> {
+        hold(&self.computing).push(began);
+        Computed { computing: &self.computing, began }
     }
 
     /// How long the batch is computed that is computed longest.
     pub fn longest(&self) -> Option<Duration> {
-        self.computing().iter().min().map(Instant::elapsed)
-    }
-
-    fn computing(&self) -> MutexGuard<'_, Vec<Instant>> {
-        self.computing.lock().unwrap_or_else(PoisonError::into_inner)
+        hold(&self.computing).iter().min().map(Instant::elapsed)
     }
 
     /// Time spent computing, over all threads.
@@ -154,21 +168,27 @@ impl Queue {
         self.wake();
     }
 
-    // No code that can panic runs under the lock, so a poisoned one holds a valid queue.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Waiting<T, R>> {
+        hold(&self.waiting)
     }
+}
+
+// No code that can panic runs under a lock, so a poisoned one holds a valid queue.
+fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use clew_core::Embedding;
+    use clew_model::EncodedText;
     use clew_runtime::admission::Gate;
 
     use super::*;
 
-    type Reply = oneshot::Receiver<(Instant, Result<Vec<Embedding>, Error>)>;
+    type Replied = oneshot::Receiver<(Instant, Result<Vec<Embedding>, Error>)>;
 
-    fn batch(gate: &Gate, id: u32) -> (Batch, Reply) {
+    fn batch(gate: &Gate, id: u32) -> (Batch<EncodedText, Embedding>, Replied) {
         let (reply, receiver) = oneshot::channel();
         let texts = vec![EncodedText { ids: vec![id], truncated: false }];
         let (permit, since) = (gate.try_enter(1).unwrap(), Instant::now());
@@ -179,7 +199,7 @@ mod tests {
     #[test]
     fn who_waited_too_long_is_refused_when_its_turn_comes() {
         let gate = Gate::new("queue", 10, Duration::ZERO);
-        let queue = Queue::default();
+        let queue = Queue::new("the queue");
         let (late, mut refused) = batch(&gate, 1);
         let waits_until = Instant::now().checked_sub(Duration::from_millis(1));
         queue.push(Batch { waits_until, ..late }, Priority::Interactive);
@@ -194,7 +214,7 @@ mod tests {
     #[test]
     fn people_go_first_and_callers_that_left_are_skipped() {
         let gate = Gate::new("queue", 10, Duration::ZERO);
-        let queue = Queue::default();
+        let queue = Queue::new("the queue");
         let mut receivers = Vec::new();
         for (id, priority) in [(1, Priority::Bulk), (2, Priority::Bulk), (3, Priority::Interactive)]
         {

@@ -6,20 +6,34 @@ use clew_core::Error;
 use clew_node::{Node, Server, Stop};
 
 use crate::service::EncoderEndpoint;
-use crate::{EncoderConfig, EncoderPools, MemoryPool};
+use crate::{EncoderConfig, EncoderPools, MemoryPool, OwnReranker};
 
-/// Offers the models of `pools`, and the memory model if there is one, to the other nodes: adds their service.
+/// What an encoder offers to other nodes.
+pub struct Offered {
+    /// Embedding models.
+    pub pools: EncoderPools,
+    /// The memory model, if there is one.
+    pub memory: Option<Arc<MemoryPool>>,
+    /// The reranker, if there is one.
+    pub reranker: OwnReranker,
+}
+
+/// Offers models to the other nodes: adds their service.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,
-    pools: EncoderPools,
-    memory: Option<Arc<MemoryPool>>,
+    offered: Offered,
     config: &EncoderConfig,
 ) -> Stop {
-    let endpoint =
-        EncoderEndpoint::of_pools(&pools, config.stream_batches).with_memory(memory.clone());
+    let Offered { pools, memory, reranker } = offered;
+    let endpoint = EncoderEndpoint::of_pools(&pools, config.stream_batches)
+        .with_memory(memory.clone())
+        .with_reranker(reranker.seam());
     server.add(endpoint.service());
     let (seen, shown) = (pools.clone(), pools.clone());
+    node.health().watch(move || seen.troubles());
+    node.parts().add_all(move || shown.nodes());
+    let (seen, shown) = (reranker.clone(), reranker.clone());
     node.health().watch(move || seen.troubles());
     node.parts().add_all(move || shown.nodes());
     if let Some(shown) = memory.clone() {
@@ -31,6 +45,7 @@ pub fn start(
             if let Some(memory) = memory {
                 memory.stop().await;
             }
+            reranker.stop().await;
             pools.stop().await;
             Ok::<(), Error>(())
         })

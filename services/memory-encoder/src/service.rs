@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clew_core::{Embedding, Encoder, Error, ErrorKind, NoMemoryModel};
+use clew_core::{
+    Embedding, Encoder, Error, ErrorKind, Limits, NoMemoryModel, NoReranker, Reranker, Scored,
+};
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::convert::corpus::encoder_to_wire;
 use clew_proto::convert::encoder as convert;
 use clew_proto::encoder::v1 as wire;
 use clew_proto::encoder::v1::encoder_service_server::{EncoderService, EncoderServiceServer};
 use clew_proto::to_status;
+use clew_runtime::deadline::of_request;
 use clew_telemetry::Origin;
 use futures::{Stream, StreamExt};
 use tokio::net::TcpListener;
@@ -25,7 +28,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tracing::{Instrument, Span};
 
-use crate::{EncoderPool, EncoderPools, MemoryPool};
+use crate::{EncoderPool, EncoderPools, MemoryPool, OwnEncoder};
 
 /// Largest message taken.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
@@ -36,6 +39,8 @@ const TOKENIZER_PART_BYTES: usize = 1 << 20;
 const NOTICE: Duration = Duration::from_millis(250);
 /// How often a connection is asked whether its client is still there.
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// Time of a call that names no deadline, for passages that are reranked.
+const RERANK_PATIENCE: Duration = Duration::from_secs(60);
 /// Streams that one connection may have open; a caller needs one, besides health and description.
 const STREAMS_PER_CONNECTION: u32 = 64;
 
@@ -59,8 +64,12 @@ impl OfferedModel {
 
     /// Offers what `pool` embeds with.
     pub fn of_pool(pool: &Arc<EncoderPool>) -> Self {
-        let tokenizer_json = Bytes::copy_from_slice(pool.model().tokenizer_json());
-        Self::new(Arc::clone(pool) as Arc<dyn Encoder>, tokenizer_json, pool.description())
+        Self::of(&OwnEncoder::Pool(Arc::clone(pool)))
+    }
+
+    /// Offers what `own` embeds with.
+    pub fn of(own: &OwnEncoder) -> Self {
+        Self::new(own.encoder(), own.tokenizer_json(), own.description())
     }
 }
 
@@ -70,6 +79,7 @@ pub struct EncoderEndpoint {
     /// First the current one.
     models: Arc<[OfferedModel]>,
     memory: Option<Arc<MemoryPool>>,
+    reranker: Arc<dyn Reranker>,
     stream_batches: usize,
     leaving: Arc<watch::Sender<bool>>,
 }
@@ -77,14 +87,15 @@ pub struct EncoderEndpoint {
 impl EncoderEndpoint {
     /// Offers the models of `pools`; one stream may have `stream_batches` batches under way.
     pub fn of_pools(pools: &EncoderPools, stream_batches: usize) -> Self {
-        Self::new(pools.all().map(OfferedModel::of_pool).collect(), stream_batches)
+        Self::new(pools.all().map(OfferedModel::of).collect(), stream_batches)
     }
 
     /// Offers `models`, first the one of new corpora.
     pub fn new(models: Vec<OfferedModel>, stream_batches: usize) -> Self {
         let leaving = Arc::new(watch::Sender::new(false));
         let stream_batches = stream_batches.max(1);
-        Self { models: models.into(), memory: None, stream_batches, leaving }
+        let reranker = Arc::new(NoReranker);
+        Self { models: models.into(), memory: None, reranker, stream_batches, leaving }
     }
 
     /// The model of that fingerprint, or if it is empty the current one.
@@ -113,6 +124,20 @@ impl EncoderEndpoint {
     pub fn with_memory(mut self, memory: Option<Arc<MemoryPool>>) -> Self {
         self.memory = memory;
         self
+    }
+
+    /// Offers a reranker as well.
+    #[must_use]
+    pub fn with_reranker(mut self, reranker: Arc<dyn Reranker>) -> Self {
+        self.reranker = reranker;
+        self
+    }
+
+    async fn try_rerank(&self, request: Request<wire::RerankRequest>) -> Result<Scored, Error> {
+        let deadline = of_request(&request, RERANK_PATIENCE);
+        let request = request.into_inner();
+        let (query, passages) = convert::rerank_from_wire(request, &Limits::default())?;
+        self.reranker.score(&query, passages, deadline).await
     }
 
     fn memory(&self) -> Result<&Arc<MemoryPool>, Status> {
@@ -271,6 +296,26 @@ impl EncoderService for EncoderEndpoint {
         request: Request<Streaming<wire::FormMemoryRequest>>,
     ) -> Result<Response<Self::FormMemoryStream>, Status> {
         Ok(Response::new(memories::form(Arc::clone(self.memory()?), request)))
+    }
+
+    async fn describe_reranker(
+        &self,
+        request: Request<wire::DescribeRerankerRequest>,
+    ) -> Result<Response<wire::DescribeRerankerResponse>, Status> {
+        let deadline = of_request(&request, RERANK_PATIENCE);
+        let described = self.reranker.reranker_model(deadline).await;
+        // That there is none is an answer, and nothing for the operator.
+        let model = described.and_then(|model| model.ok_or_else(NoReranker::refusal));
+        let model = model.map_err(|error| to_status(&error))?;
+        Ok(Response::new(wire::DescribeRerankerResponse { model }))
+    }
+
+    async fn rerank(
+        &self,
+        request: Request<wire::RerankRequest>,
+    ) -> Result<Response<wire::RerankResponse>, Status> {
+        let scored = self.try_rerank(request).await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(convert::scored_to_wire(scored)))
     }
 
     async fn generate_clues(

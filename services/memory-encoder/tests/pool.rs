@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{Encoder, Encoders, ErrorKind, Priority, TextKind};
-use clew_memory_encoder::{EncoderConfig, EncoderPool, EncoderPools};
+use clew_endpoint::EmbeddingConfig;
+use clew_memory_encoder::{EncoderConfig, EncoderPool, EncoderPools, OwnReranker, RerankerConfig};
 use clew_model::EmbeddingModel;
-use clew_testkit::TinyBert;
+use clew_testkit::{ModelEndpoint, TinyBert, write_tiny_reranker};
 
 async fn pool(config: EncoderConfig) -> (EncoderPool, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +77,7 @@ async fn two_models_are_there_side_by_side() {
     let (first, second) = (written("first", 1, 64), written("second", 2, 32));
     let config =
         EncoderConfig { threads: 1, next_model: Some(second.clone()), ..EncoderConfig::default() };
-    let pools = EncoderPools::load(first.clone(), &config).await.unwrap();
+    let pools = EncoderPools::load(Some(first.clone()), &config).await.unwrap();
     let offered = pools.offered();
     assert_eq!(offered.iter().map(|it| it.dimension).collect::<Vec<_>>(), [64, 32]);
     assert_eq!(pools.current().identity(), &offered[0]);
@@ -92,19 +93,145 @@ async fn two_models_are_there_side_by_side() {
     assert_eq!(nodes, ["encoders of `first`", "encoders of `second`"]);
 
     let alone = EncoderConfig { next_model: None, ..config.clone() };
-    let alone = EncoderPools::load(first.clone(), &alone).await.unwrap();
+    let alone = EncoderPools::load(Some(first.clone()), &alone).await.unwrap();
     let missing = alone.of(&offered[1], soon()).await.map(drop).unwrap_err();
     assert_eq!((missing.kind(), missing.reason()), (ErrorKind::WrongState, "ENCODER_MISMATCH"));
     assert!(offered.iter().all(|it| missing.message().contains(&it.revision)), "{missing}");
 
-    let twice = EncoderPools::load(second, &config).await.map(drop).unwrap_err();
+    let twice = EncoderPools::load(Some(second), &config).await.map(drop).unwrap_err();
     assert_eq!(twice.kind(), ErrorKind::InvalidInput);
     assert_eq!(twice.violations()[0].field, "encoder.next_model");
 
     pools.stop().await;
     alone.stop().await;
     for pool in pools.all() {
-        let asked = pool.embed(vec![String::new()], TextKind::Query, Priority::Bulk, soon()).await;
+        let asked = pool.encoder();
+        let asked = asked.embed(vec![String::new()], TextKind::Query, Priority::Bulk, soon()).await;
         assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     }
+}
+
+async fn reranker(encoder: &EncoderConfig) -> (OwnReranker, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("cross");
+    std::fs::create_dir(&model).unwrap();
+    write_tiny_reranker(&model, 5).unwrap();
+    let config = RerankerConfig { model: Some(model), endpoint: None };
+    (OwnReranker::load(&config, encoder).await.unwrap(), folder)
+}
+
+#[tokio::test]
+async fn passages_are_scored_as_the_model_scores_each_alone() {
+    let encoder = EncoderConfig { threads: 2, batch_tokens: 64, ..EncoderConfig::default() };
+    let (own, folder) = reranker(&encoder).await;
+    let seam = own.seam();
+    assert_eq!(seam.reranker_model(soon()).await.unwrap().as_deref(), Some("cross"));
+    let passages: Vec<String> =
+        (0..40).map(|i| format!("the dog went {}", "home to the river ".repeat(i % 9))).collect();
+    let question = "where did the dog go?";
+    let scored = seam.score(question, passages.clone(), soon()).await.unwrap();
+    let options = clew_model::ModelOptions::default();
+    let model = clew_model::Reranker::load(&folder.path().join("cross"), &options).unwrap();
+    let mut tokens = 0;
+    for (passage, score) in passages.iter().zip(&scored.scores) {
+        let pair = model.encode(question, passage).unwrap();
+        tokens += pair.ids.len() as u64;
+        let logit = model.score_pairs(&[pair], &mut clew_model::Scratch::default()).unwrap()[0];
+        let share = 1.0 / (1.0 + f64::from(-logit).exp());
+        // Sums in another order differ in the last bits.
+        assert!((share - f64::from(*score)).abs() < 1e-3, "{share} and {score}");
+    }
+    assert_eq!(scored.tokens, tokens);
+
+    let long = seam.score(&"dog ".repeat(500), vec![String::new()], soon()).await.unwrap_err();
+    assert_eq!(long.violations()[0].field, "query");
+    let late = seam.score(question, passages.clone(), Instant::now()).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::DeadlineExceeded);
+    own.stop().await;
+    let gone = seam.score(question, passages, soon()).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test]
+async fn more_passages_than_the_queue_holds_are_refused_at_once() {
+    let encoder = EncoderConfig {
+        threads: 1,
+        batch_tokens: 64,
+        queue_tokens: 1024,
+        ..EncoderConfig::default()
+    };
+    let (own, _folder) = reranker(&encoder).await;
+    let passages = vec!["the old house by the river ".repeat(20); 200];
+    let refused = own.seam().score("which house?", passages, soon()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Exhausted);
+    assert!(refused.retry_after().is_some());
+    own.stop().await;
+}
+
+#[tokio::test]
+async fn where_no_reranker_is_configured_there_is_none() {
+    let own =
+        OwnReranker::load(&RerankerConfig::default(), &EncoderConfig::default()).await.unwrap();
+    assert_eq!(own.seam().reranker_model(soon()).await.unwrap(), None);
+    let refused = own.seam().score("q", vec!["p".to_owned()], soon()).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.reason()), (ErrorKind::WrongState, "NO_RERANKER"));
+}
+
+#[tokio::test]
+async fn a_model_behind_an_endpoint_is_an_encoder_beside_one_in_a_folder() {
+    let server = ModelEndpoint::start().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    TinyBert::default().write(folder.path()).unwrap();
+    let tokenizer = Some(folder.path().join("tokenizer.json"));
+    let endpoint = |model: &str| EmbeddingConfig {
+        url: server.url(),
+        model: model.to_owned(),
+        dimension: 8,
+        query_prefix: "q: ".to_owned(),
+        ..EmbeddingConfig::default()
+    };
+    let config = EncoderConfig {
+        endpoint: Some(EmbeddingConfig { tokenizer, ..endpoint("remote") }),
+        next_model: Some(folder.path().to_owned()),
+        threads: 1,
+        ..EncoderConfig::default()
+    };
+    // The folder that is found by default is not looked for.
+    let pools = EncoderPools::load(None, &config).await.unwrap();
+    let offered = pools.offered();
+    assert_eq!(offered.iter().map(|it| it.dimension).collect::<Vec<_>>(), [8, 64]);
+    assert_eq!(offered[0].model, "remote");
+    let exact = pools.current().token_spans("moved moved").len();
+    assert_eq!(exact, 2, "by the tokenizer of the file");
+    for identity in &offered {
+        let encoder = pools.of(identity, soon()).await.unwrap();
+        let texts = vec!["the old house".to_owned()];
+        let embedded = encoder.embed(texts, TextKind::Query, Priority::Bulk, soon()).await.unwrap();
+        assert_eq!(embedded[0].vector.len(), identity.dimension as usize);
+    }
+    assert_eq!(server.requests()[0].body["input"][0], "q: the old house");
+    assert!(pools.first().embedded_tokens() > 0);
+    pools.stop().await;
+
+    let estimated =
+        EncoderConfig { endpoint: Some(endpoint("remote")), next_model: None, ..config.clone() };
+    let estimated = EncoderPools::load(None, &estimated).await.unwrap();
+    assert_eq!(estimated.current().token_spans("moved moved").len(), 4);
+    assert!(estimated.first().tokenizer_json().is_empty());
+
+    let same = EncoderConfig {
+        endpoint: Some(endpoint("remote")),
+        next_model: None,
+        next_endpoint: Some(endpoint("remote")),
+        ..config.clone()
+    };
+    let refused = EncoderPools::load(None, &same).await.map(drop).unwrap_err();
+    assert_eq!(refused.violations()[0].field, "encoder.next_endpoint");
+    let missing = Some(folder.path().join("no-such.json"));
+    let endpoint = Some(EmbeddingConfig { tokenizer: missing, ..endpoint("remote") });
+    let missing = EncoderConfig { endpoint, next_model: None, ..config };
+    let refused = EncoderPools::load(None, &missing).await.map(drop).unwrap_err();
+    assert_eq!(refused.violations()[0].field, "encoder.endpoint.tokenizer");
+    let nothing = EncoderPools::load(None, &EncoderConfig::default()).await.map(drop).unwrap_err();
+    assert_eq!(nothing.violations()[0].field, "encoder.model");
 }

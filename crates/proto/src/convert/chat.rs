@@ -420,6 +420,7 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerReq
         asked_at: request.asked_at,
         evidence_tokens: None,
         memory_use: query::MemoryUse::Unspecified.into(),
+        rerank: None,
     })
 }
 

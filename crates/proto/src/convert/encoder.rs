@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use clew_core::{
     Clues, DraftTask, DraftedClues, Embedding, EncoderIdentity, Error, FormTask, FormedMemory,
-    Limits, MemoryModelIdentity, MemoryText, Priority, TextKind, Violations,
+    Limits, MemoryModelIdentity, MemoryText, Priority, Scored, TextKind, Violations,
 };
 use tonic::Code;
 
@@ -335,6 +335,53 @@ pub fn batch_from_wire(request: wire::EmbedRequest, dimension: u32) -> Result<Ba
     }
 }
 
+/// Most bytes of the passages that one request has reranked, below the 4 MiB of a message.
+pub const RERANKED_BYTES: usize = 3 << 20;
+
+/// What a valid Rerank request asks for: the query and the passages.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn rerank_from_wire(
+    request: wire::RerankRequest,
+    limits: &Limits,
+) -> Result<(String, Vec<String>), Error> {
+    let wire::RerankRequest { query, passages } = request;
+    let mut violations = Violations::default();
+    if query.trim().is_empty() || query.len() > limits.query_bytes {
+        let problem = format!("expected 1 to {} bytes, some not white space", limits.query_bytes);
+        violations.push("query", problem);
+    }
+    if !(1..=limits.reranked).contains(&passages.len()) {
+        let problem = format!("expected 1 to {}, got {}", limits.reranked, passages.len());
+        violations.push("passages", problem);
+    }
+    violations.into_result()?;
+    Ok((query, passages))
+}
+
+/// What a reranker says, for the wire.
+pub fn scored_to_wire(scored: Scored) -> wire::RerankResponse {
+    wire::RerankResponse { scores: scored.scores, tokens: scored.tokens }
+}
+
+/// What a reranker says of so many passages, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::Internal`] for a response that does not fit the request.
+pub fn scored_from_wire(response: wire::RerankResponse, passages: usize) -> Result<Scored, Error> {
+    let wire::RerankResponse { scores, tokens } = response;
+    let is_share = |score: &f32| (0.0..=1.0).contains(score);
+    if scores.len() != passages || !scores.iter().all(is_share) {
+        let problem = format!(
+            "a reranker sent {} scores for {passages} passages, or not of 0 to 1",
+            scores.len()
+        );
+        return Err(Error::internal(problem));
+    }
+    Ok(Scored { scores, tokens })
+}
+
 /// What became of a batch, to the wire.
 pub fn result_to_wire(id: u64, result: Result<Vec<Embedding>, Error>) -> wire::EmbedResponse {
     let result = match result {
@@ -405,6 +452,34 @@ mod tests {
     use clew_core::{ErrorKind, Task};
 
     use super::*;
+
+    #[test]
+    fn what_is_reranked_and_said_of_it_is_checked() {
+        let limits = Limits::default();
+        let asked = |query: &str, passages: usize| wire::RerankRequest {
+            query: query.to_owned(),
+            passages: vec!["p".to_owned(); passages],
+        };
+        let (query, passages) = rerank_from_wire(asked("who?", 200), &limits).unwrap();
+        assert_eq!((query.as_str(), passages.len()), ("who?", 200));
+        for (query, passages, fault) in [
+            (" ", 1, "query"),
+            (&*"q".repeat(1 << 15), 1, "query"),
+            ("q", 0, "passages"),
+            ("q", 201, "passages"),
+        ] {
+            let error = rerank_from_wire(asked(query, passages), &limits).unwrap_err();
+            assert_eq!(error.violations()[0].field, fault);
+        }
+        let scored = Scored { scores: vec![0.0, 1.0], tokens: 7 };
+        let back = |passages| scored_from_wire(scored_to_wire(scored.clone()), passages);
+        assert_eq!(back(2).unwrap(), scored);
+        assert_eq!(back(3).unwrap_err().kind(), ErrorKind::Internal);
+        for bad in [f32::NAN, -0.1, 1.5] {
+            let response = wire::RerankResponse { scores: vec![bad], tokens: 1 };
+            assert_eq!(scored_from_wire(response, 1).unwrap_err().kind(), ErrorKind::Internal);
+        }
+    }
 
     fn batch() -> Batch {
         Batch {

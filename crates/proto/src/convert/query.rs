@@ -34,6 +34,7 @@ pub fn search_from_wire(
         filter,
         grouping,
         exact: request.exact,
+        rerank: request.rerank.map(|candidates| candidates as usize),
     };
     violations.take(query.check(limits));
     violations.into_result()?;
@@ -54,6 +55,7 @@ pub fn search_to_wire(corpus: &CorpusName, query: Query) -> wire::SearchRequest 
         filter: Some(filter_to_wire(query.filter)),
         grouping: grouping_to_wire(query.grouping).into(),
         exact: query.exact,
+        rerank: query.rerank.map(|candidates| u32::try_from(candidates).unwrap_or(u32::MAX)),
     }
 }
 
@@ -107,6 +109,8 @@ pub struct Question {
     pub k: Option<usize>,
     /// Most tokens of the passages that are read.
     pub evidence_tokens: Option<usize>,
+    /// Candidates that a reranker reads in each search.
+    pub rerank: Option<usize>,
     /// What may be found.
     pub filter: Filter,
     /// What memories do for it.
@@ -124,8 +128,10 @@ pub fn question_from_wire(
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let filter = filter_from_wire(request.filter.unwrap_or_default(), &mut violations);
-    let mut query = Query::new(request.question, request.k.unwrap_or(DEFAULT_K) as usize);
+    // Each strategy has a `k` of its own.
+    let mut query = Query::new(request.question, request.k.unwrap_or(1) as usize);
     query.filter = filter;
+    query.rerank = request.rerank.map(|candidates| candidates as usize);
     violations.take(query.check(limits));
     let task = task_from_wire(request.task, &mut violations);
     let memory_use = memory_use_from_wire(request.memory_use, &mut violations);
@@ -146,6 +152,7 @@ pub fn question_from_wire(
             strategy: request.strategy,
             k: request.k.map(|k| k as usize),
             evidence_tokens,
+            rerank: query.rerank,
             filter: query.filter,
             memory_use,
         }),
@@ -301,6 +308,7 @@ pub(crate) fn required_span(field: &str, span: Option<wire::Span>) -> Result<Spa
 pub fn cost_from_wire(cost: wire::Cost) -> Cost {
     Cost {
         embedded_tokens: cost.embedded_tokens,
+        reranked_tokens: cost.reranked_tokens,
         model_calls: cost.model_calls,
         prompt_tokens: cost.prompt_tokens,
         completion_tokens: cost.completion_tokens,
@@ -313,6 +321,7 @@ pub fn cost_from_wire(cost: wire::Cost) -> Cost {
 pub fn cost_to_wire(cost: Cost) -> wire::Cost {
     wire::Cost {
         embedded_tokens: cost.embedded_tokens,
+        reranked_tokens: cost.reranked_tokens,
         model_calls: cost.model_calls,
         prompt_tokens: cost.prompt_tokens,
         completion_tokens: cost.completion_tokens,
@@ -497,6 +506,7 @@ mod tests {
         query.mode = SearchMode::Sparse;
         query.grouping = Grouping::Documents;
         query.exact = true;
+        query.rerank = Some(50);
         query.filter = Filter {
             documents: vec!["it's".parse().unwrap()],
             attributes: vec![(AttributeName::try_from("a".to_owned()).unwrap(), "b".to_owned())],
@@ -515,10 +525,13 @@ mod tests {
             k: Some(1_000_000),
             mode: 17,
             grouping: 9,
+            rerank: Some(201),
             ..Default::default()
         };
         let error = search_from_wire(request, &Limits::default()).unwrap_err();
         let fields: Vec<_> = error.violations().iter().map(|v| v.field.as_str()).collect();
-        assert_eq!(fields, ["corpus", "query.mode", "query.grouping", "query.text", "query.k"]);
+        let expected =
+            ["corpus", "query.mode", "query.grouping", "query.text", "query.k", "query.rerank"];
+        assert_eq!(fields, expected);
     }
 }

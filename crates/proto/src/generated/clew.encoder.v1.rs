@@ -283,6 +283,36 @@ pub struct GenerateCluesResponse {
     #[prost(string, repeated, tag = "6")]
     pub answers: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
+/// Request of DescribeReranker.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeRerankerRequest {}
+/// Response of DescribeReranker.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DescribeRerankerResponse {
+    /// The model's name.
+    #[prost(string, tag = "1")]
+    pub model: ::prost::alloc::string::String,
+}
+/// Request of Rerank.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RerankRequest {
+    /// The question, at most 16 KiB.
+    #[prost(string, tag = "1")]
+    pub query: ::prost::alloc::string::String,
+    /// The passages: 1 to 200, together at most 3 MiB. Of a longer one than the model reads only the beginning counts.
+    #[prost(string, repeated, tag = "2")]
+    pub passages: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Response of Rerank.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RerankResponse {
+    /// A score for each passage, in order: 0 to 1, higher is better, comparable for one question only.
+    #[prost(float, repeated, tag = "1")]
+    pub scores: ::prost::alloc::vec::Vec<f32>,
+    /// Tokens that were read; of a model whose server does not tell, about as many.
+    #[prost(uint64, tag = "2")]
+    pub tokens: u64,
+}
 /// What a text is to its encoder; some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -556,6 +586,58 @@ pub mod encoder_service_client {
                 .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "FormMemory"));
             self.inner.streaming(req, path, codec).await
         }
+        /// Tells which reranker reads passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if there is
+        /// none.
+        pub async fn describe_reranker(
+            &mut self,
+            request: impl tonic::IntoRequest<super::DescribeRerankerRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeRerankerResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/DescribeReranker",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("clew.encoder.v1.EncoderService", "DescribeReranker"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Reads passages with a question and scores how well each answers it. Fails as DescribeReranker does, with
+        /// INVALID_ARGUMENT for a question that leaves no room for a passage, with RESOURCE_EXHAUSTED when too much waits. It
+        /// may be repeated.
+        pub async fn rerank(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RerankRequest>,
+        ) -> std::result::Result<tonic::Response<super::RerankResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/clew.encoder.v1.EncoderService/Rerank",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("clew.encoder.v1.EncoderService", "Rerank"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
         /// a request without says that it is missing. Fails as FormMemory does.
         pub async fn generate_clues(
@@ -652,6 +734,22 @@ pub mod encoder_service_server {
             &self,
             request: tonic::Request<tonic::Streaming<super::FormMemoryRequest>>,
         ) -> std::result::Result<tonic::Response<Self::FormMemoryStream>, tonic::Status>;
+        /// Tells which reranker reads passages here. Fails with FAILED_PRECONDITION and the reason NO_RERANKER if there is
+        /// none.
+        async fn describe_reranker(
+            &self,
+            request: tonic::Request<super::DescribeRerankerRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::DescribeRerankerResponse>,
+            tonic::Status,
+        >;
+        /// Reads passages with a question and scores how well each answers it. Fails as DescribeReranker does, with
+        /// INVALID_ARGUMENT for a question that leaves no room for a passage, with RESOURCE_EXHAUSTED when too much waits. It
+        /// may be repeated.
+        async fn rerank(
+            &self,
+            request: tonic::Request<super::RerankRequest>,
+        ) -> std::result::Result<tonic::Response<super::RerankResponse>, tonic::Status>;
         /// Drafts clues from a memory, which the server keeps for a while: its snapshot is sent where the response to
         /// a request without says that it is missing. Fails as FormMemory does.
         async fn generate_clues(
@@ -926,6 +1024,97 @@ pub mod encoder_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/DescribeReranker" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeRerankerSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::UnaryService<super::DescribeRerankerRequest>
+                    for DescribeRerankerSvc<T> {
+                        type Response = super::DescribeRerankerResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::DescribeRerankerRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::describe_reranker(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeRerankerSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/clew.encoder.v1.EncoderService/Rerank" => {
+                    #[allow(non_camel_case_types)]
+                    struct RerankSvc<T: EncoderService>(pub Arc<T>);
+                    impl<
+                        T: EncoderService,
+                    > tonic::server::UnaryService<super::RerankRequest>
+                    for RerankSvc<T> {
+                        type Response = super::RerankResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RerankRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as EncoderService>::rerank(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RerankSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

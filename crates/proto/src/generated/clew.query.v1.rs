@@ -72,6 +72,11 @@ pub struct SearchRequest {
     /// Compare with every vector instead of asking the approximate index.
     #[prost(bool, tag = "7")]
     pub exact: bool,
+    /// Has a reranker read so many of the best candidates with the query, at least `k` and at most 200, and finds the best
+    /// `k` by what it says. Absent: none does. Refused where no reranker is configured. Each candidate costs tokens
+    /// (`Cost.reranked_tokens`).
+    #[prost(uint32, optional, tag = "8")]
+    pub rerank: ::core::option::Option<u32>,
 }
 /// A passage that was found, whole and from one version of its document.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -97,7 +102,8 @@ pub struct Evidence {
     /// When what it tells of happened.
     #[prost(message, optional, tag = "7")]
     pub event_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// Rank score: higher is better, comparable within one response only.
+    /// Rank score: higher is better, comparable within one response only. Of what was reranked it is the reranker's, 0 to
+    /// 1.
     #[prost(float, tag = "8")]
     pub score: f32,
     /// Cosine similarity to the query, where embeddings were compared.
@@ -155,6 +161,11 @@ pub struct AnswerRequest {
     /// What compressed memories of the corpus do for an answer, where the strategy asks them.
     #[prost(enumeration = "MemoryUse", tag = "9")]
     pub memory_use: i32,
+    /// Has a reranker read so many of the best candidates with what a search of the strategy looks for, at least `k` if
+    /// that is set, and at most 200; each search then finds as many at most, the best by what the reranker says. Absent:
+    /// none does. Refused where no reranker is configured.
+    #[prost(uint32, optional, tag = "10")]
+    pub rerank: ::core::option::Option<u32>,
 }
 /// One message of the Answer response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -490,6 +501,9 @@ pub struct Cost {
     /// Whether something was not done since the budget of calls, tokens or time of language models was used up.
     #[prost(bool, tag = "6")]
     pub out_of_budget: bool,
+    /// Tokens that a reranker read: of each candidate, with the question beside it.
+    #[prost(uint64, tag = "7")]
+    pub reranked_tokens: u64,
 }
 /// On whose account a node does something for another. A question has one account, wherever it is worked on: what is
 /// left travels with each request, and what was spent comes back before the response, or before the error.
@@ -530,7 +544,7 @@ pub struct Spent {
     /// Time that they worked, summed over their calls.
     #[prost(message, optional, tag = "4")]
     pub time: ::core::option::Option<::prost_types::Duration>,
-    /// What no budget bounds, such as embedding.
+    /// What no budget bounds, such as embedding and reranking.
     #[prost(message, optional, tag = "5")]
     pub aside: ::core::option::Option<Cost>,
     /// Whether something was not done since a budget was used up.

@@ -30,6 +30,7 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
         strategy: arguments.strategy.clone(),
         k: arguments.k,
         evidence_tokens: arguments.evidence_tokens,
+        rerank: arguments.rerank,
         filter: arguments.filters.into(),
         memory_use: arguments.memory_use.into(),
     };
@@ -105,9 +106,13 @@ fn text(answer: &wire::Answer, took: Duration) -> String {
     }
     let cost = answer.cost.unwrap_or_default();
     text.push_str(&format!(
-        "  {}, {} tokens embedded, {} model calls{}\n",
+        "  {}, {} tokens embedded{}, {} model calls{}\n",
         human(took),
         cost.embedded_tokens,
+        match cost.reranked_tokens {
+            0 => String::new(),
+            tokens => format!(", {tokens} reranked"),
+        },
         cost.model_calls,
         if cost.out_of_budget { ", which is all that its budget allows" } else { "" }
     ));

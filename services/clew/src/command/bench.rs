@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Encoder, IfThere, Priority, Query, SearchMode, TextKind};
+use clew_core::{CorpusName, Encoders, IfThere, Priority, Query, SearchMode, TextKind};
 use clew_formats::{Format, Naming, Options, Source};
 use clew_generator::config::{LocalConfig, Precision};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ async fn embed(
     let mut config = NodeConfig::load(shared, None)?;
     config.encoder.threads = threads;
     let encoders = node::start_encoders(&config).await?;
-    let encoder = encoders.current_pool();
+    let encoder = encoders.current();
     let source = Source::file("texts", texts);
     let documents: Result<Vec<_>, _> =
         clew_formats::read(source, Format::JsonLines, &Options::default()).collect();
@@ -90,7 +90,7 @@ async fn embed(
             rates.push(tokens as f64 / started.elapsed().as_secs_f64());
         }
     }
-    let path = encoder.description();
+    let path = encoders.first().description();
     encoders.stop().await;
     Ok(json!({
         "path": path,
@@ -126,7 +126,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     let took = started.elapsed();
     let counts = connection.client.corpus(&corpus).await?.counts.unwrap_or_default();
     let node = connection.node().context("the node runs in this process")?;
-    let encoder = node.encoders.current_pool();
+    let encoder = node.encoders.first();
     let embedded = encoder.embedded_tokens();
     let busy = encoder.busy();
     let threads = config.encoder.worker_threads();

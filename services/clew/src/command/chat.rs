@@ -69,6 +69,7 @@ pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::R
                 k,
                 evidence_tokens: None,
                 memory_use: MemoryUse::Clues,
+                rerank: None,
                 filters,
             };
             return ask::run(shared, asked, output).await;

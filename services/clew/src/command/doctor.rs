@@ -1,11 +1,12 @@
 //! `clew doctor`: looks at what a node needs, and says what to do about what is missing.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use clew_client::Client;
 use clew_cluster::{Eviction, RedisHealth};
-use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error, Unusable};
+use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error, Priority, TextKind, Unusable};
+use clew_memory_encoder::{OwnEncoder, OwnReranker};
 use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
@@ -17,6 +18,10 @@ use crate::output::{Output, human};
 
 /// How long a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a model may take with something small.
+const MODEL_PATIENCE: Duration = Duration::from_secs(30);
+/// What models are tried with.
+const PROBE: &str = "clew";
 /// Clocks further apart than this make times of acceptance, and leases, hard to understand.
 const MOST_SKEW_SECONDS: f64 = 2.0;
 /// A place with less free than this, or than a tenth, is nearly full.
@@ -104,6 +109,7 @@ async fn machine(shared: &Shared, findings: &mut Findings) {
     };
     findings.add("configuration", State::Ok, "every key is known and in range".to_owned(), "");
     let encoders = models(&config, findings).await;
+    reranker(&config, findings).await;
     let data_dir = config.data_dir.to_string_lossy();
     if place("data directory", &config, &data_dir, findings).await {
         corpora(&config, &data_dir, encoders.as_deref(), findings).await;
@@ -115,18 +121,55 @@ async fn machine(shared: &Shared, findings: &mut Findings) {
 async fn models(config: &NodeConfig, findings: &mut Findings) -> Option<Vec<EncoderIdentity>> {
     match start_encoders(config).await {
         Ok(encoders) => {
-            for encoder in encoders.all() {
-                findings.add("embedding model", State::Ok, encoder.description(), "");
+            for own in encoders.all() {
+                embeds(own, findings).await;
             }
             let offered = encoders.offered();
             encoders.stop().await;
             Some(offered)
         }
         Err(error) => {
-            let advice = "run `make setup`, or name the folder of a model with --model; that of a second one is \
-                          `encoder.next_model`";
+            let advice = "run `make setup`, name the folder of a model with --model, or an endpoint in \
+                          `encoder.endpoint`; those of a second one are `encoder.next_model` and \
+                          `encoder.next_endpoint`";
             findings.fail("embedding model", &error, advice);
             None
+        }
+    }
+}
+
+/// Embeds something small.
+async fn embeds(own: &OwnEncoder, findings: &mut Findings) {
+    let part = "embedding model";
+    let deadline = Instant::now() + MODEL_PATIENCE;
+    let probe = vec![PROBE.to_owned()];
+    match own.encoder().embed(probe, TextKind::Query, Priority::Interactive, deadline).await {
+        Ok(_embedding) => findings.add(part, State::Ok, own.description(), ""),
+        Err(error) => {
+            let advice =
+                "correct the endpoint's address, key, model and dimension, or start its server";
+            findings.fail(part, &error, advice);
+        }
+    }
+}
+
+/// Loads the reranker and asks it something small.
+async fn reranker(config: &NodeConfig, findings: &mut Findings) {
+    let part = "reranker";
+    let tried = async {
+        let reranker = OwnReranker::load(&config.reranker, &config.encoder).await?;
+        let Some(description) = reranker.description() else { return Ok(None) };
+        let deadline = Instant::now() + MODEL_PATIENCE;
+        let scored = reranker.seam().score(PROBE, vec![PROBE.to_owned()], deadline).await;
+        reranker.stop().await;
+        scored.map(|_scored| Some(description))
+    };
+    match tried.await {
+        Ok(None) => {}
+        Ok(Some(description)) => findings.add(part, State::Ok, description, ""),
+        Err(error) => {
+            let advice = "name the folder of a cross-encoder in `reranker.model`, or correct `reranker.endpoint`";
+            findings.fail(part, &error, advice);
         }
     }
 }

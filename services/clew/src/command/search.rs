@@ -22,6 +22,7 @@ async fn search(connection: &Connection, arguments: Search, output: &Output) -> 
     query.mode = arguments.mode.into();
     query.filter = arguments.filters.into();
     query.exact = arguments.exact;
+    query.rerank = arguments.rerank;
     if arguments.by_document {
         query.grouping = Grouping::Documents;
     }

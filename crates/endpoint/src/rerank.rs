@@ -1,0 +1,362 @@
+//! A reranker behind an endpoint.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use clew_core::{Error, ErrorKind, Reranker, Scored, Violations};
+use clew_tokenizer::estimated_beginning;
+use serde::{Deserialize, Serialize};
+
+use crate::config::EndpointConfig;
+use crate::connection::{Connection, Failure, Progress, Reader};
+use crate::tokens::estimate_tokens;
+
+/// Most bytes of a response for one passage, whose text some servers send back.
+const BYTES_PER_PASSAGE: usize = 64 << 10;
+/// What a response may have beyond that.
+const SLACK_BYTES: usize = 1 << 20;
+/// Tokens of a window that are left to what is put around question and passage.
+const FRAME_TOKENS: u32 = 8;
+
+/// An endpoint that serves a reranker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RerankConfig {
+    /// Address that `/rerank` is appended to, such as `https://api.jina.ai/v1`. Over `http://` everybody on the way can
+    /// read passages and key.
+    pub url: String,
+    /// Name of the model as the server knows it.
+    pub model: String,
+    /// Environment variable that holds the key. Excludes `api_key_file`; without both no key is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// File that holds the key and nothing else. Excludes `api_key_env`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_file: Option<PathBuf>,
+    /// Whose request the server takes.
+    pub dialect: RerankDialect,
+    /// Most tokens of a question and a passage together, 256 to 1,000,000. Of a passage that is longer, as tokens are
+    /// estimated, the beginning is sent.
+    pub window: u32,
+    /// Passages that are sent at once, 1 to 200. More takes fewer requests; some servers take few.
+    pub batch: u32,
+    /// Requests that may be under way at once, 1 to 1,000.
+    pub max_concurrency: u32,
+    /// Questions that may wait for those under way, 0 to 100,000; one more is refused at once.
+    pub max_waiting: u32,
+    /// Requests that may be begun in a minute, 1 to 1,000,000, repeated ones included; without it any number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u32>,
+    /// How often a request is tried, 1 to 10.
+    pub attempts: u32,
+    /// Seconds that one attempt may take, 1 to 3,600.
+    pub timeout_secs: u64,
+}
+
+/// Whose request a server of a reranker takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RerankDialect {
+    /// That of Cohere, which Jina, vLLM and others take too: `documents`, and `results` with a
+    /// `relevance_score`.
+    #[default]
+    Cohere,
+    /// That of Hugging Face's Text Embeddings Inference: `texts`, and a list with a `score`.
+    Tei,
+}
+
+impl Default for RerankConfig {
+    fn default() -> Self {
+        Self {
+            url: String::new(),
+            model: String::new(),
+            api_key_env: None,
+            api_key_file: None,
+            dialect: RerankDialect::default(),
+            window: 512,
+            batch: 32,
+            max_concurrency: 8,
+            max_waiting: 256,
+            requests_per_minute: None,
+            attempts: 3,
+            timeout_secs: 30,
+        }
+    }
+}
+
+impl RerankConfig {
+    /// Refuses what is missing or out of range. `section` is where the configuration holds this.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] naming every key at fault.
+    pub fn validate(&self, section: &str) -> Result<(), Error> {
+        let mut violations = Violations::default();
+        violations.take(self.endpoint().validate(section));
+        if self.window > 1_000_000 {
+            let problem = format!("expected 256 to 1000000, got {}", self.window);
+            violations.push(format!("{section}.window"), problem);
+        }
+        if !(1..=200).contains(&self.batch) {
+            let problem = format!("expected 1 to 200, got {}", self.batch);
+            violations.push(format!("{section}.batch"), problem);
+        }
+        violations.into_result()
+    }
+
+    /// How its server is reached.
+    fn endpoint(&self) -> EndpointConfig {
+        EndpointConfig {
+            url: self.url.clone(),
+            model: self.model.clone(),
+            api_key_env: self.api_key_env.clone(),
+            api_key_file: self.api_key_file.clone(),
+            window: self.window,
+            max_concurrency: self.max_concurrency,
+            max_waiting: self.max_waiting,
+            requests_per_minute: self.requests_per_minute,
+            attempts: self.attempts,
+            timeout_secs: self.timeout_secs,
+            // Nothing comes until all is there.
+            idle_timeout_secs: self.timeout_secs.clamp(1, 3600),
+            ..EndpointConfig::default()
+        }
+    }
+}
+
+/// A reranker behind an endpoint with `/rerank`.
+///
+/// A passage that is too long, as tokens are estimated, is cut before it is sent. What may pass is tried again as for
+/// [`crate::Endpoint`]. The requests for one question follow one another.
+pub struct RerankEndpoint {
+    config: RerankConfig,
+    connection: Connection,
+}
+
+impl RerankEndpoint {
+    /// A reranker behind the endpoint of a valid configuration, with the key from where it says. Connects to nothing
+    /// yet.
+    ///
+    /// # Errors
+    /// As [`crate::Endpoint::try_new`] and [`EndpointConfig::load_key`].
+    pub fn try_new(config: &RerankConfig) -> Result<Self, Error> {
+        let endpoint = config.endpoint();
+        let connection = Connection::try_new(&endpoint, endpoint.load_key()?.as_ref(), "rerank")?;
+        Ok(Self { config: config.clone(), connection })
+    }
+
+    /// The model's name.
+    pub fn model(&self) -> &str {
+        &self.config.model
+    }
+
+    /// A request for the scores of `passages`.
+    fn body(&self, query: &str, passages: &[&str]) -> Result<Bytes, Error> {
+        let model = &self.config.model;
+        let body = match self.config.dialect {
+            RerankDialect::Cohere => serde_json::to_vec(&CohereBody {
+                model,
+                query,
+                documents: passages,
+                top_n: passages.len(),
+            }),
+            RerankDialect::Tei => serde_json::to_vec(&TeiBody {
+                model,
+                query,
+                texts: passages,
+                raw_scores: false,
+                truncate: true,
+            }),
+        };
+        let body = body.map_err(|_| Error::internal("cannot write a request as JSON"))?;
+        Ok(Bytes::from(body))
+    }
+}
+
+impl fmt::Debug for RerankEndpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RerankEndpoint").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+#[derive(Serialize)]
+struct CohereBody<'a> {
+    model: &'a str,
+    query: &'a str,
+    documents: &'a [&'a str],
+    top_n: usize,
+}
+
+#[derive(Serialize)]
+struct TeiBody<'a> {
+    model: &'a str,
+    query: &'a str,
+    texts: &'a [&'a str],
+    raw_scores: bool,
+    truncate: bool,
+}
+
+#[async_trait]
+impl Reranker for RerankEndpoint {
+    async fn reranker_model(&self, _deadline: Instant) -> Result<Option<String>, Error> {
+        Ok(Some(self.config.model.clone()))
+    }
+
+    /// # Errors
+    /// Those of the seam; `ENDPOINT_REFUSED` is [`ErrorKind::WrongState`].
+    async fn score(
+        &self,
+        query: &str,
+        passages: Vec<String>,
+        deadline: Instant,
+    ) -> Result<Scored, Error> {
+        let _place = self.connection.admit()?;
+        let query_tokens = estimate_tokens(query);
+        let room = self.config.window.saturating_sub(query_tokens.saturating_add(FRAME_TOKENS));
+        if room == 0 {
+            let problem = format!(
+                "expected one that leaves room for a passage in the reranker's window of {} tokens, got about \
+                 {query_tokens}",
+                self.config.window
+            );
+            return Err(Error::invalid("query", problem));
+        }
+        let mut scored = Scored::default();
+        for batch in passages.chunks(self.config.batch as usize) {
+            let cut: Vec<&str> =
+                batch.iter().map(|passage| estimated_beginning(passage, room as usize)).collect();
+            let mut reader = ScoreReader { passages: cut.len(), body: Vec::new() };
+            let body = self.body(query, &cut)?;
+            let Ranked { scores, tokens } =
+                self.connection.call(body, None, deadline, &mut reader).await?.reply;
+            scored.scores.extend(scores);
+            let estimated = || {
+                let of_one = |passage: &&str| u64::from(query_tokens + estimate_tokens(passage));
+                cut.iter().map(of_one).sum()
+            };
+            scored.tokens += tokens.unwrap_or_else(estimated);
+        }
+        Ok(scored)
+    }
+}
+
+/// Reads the scores of so many passages.
+struct ScoreReader {
+    passages: usize,
+    body: Vec<u8>,
+}
+
+/// What a server told of passages, in their order.
+#[derive(Debug, PartialEq)]
+struct Ranked {
+    scores: Vec<f32>,
+    tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Cohere {
+        results: Vec<Item>,
+        #[serde(default)]
+        usage: Option<Used>,
+    },
+    Tei(Vec<Item>),
+}
+
+#[derive(Deserialize)]
+struct Item {
+    index: usize,
+    #[serde(alias = "relevance_score")]
+    score: f64,
+}
+
+#[derive(Deserialize)]
+struct Used {
+    #[serde(default)]
+    total_tokens: Option<u64>,
+}
+
+impl Reader for ScoreReader {
+    type Reply = Ranked;
+
+    fn begin(&mut self) {
+        self.body.clear();
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Failure> {
+        let most = self.passages * BYTES_PER_PASSAGE + SLACK_BYTES;
+        if self.body.len() + bytes.len() > most {
+            return Err(Failure::broken("sent far more than it was asked for"));
+        }
+        self.body.extend_from_slice(bytes);
+        Ok(Progress::More)
+    }
+
+    fn end(&mut self) -> Result<Ranked, Failure> {
+        let unusable = || Failure::broken("sent what is not a score for each passage");
+        let answer = serde_json::from_slice(&self.body).map_err(|_| unusable())?;
+        let (mut items, tokens) = match answer {
+            Answer::Cohere { results, usage } => {
+                (results, usage.and_then(|usage| usage.total_tokens))
+            }
+            Answer::Tei(items) => (items, None),
+        };
+        items.sort_by_key(|item| item.index);
+        if !items.iter().map(|item| item.index).eq(0..self.passages) {
+            return Err(unusable());
+        }
+        // What is no share of one, such as a logit, is not comparable with what others tell.
+        if !items.iter().all(|item| (0.0..=1.0).contains(&item.score)) {
+            let message = "the reranker's endpoint sent scores that are not between 0 and 1; have its server tell shares, \
+                           not logits";
+            let error = Error::new(ErrorKind::WrongState, "ENDPOINT_REFUSED", message);
+            return Err(Failure::lasting(error));
+        }
+        Ok(Ranked { scores: items.into_iter().map(|item| item.score as f32).collect(), tokens })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Option<Ranked> {
+        let mut reader = ScoreReader { passages: 2, body: Vec::new() };
+        reader.begin();
+        reader.feed(body.as_bytes()).unwrap();
+        reader.end().ok()
+    }
+
+    #[test]
+    fn both_dialects_are_read_in_the_order_of_the_passages() {
+        let cohere = r#"{"id": "x", "results": [{"index": 1, "relevance_score": 0.9, "document": {"text": "b"}},
+            {"index": 0, "relevance_score": 0.25}], "usage": {"total_tokens": 7}}"#;
+        let expected = Ranked { scores: vec![0.25, 0.9], tokens: Some(7) };
+        assert_eq!(read(cohere), Some(expected));
+        let without_usage = r#"{"results": [{"index": 1, "relevance_score": 1}, {"index": 0, "relevance_score": 0}],
+            "meta": {"billed_units": {"search_units": 1}}}"#;
+        assert_eq!(read(without_usage), Some(Ranked { scores: vec![0.0, 1.0], tokens: None }));
+        let tei = r#"[{"index": 1, "score": 0.5}, {"index": 0, "score": 0.75}]"#;
+        assert_eq!(read(tei), Some(Ranked { scores: vec![0.75, 0.5], tokens: None }));
+    }
+
+    #[test]
+    fn what_is_not_a_share_for_each_passage_is_refused() {
+        let bodies = [
+            "<html>",
+            "[]",
+            r#"[{"index": 0, "score": 0.5}]"#,
+            r#"[{"index": 0, "score": 0.5}, {"index": 0, "score": 0.5}]"#,
+            r#"[{"index": 0, "score": 0.5}, {"index": 1, "score": 7.5}]"#,
+            r#"[{"index": 0, "score": 0.5}, {"index": 1, "score": null}]"#,
+        ];
+        for body in bodies {
+            assert_eq!(read(body), None, "{body}");
+        }
+        let mut reader = ScoreReader { passages: 1, body: Vec::new() };
+        assert!(reader.feed(&vec![b' '; 2 << 20]).is_err());
+    }
+}

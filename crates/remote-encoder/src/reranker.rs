@@ -1,0 +1,159 @@
+//! The seam `Reranker` over rerankers elsewhere.
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{Error, Limits, Reranker, Scored};
+use clew_proto::convert::encoder as convert;
+use clew_proto::encoder::v1 as wire;
+use clew_proto::encoder::v1::encoder_service_client::EncoderServiceClient;
+use clew_proto::from_status;
+use clew_runtime::deadline::{request, within};
+use clew_runtime::peer::{Channel, PeerOptions, Reach};
+use clew_runtime::pool::Pool;
+use futures::future::try_join_all;
+use tokio::sync::Mutex;
+use tonic::Status;
+
+use crate::remote_encoder::SERVICE;
+
+/// Calls that may be under way on one encoder.
+const CREDITS: u32 = 64;
+/// Passages of one call: few enough that several encoders share a question, and enough for a batch of each.
+const PASSAGES_AT_ONCE: usize = 32;
+/// Longest passage that is sent, in bytes: no reranker reads more.
+const PASSAGE_BYTES: usize = 64 << 10;
+/// How long it is believed which reranker the encoders have.
+const BELIEVED: Duration = Duration::from_secs(60);
+/// How long encoders are asked for it.
+const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Reranks on other nodes, the passages of one question on several of them at once.
+pub struct RemoteReranker {
+    encoders: Pool,
+    known: Mutex<Option<Known>>,
+}
+
+/// Which reranker the encoders have, as they told.
+struct Known {
+    model: Option<String>,
+    until: Instant,
+}
+
+impl RemoteReranker {
+    /// The rerankers of `encoders`, which all have the same or none.
+    pub fn new(encoders: Pool) -> Self {
+        Self { encoders, known: Mutex::default() }
+    }
+
+    /// What a pool of encoders for it is made with.
+    pub fn peer_options(reach: Reach) -> PeerOptions {
+        PeerOptions { service: SERVICE.to_owned(), credits: CREDITS, reach }
+    }
+
+    async fn score_part(
+        &self,
+        query: &str,
+        passages: Vec<String>,
+        deadline: Instant,
+    ) -> Result<Scored, Error> {
+        let expected = passages.len();
+        let asked = wire::RerankRequest { query: query.to_owned(), passages };
+        let scored = self.encoders.call(1, deadline, |channel| {
+            let asked = asked.clone();
+            async move {
+                let mut client = EncoderServiceClient::new(channel);
+                client.rerank(request(asked, deadline)).await.map_err(failed)
+            }
+        });
+        convert::scored_from_wire(scored.await?.into_inner(), expected)
+    }
+}
+
+#[async_trait]
+impl Reranker for RemoteReranker {
+    async fn reranker_model(&self, deadline: Instant) -> Result<Option<String>, Error> {
+        let asking = async {
+            let mut known = self.known.lock().await;
+            if let Some(Known { model, until }) = &*known
+                && Instant::now() < *until
+            {
+                return Ok(model.clone());
+            }
+            let patience = deadline.min(Instant::now() + DESCRIBE_PATIENCE);
+            let described = self.encoders.call(1, patience, |channel| describe(channel, patience));
+            let model = match described.await {
+                Ok(model) => Some(model),
+                Err(error) if error.reason() == "NO_RERANKER" => None,
+                Err(error) => return Err(error),
+            };
+            // One that is configured anew is to be found soon; one that is there stays.
+            let until = Instant::now() + if model.is_some() { BELIEVED } else { BELIEVED / 12 };
+            *known = Some(Known { model: model.clone(), until });
+            Ok(model)
+        };
+        within(deadline, "asking encoders for their reranker", asking).await
+    }
+
+    async fn score(
+        &self,
+        query: &str,
+        passages: Vec<String>,
+        deadline: Instant,
+    ) -> Result<Scored, Error> {
+        let parts = parts(passages).into_iter();
+        let scored = parts.map(|part| self.score_part(query, part, deadline));
+        let mut all = Scored::default();
+        for part in try_join_all(scored).await? {
+            all.scores.extend(part.scores);
+            all.tokens += part.tokens;
+        }
+        Ok(all)
+    }
+}
+
+/// Passages in the parts that calls hold, each passage cut to what is sent.
+fn parts(passages: Vec<String>) -> Vec<Vec<String>> {
+    let most = PASSAGES_AT_ONCE.min(Limits::default().reranked);
+    let mut parts: Vec<Vec<String>> = Vec::new();
+    for mut passage in passages {
+        passage.truncate(passage.floor_char_boundary(PASSAGE_BYTES));
+        match parts.last_mut().filter(|part| part.len() < most) {
+            Some(part) => part.push(passage),
+            None => parts.push(vec![passage]),
+        }
+    }
+    parts
+}
+
+/// All passages of a call together are below the limit of a message.
+const _: () = assert!(PASSAGES_AT_ONCE * PASSAGE_BYTES <= convert::RERANKED_BYTES);
+
+async fn describe(channel: Channel, deadline: Instant) -> Result<String, Error> {
+    let mut client = EncoderServiceClient::new(channel);
+    let described = client.describe_reranker(request(wire::DescribeRerankerRequest {}, deadline));
+    Ok(described.await.map_err(failed)?.into_inner().model)
+}
+
+fn failed(status: Status) -> Error {
+    from_status(&status).with_source(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_hold_every_passage_once_in_order_and_fit_into_messages() {
+        let long = "é".repeat(PASSAGE_BYTES);
+        let passages: Vec<String> = (0..70).map(|i| format!("{i} {long}")).collect();
+        let parts = parts(passages);
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [32, 32, 6]);
+        for (i, passage) in parts.iter().flatten().enumerate() {
+            assert!(passage.starts_with(&format!("{i} ")) && passage.len() <= PASSAGE_BYTES);
+        }
+        for part in &parts {
+            assert!(part.iter().map(String::len).sum::<usize>() <= convert::RERANKED_BYTES);
+        }
+    }
+}

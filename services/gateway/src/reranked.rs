@@ -1,0 +1,176 @@
+//! A stage behind a search: a reranker reads the best candidates with the question and puts them in order.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use clew_core::{Account, Error, Evidence, Limits, Query, Reranker, Retrieved, Retriever, Scored};
+use clew_telemetry::{child, metrics};
+use tracing::Instrument;
+
+use crate::Backends;
+
+/// Finds what `inner` finds first, by what a reranker says of it.
+pub(crate) struct Reranked<R> {
+    inner: R,
+    /// Counts on the account of whoever asks.
+    reranker: Arc<dyn Reranker>,
+    candidates: usize,
+    limits: Limits,
+}
+
+impl<R: Retriever> Reranked<R> {
+    /// Reranks `candidates` of `inner`, on `account`.
+    ///
+    /// # Errors
+    /// [`clew_core::ErrorKind::InvalidInput`] if there is no reranker; those of asking for it.
+    pub async fn over(
+        inner: R,
+        backends: &Backends,
+        candidates: usize,
+        account: &Account,
+        deadline: Instant,
+    ) -> Result<Self, Error> {
+        let reranker = account.reranking(Arc::clone(&backends.reranker));
+        if reranker.reranker_model(deadline).await?.is_none() {
+            let problem = "expected none, since no reranker is configured: name one in `reranker.model` or \
+                           `reranker.endpoint` of the encoders";
+            return Err(Error::invalid("query.rerank", problem));
+        }
+        Ok(Self { inner, reranker, candidates, limits: backends.limits })
+    }
+
+    async fn rerank(
+        &self,
+        query: &Query,
+        found: Vec<Evidence>,
+        deadline: Instant,
+    ) -> Result<(Vec<Evidence>, u64), Error> {
+        if found.is_empty() {
+            return Ok((found, 0));
+        }
+        let passages = found.iter().map(|item| item.text.clone()).collect();
+        let Scored { scores, tokens } =
+            self.reranker.score(&query.text, passages, deadline).await?;
+        if scores.len() != found.len() {
+            return Err(Error::internal("the reranker returned fewer scores than passages"));
+        }
+        let scored = found.into_iter().zip(scores);
+        let mut ranked: Vec<Evidence> =
+            scored.map(|(item, score)| Evidence { score, ..item }).collect();
+        // What it finds equal stays in the order of the search.
+        ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
+        ranked.truncate(query.k);
+        Ok((ranked, tokens))
+    }
+}
+
+#[async_trait]
+impl<R: Retriever> Retriever for Reranked<R> {
+    async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
+        query.check(&self.limits)?;
+        let wide = Query { k: self.candidates, rerank: None, ..query.clone() };
+        let Retrieved { evidence, shards_missing, mut cost } =
+            self.inner.retrieve(&wide, deadline).await?;
+        let span = child(|| tracing::info_span!("rerank", passages = evidence.len(), k = query.k));
+        let ranking = self.rerank(query, evidence, deadline).instrument(span);
+        let (evidence, tokens) = metrics::stage("rerank", ranking).await?;
+        cost.reranked_tokens += tokens;
+        Ok(Retrieved { evidence, shards_missing, cost })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clew_core::{Budget, ChunkId, Cost, ErrorKind, Owner, ShardIndex, Span, Version};
+
+    use super::*;
+
+    /// Finds passages of these names, in this order, as many as are asked for.
+    struct Finds(Vec<&'static str>);
+
+    #[async_trait]
+    impl Retriever for Finds {
+        async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
+            let corpus = "notes".parse().unwrap();
+            let item = |name: &&str| {
+                let document_id: clew_core::DocumentId = name.parse().unwrap();
+                Evidence {
+                    chunk_id: ChunkId::derive(&corpus, &document_id, Version(1), 0),
+                    document_id,
+                    version: Version(1),
+                    title: String::new(),
+                    span: Span::new(0, 1),
+                    text: (*name).to_owned(),
+                    event_time: None,
+                    score: 7.0,
+                    dense_score: Some(0.5),
+                    sparse_score: None,
+                }
+            };
+            let cost = Cost { embedded_tokens: 2, ..Cost::default() };
+            let evidence = self.0.iter().take(query.k).map(item).collect();
+            Ok(Retrieved { evidence, shards_missing: vec![ShardIndex(3)], cost })
+        }
+    }
+
+    /// Finds those best that come last in the alphabet, two letters alike, and `x` in no time.
+    struct Alphabet;
+
+    #[async_trait]
+    impl Reranker for Alphabet {
+        async fn reranker_model(&self, _: Instant) -> Result<Option<String>, Error> {
+            Ok(Some("alphabet".to_owned()))
+        }
+
+        async fn score(&self, _: &str, passages: Vec<String>, _: Instant) -> Result<Scored, Error> {
+            if passages.iter().any(|passage| passage == "x") {
+                return Err(Error::deadline("reranking"));
+            }
+            let score = |passage: &String| f32::from((passage.as_bytes()[0] - b'a') / 2) / 13.0;
+            let scores = passages.iter().map(score).collect();
+            Ok(Scored { scores, tokens: passages.len() as u64 })
+        }
+    }
+
+    fn reranked(found: &[&'static str], candidates: usize) -> (Reranked<Finds>, Account) {
+        let account = Account::open(Owner::of(None), Budget::default());
+        let reranker = account.reranking(Arc::new(Alphabet));
+        let (inner, limits) = (Finds(found.to_vec()), Limits::default());
+        (Reranked { inner, reranker, candidates, limits }, account)
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[tokio::test]
+    async fn candidates_come_in_the_order_of_the_reranker_and_equal_ones_in_that_of_the_search() {
+        let (retriever, account) = reranked(&["a", "d", "c", "b", "f", "z"], 5);
+        let found = retriever.retrieve(&Query::new("q", 4), soon()).await.unwrap();
+        let names: Vec<&str> = found.evidence.iter().map(|item| item.text.as_str()).collect();
+        // `z` is no candidate.
+        assert_eq!(names, ["f", "d", "c", "a"]);
+        assert!(
+            found.evidence.iter().all(|item| item.dense_score == Some(0.5) && item.score < 1.0)
+        );
+        assert_eq!(found.shards_missing, [ShardIndex(3)]);
+        assert_eq!((found.cost.embedded_tokens, found.cost.reranked_tokens), (2, 5));
+        assert_eq!(account.ledger().cost().reranked_tokens, 5);
+    }
+
+    #[tokio::test]
+    async fn nothing_found_asks_nobody_and_what_fails_finds_nothing() {
+        let (nothing, account) = reranked(&[], 5);
+        let found = nothing.retrieve(&Query::new("q", 4), soon()).await.unwrap();
+        assert!(found.evidence.is_empty() && account.ledger().cost().tokens() == 0);
+        let (late, _) = reranked(&["x"], 5);
+        let error = late.retrieve(&Query::new("q", 4), soon()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        let (bad, _) = reranked(&["a"], 5);
+        let error = bad.retrieve(&Query::new("q", 0), soon()).await.unwrap_err();
+        assert_eq!(error.violations()[0].field, "query.k");
+    }
+}

@@ -1,0 +1,275 @@
+//! The devices that compute with one model: a queue with a limit, and supervised threads that take batches from it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Error, ErrorKind, Priority};
+use clew_model::Scratch;
+use clew_runtime::admission::Gate;
+use clew_runtime::deadline::within;
+use clew_runtime::supervise::{Line, Supervised, start_child};
+use clew_runtime::timing::{Part, spent};
+use clew_runtime::tree::TreeNode;
+use clew_telemetry::{Severity, Trouble, child, metrics};
+use ractor::ActorCell;
+use tokio::sync::oneshot;
+
+use crate::EncoderConfig;
+use crate::queue::{Batch, Queue, RETRY_AFTER};
+use crate::worker::{Arguments, DeviceWorker};
+
+/// After how long a batch, which takes seconds, will never be done.
+const HUNG: Duration = Duration::from_secs(300);
+
+/// What the parts of a model's devices are called.
+pub(crate) struct Names {
+    /// The part of the node, and its queue in metrics.
+    pub part: &'static str,
+    /// The queue, for callers that find it full.
+    pub queue: &'static str,
+    /// What callers wait for.
+    pub doing: &'static str,
+    /// The stage of one batch in metrics.
+    pub stage: &'static str,
+    /// The span of one batch.
+    pub span: fn(usize) -> tracing::Span,
+}
+
+/// A model that computes something of each text of a batch. It blocks.
+pub(crate) trait Computes: Send + Sync + 'static {
+    /// A text in tokens.
+    type Text: Send + 'static;
+    /// What is computed of it.
+    type Result: Send + 'static;
+
+    /// What its devices are called.
+    const NAMES: Names;
+
+    /// The model's name.
+    fn name(&self) -> &str;
+
+    /// How many tokens a text has.
+    fn tokens(text: &Self::Text) -> usize;
+
+    /// A result for each text, in order.
+    fn compute(
+        &self,
+        texts: &[Self::Text],
+        scratch: &mut Scratch,
+    ) -> Result<Vec<Self::Result>, clew_model::Error>;
+}
+
+type QueueOf<M> = Queue<<M as Computes>::Text, <M as Computes>::Result>;
+
+/// The devices of one model.
+pub(crate) struct Devices<M: Computes> {
+    queue: Arc<QueueOf<M>>,
+    gate: Gate,
+    question_wait: Duration,
+    batch_tokens: usize,
+    workers: Supervised<()>,
+}
+
+/// The workers of one model, restarted together.
+struct Workers<M: Computes> {
+    model: Arc<M>,
+    queue: Arc<QueueOf<M>>,
+    gate: Gate,
+    threads: usize,
+}
+
+impl<M: Computes> Line for Workers<M> {
+    type Handle = ();
+
+    fn name(&self) -> String {
+        format!("{}s of `{}`", M::NAMES.part, self.model.name())
+    }
+
+    async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<(), Error> {
+        for number in 0..self.threads {
+            let (model, queue) = (Arc::clone(&self.model), Arc::clone(&self.queue));
+            let (woken, gate) = (Arc::clone(&queue), self.gate.clone());
+            let arguments = Arguments {
+                name: format!("{}-{number}", M::NAMES.part),
+                work: Box::new(move |stopped| work(model.as_ref(), &queue, &gate, stopped)),
+                wake: Box::new(move || woken.wake()),
+            };
+            start_child(DeviceWorker, arguments, supervisor.clone()).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Computes batches until the queue is closed or `stopped` says so.
+fn work<M: Computes>(model: &M, queue: &QueueOf<M>, gate: &Gate, stopped: &dyn Fn() -> bool) {
+    let mut scratch = Scratch::default();
+    while let Some(batch) = queue.next(stopped) {
+        let started = Instant::now();
+        gate.waited(started - batch.since);
+        drop(batch.waiting);
+        let texts = batch.texts.len();
+        let span = batch.span.in_scope(|| child(|| (M::NAMES.span)(texts)));
+        let computing = queue.begin(started);
+        let computed = span.in_scope(|| model.compute(&batch.texts, &mut scratch));
+        drop(computing);
+        drop((span, batch.span));
+        let computed = computed.map_err(Error::from);
+        queue.record_busy(started.elapsed());
+        metrics::stage_ended(M::NAMES.stage, started.elapsed(), computed.is_err());
+        // A caller that left meanwhile does not want the result.
+        drop(batch.reply.send((started, computed)));
+        drop(batch.permit);
+    }
+}
+
+impl<M: Computes> Devices<M> {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] if the actor system refuses.
+    pub async fn start(model: Arc<M>, config: &EncoderConfig) -> Result<Self, Error> {
+        let Names { part, queue, .. } = M::NAMES;
+        let gate = Gate::new(queue, config.queue_tokens, RETRY_AFTER).seen_as(part, "tokens");
+        let queue = Arc::new(Queue::new(queue));
+        let (shared, threads) = (Arc::clone(&queue), config.worker_threads());
+        let workers = Workers { model, queue: shared, gate: gate.clone(), threads };
+        Ok(Self {
+            queue,
+            gate,
+            question_wait: Duration::from_millis(config.question_wait_ms),
+            batch_tokens: config.batch_tokens,
+            workers: Supervised::start(workers).await?,
+        })
+    }
+
+    /// How long they have computed since the start, summed over the workers.
+    pub fn busy(&self) -> Duration {
+        self.queue.busy()
+    }
+
+    /// What is wrong: a device that does not come back from a batch.
+    pub fn troubles(&self) -> Vec<Trouble> {
+        let hung = self.queue.longest().filter(|time| *time > HUNG);
+        let trouble = |time: Duration| Trouble {
+            part: M::NAMES.part.to_owned(),
+            problem: format!("a device computes one batch for {} seconds", time.as_secs()),
+            severity: Severity::Dead,
+        };
+        hung.map(trouble).into_iter().collect()
+    }
+
+    /// How it shows in the tree.
+    pub fn node(&self) -> TreeNode {
+        self.workers.node().with_queue(self.gate.in_use(), self.gate.capacity())
+    }
+
+    /// Ends the workers; what waits is dropped, which tells its callers.
+    pub async fn stop(&self) {
+        self.gate.close();
+        self.queue.close();
+        if !self.workers.stop(Duration::from_secs(15)).await {
+            tracing::warn!(part = M::NAMES.part, "workers did not end in time");
+        }
+    }
+
+    /// Computes of each of `texts`, in order, for a caller that has waited since `arrived`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Exhausted`] when the queue is full; [`ErrorKind::DeadlineExceeded`]; [`ErrorKind::Unavailable`]
+    /// when workers restart or end.
+    pub async fn compute(
+        &self,
+        texts: Vec<M::Text>,
+        priority: Priority,
+        arrived: Instant,
+        deadline: Instant,
+    ) -> Result<Vec<M::Result>, Error> {
+        let lengths: Vec<usize> = texts.iter().map(M::tokens).collect();
+        let mut texts: Vec<Option<M::Text>> = texts.into_iter().map(Some).collect();
+        let mut replies = Vec::new();
+        let queued = Instant::now();
+        for members in by_length(&lengths, self.batch_tokens) {
+            let tokens: usize = members.iter().map(|&i| lengths[i]).sum();
+            // Bulk work waits for room, which slows its producer down; a person is told at once.
+            let permit = match priority {
+                Priority::Interactive => self.gate.try_enter(tokens)?,
+                Priority::Bulk => self.gate.enter(tokens, deadline).await?,
+            };
+            let batch = members.iter().filter_map(|&i| texts[i].take()).collect();
+            let (reply, receiver) = oneshot::channel();
+            // The other batches of a call may wait for its first ones.
+            let waits_until = match priority {
+                Priority::Interactive if replies.is_empty() => Some(queued + self.question_wait),
+                Priority::Interactive | Priority::Bulk => None,
+            };
+            let waiting = child(|| tracing::info_span!("encode.queue", tokens));
+            let (span, since) = (tracing::Span::current(), Instant::now());
+            let batch = Batch { texts: batch, reply, permit, waits_until, span, waiting, since };
+            self.queue.push(batch, priority);
+            replies.push((members, receiver));
+        }
+        let mut waited = Duration::ZERO;
+        let mut results: Vec<Option<M::Result>> = lengths.iter().map(|_| None).collect();
+        for (members, reply) in replies {
+            let (begun, batch) = within(deadline, M::NAMES.doing, async {
+                reply.await.map_err(|_dropped| worker_lost(M::NAMES.part))
+            })
+            .await?;
+            let batch = batch?;
+            // The batches of a call wait at the same time.
+            waited = waited.max(begun.saturating_duration_since(queued));
+            for (i, result) in members.into_iter().zip(batch) {
+                results[i] = Some(result);
+            }
+        }
+        spent(Part::Queue, waited);
+        spent(Part::Compute, arrived.elapsed().saturating_sub(waited));
+        results
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| Error::internal("a model returned fewer results than texts"))
+    }
+}
+
+/// Groups the indices of texts of similar length, each group up to `budget` tokens, longest first
+/// so that no thread is left with a long batch at the end.
+fn by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|&i| std::cmp::Reverse(lengths[i]));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut tokens = 0;
+    for i in order {
+        match groups.last_mut() {
+            Some(group) if tokens + lengths[i] <= budget => group.push(i),
+            _ => {
+                groups.push(vec![i]);
+                tokens = 0;
+            }
+        }
+        tokens += lengths[i];
+    }
+    groups
+}
+
+fn worker_lost(part: &str) -> Error {
+    let message = format!("the {part} is restarting or shutting down; retry");
+    Error::new(ErrorKind::Unavailable, "UNAVAILABLE", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_keep_the_budget_and_hold_every_text_once() {
+        let lengths = [5, 300, 7, 1, 90, 90, 64];
+        let groups = by_length(&lengths, 128);
+        let mut all: Vec<usize> = groups.iter().flatten().copied().collect();
+        all.sort_unstable();
+        assert_eq!(all, (0..lengths.len()).collect::<Vec<_>>());
+        for group in &groups {
+            let tokens: usize = group.iter().map(|&i| lengths[i]).sum();
+            assert!(tokens <= 128 || group.len() == 1, "{group:?}");
+        }
+    }
+}
