@@ -85,6 +85,23 @@ CASES = [
         clients_are_named=True,
     ),
     Case(
+        "endpoints of encoders",
+        ["bucket"],
+        [
+            "secrets.modelKeys=clew-model-keys",
+            "config.encoder.model=null",
+            "config.encoder.endpoint.url=https://api.example.org/v1",
+            "config.encoder.endpoint.model=embedder",
+            "config.encoder.endpoint.dimension=256",
+            "config.encoder.endpoint.shorten=server",
+            "config.encoder.endpoint.api_key_file=/etc/clew/model-keys/main",
+            "config.reranker.endpoint.url=https://api.example.org/v1",
+            "config.reranker.endpoint.model=reranker",
+        ],
+        provided=USUAL | secrets("clew-model-keys"),
+        outward={"storage and models": (*STORAGE[:2], {"retriever", "memory-encoder"})},
+    ),
+    Case(
         "as much as there is",
         ["bucket"],
         [

@@ -44,6 +44,7 @@ COMPANIONS = {
 SAMPLES = {
     "url": "http://host:1/v1",
     "model": "/models/a",
+    "dimension": 8,
     "id": "a",
     "address": "http://host:1",
     "roles": ["gateway"],
@@ -236,6 +237,13 @@ WRONG = [
     ("config.encoder.device=gpu", "config.encoder.device"),
     ("config.encoder.device=cuda:0", "memoryEncoder.gpus: is 0, but"),
     ("config.encoder.model=all-MiniLM-L6-v2", "config.encoder.model"),
+    ("config.encoder.model=null", "config.encoder.model: expected a folder, or config.encoder.endpoint"),
+    ("config.encoder.endpoint.url=ftp://host", "config.encoder.endpoint"),
+    (
+        "config.encoder.endpoint.url=http://host,config.encoder.endpoint.model=a,config.encoder.endpoint.dimension=8",
+        "config.encoder.endpoint: expected config.encoder.model=null",
+    ),
+    ("config.reranker.endpoint.dialect=morse", "config.reranker.endpoint"),
     ("config.graph_builder.reader=magic", "config.graph_builder.reader"),
     ("config.generator.endpoint.url=ftp://host", "config.generator.endpoint"),
     ("config.generator.endpoint.api_key=sk-123", "config.generator.endpoint"),

@@ -33,6 +33,7 @@ mod python;
 mod reembed;
 mod refusals;
 mod replace;
+mod rerank;
 mod s3;
 mod security;
 mod snapshots;

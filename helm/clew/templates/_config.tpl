@@ -66,6 +66,12 @@
 {{- if not (or .Values.redis.enabled .Values.secrets.redis $config.cluster.redis $config.cluster.members) -}}
   {{- $problems = append $problems "redis.enabled: is off; expected the address of another Redis in secrets.redis or config.cluster.redis" -}}
 {{- end -}}
+{{- if not (or $config.encoder.model $config.encoder.endpoint) -}}
+  {{- $problems = append $problems "config.encoder.model: expected a folder, or config.encoder.endpoint, got neither" -}}
+{{- end -}}
+{{- if and $config.encoder.model $config.encoder.endpoint -}}
+  {{- $problems = append $problems "config.encoder.endpoint: expected config.encoder.model=null beside it, got both" -}}
+{{- end -}}
 {{- $devices := list $config.encoder.device $config.memory_model.device -}}
 {{- if ne (gt (int .Values.memoryEncoder.gpus) 0) (ne (join "" $devices) "cpucpu") -}}
   {{- $problems = append $problems (printf "memoryEncoder.gpus: is %v, but config.encoder.device and config.memory_model.device are %s" .Values.memoryEncoder.gpus (join " and " $devices)) -}}

@@ -51,7 +51,7 @@ impl Connection {
 
     /// Starts a node in this process and connects to it.
     pub async fn embed(config: &NodeConfig) -> anyhow::Result<Self> {
-        let node = RunningNode::start(config).await?;
+        let node = Box::pin(RunningNode::start(config)).await?;
         let server = clew_gateway::router(node.backends.clone(), Guard::open()).await?;
         let (connect, incoming) = mpsc::channel::<std::io::Result<DuplexStream>>(1);
         let (stop, stopped) = oneshot::channel::<()>();

@@ -65,7 +65,7 @@ async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
         Command::Check(arguments) => command::check::run(&shared, arguments, output).await,
         Command::Key(arguments) => command::key::run(arguments, output),
         Command::Cluster(arguments) => command::cluster::run(&shared, arguments, output).await,
-        Command::Eval(arguments) => command::eval::run(&shared, arguments, output).await,
+        Command::Eval(arguments) => Box::pin(command::eval::run(&shared, arguments, output)).await,
         Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,
     }
 }

@@ -154,12 +154,8 @@ async fn passages_are_scored_as_the_model_scores_each_alone() {
 
 #[tokio::test]
 async fn more_passages_than_the_queue_holds_are_refused_at_once() {
-    let encoder = EncoderConfig {
-        threads: 1,
-        batch_tokens: 64,
-        queue_tokens: 1024,
-        ..EncoderConfig::default()
-    };
+    // The first batch takes all of the queue.
+    let encoder = EncoderConfig { threads: 1, queue_tokens: 1024, ..EncoderConfig::default() };
     let (own, _folder) = reranker(&encoder).await;
     let passages = vec!["the old house by the river ".repeat(20); 200];
     let refused = own.seam().score("which house?", passages, soon()).await.unwrap_err();
