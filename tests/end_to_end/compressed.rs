@@ -105,10 +105,14 @@ async fn memories_are_formed_by_encoders_that_are_killed_and_forgotten_with_thei
     let asked = cluster.run(&ask).done();
     let spent = |name: &str| asked["cost"][name].as_u64().unwrap();
     assert!(spent("model_calls") > 0 && spent("completion_tokens") > 0, "{asked}");
-    // Each memory answers besides its two drafts.
+    // What memories answer by themselves is told where it is wanted.
+    let answers = |asked: &Value| -> usize {
+        let steps = asked["trace"].as_array().unwrap().iter();
+        let drafted = steps.filter(|step| step["step"] == "drafted");
+        drafted.map(|step| step["answers"].as_array().unwrap().len()).sum()
+    };
     let answered = cluster.run(&[&ask[..], &["--memory-use=answer"]].concat()).done();
-    let calls = answered["cost"]["model_calls"].as_u64().unwrap();
-    assert_eq!(2 * calls, 3 * spent("model_calls"), "{answered}");
+    assert!(answers(&asked) == 0 && answers(&answered) > 0, "{answered}");
 
     // Another owner has the same memories.
     cluster.kill("retriever-0");
