@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clew_core::{
-    EntityKey, EntityNode, Error, RelationEdge, SegmentId, Subgraph, TextKind, TraceEvent,
+    EntityKey, EntityNode, Error, RelationEdge, SegmentId, Span, Subgraph, TextKind, TraceEvent,
 };
 
 use crate::admitted::Admitted;
@@ -24,6 +24,8 @@ pub(super) struct Edge {
     text: String,
     /// Where it is stated: by several segments if it was fused.
     pub(super) segments: Vec<SegmentId>,
+    /// The range of the document that states it; of one that was fused, the first.
+    pub(super) evidence: Span,
     /// The entity that is known.
     from: EntityKey,
     /// The entity that is not known yet.
@@ -90,6 +92,7 @@ pub(super) fn leading_out(
             relation: relation.text.clone(),
             text: format!("{} {} {}", head.name, relation.text, tail.name),
             segments: vec![relation.segment.clone()],
+            evidence: relation.evidence,
             from: from.key.clone(),
             to: (*to).clone(),
         })

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use clew_core::{Error, ErrorKind, SegmentId};
+use clew_core::{Error, ErrorKind, Evidence, SegmentId, Span};
 
 use super::edge::Edge;
+use super::extension::Extension;
 use crate::work::Work;
 
 /// Most relations that are fused for one question. The paper fuses all of its graph; as many as lead on are
@@ -14,12 +15,15 @@ pub const MAX_FUSED: usize = 4;
 /// Most descriptions of one relation that are fused. Of more, those that come first in the documents.
 pub const MAX_DESCRIPTIONS: usize = 8;
 
+/// Most bytes of the words that state a description.
+const MAX_STATEMENT_BYTES: usize = 400;
+
 /// What was fused for a question so far (QRMeM, section 2.1, "global graph combination").
 ///
 /// The paper fuses while it builds the graph for its question, which is also where the question bears on
 /// what is said first. Here it is done when an edge might be followed: of the two entities that the most
-/// similar edges join, those of which several segments tell in different words. An edge that was fused says
-/// what all of them say, and leads to all of them.
+/// similar edges join, those of which several segments tell in different words. What is fused is told with the words of
+/// the segments that state it. An edge that was fused says what all of them say, and leads to all of them.
 #[derive(Debug, Default)]
 pub(super) struct Fusions {
     /// By what was fused.
@@ -34,11 +38,12 @@ impl Fusions {
     pub(super) async fn fuse(
         &mut self,
         work: &mut Work<'_>,
+        extension: &Extension,
         scored: &[(Edge, f32)],
     ) -> Result<Option<Vec<Edge>>, Error> {
         let (mut edges, mut is_any) = (Vec::new(), false);
         for relation in by_ends(scored) {
-            match self.one(work, &relation).await? {
+            match self.one(work, extension, &relation).await? {
                 Some(fused) => {
                     edges.push(fused);
                     is_any = true;
@@ -50,9 +55,15 @@ impl Fusions {
     }
 
     /// The one edge in place of those between the same two, if it is made or may be.
-    async fn one(&mut self, work: &mut Work<'_>, edges: &[Edge]) -> Result<Option<Edge>, Error> {
-        let Some(descriptions) = descriptions(edges) else { return Ok(None) };
-        if let Some(known) = self.fused.get(&descriptions) {
+    async fn one(
+        &mut self,
+        work: &mut Work<'_>,
+        extension: &Extension,
+        edges: &[Edge],
+    ) -> Result<Option<Edge>, Error> {
+        let Some(different) = different(edges) else { return Ok(None) };
+        let said: Vec<String> = different.iter().map(|edge| edge.text().to_owned()).collect();
+        if let Some(known) = self.fused.get(&said) {
             return Ok(Edge::fused(edges, known.clone()));
         }
         if self.tried == MAX_FUSED {
@@ -60,6 +71,7 @@ impl Fusions {
         }
         self.tried += 1;
         let subject = edges.first().map(Edge::subject).unwrap_or_default();
+        let descriptions = descriptions(work, extension, &different).await?;
         let (question, deadline) = (&work.question.text, work.deadline());
         let fusing = work.seams.navigator.fuse(question, &subject, &descriptions, deadline);
         let (fused, cost) = match fusing.await {
@@ -70,7 +82,7 @@ impl Fusions {
         };
         work.spend(cost);
         let edge = Edge::fused(edges, fused.clone());
-        self.fused.insert(descriptions, fused);
+        self.fused.insert(said, fused);
         Ok(edge)
     }
 }
@@ -90,9 +102,9 @@ fn by_ends(scored: &[(Edge, f32)]) -> Vec<Vec<Edge>> {
     relations
 }
 
-/// What edges between the same two say, in the order of the documents; `None` if one segment says it all, or all
-/// say the same.
-fn descriptions(edges: &[Edge]) -> Option<Vec<String>> {
+/// The edges between the same two that say different things, in the order of the documents; `None` if one segment says it
+/// all, or all say the same.
+fn different(edges: &[Edge]) -> Option<Vec<&Edge>> {
     let segments: BTreeSet<&SegmentId> = edges.iter().flat_map(|edge| &edge.segments).collect();
     let texts: BTreeSet<&str> = edges.iter().map(Edge::text).collect();
     if segments.len() < 2 || texts.len() < 2 {
@@ -100,12 +112,40 @@ fn descriptions(edges: &[Edge]) -> Option<Vec<String>> {
     }
     let mut in_order: Vec<&Edge> = edges.iter().collect();
     in_order.sort_by(|a, b| a.segments.cmp(&b.segments).then_with(|| a.text().cmp(b.text())));
-    let mut descriptions: Vec<String> = Vec::new();
+    let mut different: Vec<&Edge> = Vec::new();
     for edge in in_order {
-        if descriptions.len() < MAX_DESCRIPTIONS && !descriptions.iter().any(|it| it == edge.text())
-        {
-            descriptions.push(edge.text().to_owned());
+        let is_new = different.iter().all(|known| known.text() != edge.text());
+        if different.len() < MAX_DESCRIPTIONS && is_new {
+            different.push(edge);
         }
     }
-    Some(descriptions)
+    Some(different)
+}
+
+/// What edges say, each with the words of its segment that state it.
+async fn descriptions(
+    work: &mut Work<'_>,
+    extension: &Extension,
+    edges: &[&Edge],
+) -> Result<Vec<String>, Error> {
+    let (mut texts, stored) = extension.texts(edges.iter().flat_map(|edge| &edge.segments));
+    texts.extend(work.segments(&stored).await?);
+    let description = |edge: &&Edge| {
+        let passage = edge.segments.first().and_then(|segment| texts.get(segment));
+        match passage.and_then(|passage| statement(passage, edge.evidence)) {
+            Some(statement) => format!("{}: \"{statement}\"", edge.text()),
+            None => edge.text().to_owned(),
+        }
+    };
+    Ok(edges.iter().map(description).collect())
+}
+
+/// The words of a passage at a place of its document, if they are there.
+fn statement(passage: &Evidence, place: Span) -> Option<String> {
+    let start = place.start.checked_sub(passage.span.start)?;
+    let end = place.end.checked_sub(passage.span.start)?;
+    let words = passage.text.get(start..end)?;
+    let words = &words[..words.floor_char_boundary(MAX_STATEMENT_BYTES)];
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!line.is_empty()).then_some(line)
 }

@@ -317,7 +317,7 @@ impl<'a> Navigation<'a> {
     ) -> Result<Vec<(Edge, f32)>, Error> {
         let edges = self.edges().await?;
         let scored = self.vectors.by_similarity(&mut self.work, text.clone(), edges).await?;
-        match self.fusions.fuse(&mut self.work, &scored).await? {
+        match self.fusions.fuse(&mut self.work, &self.extension, &scored).await? {
             Some(edges) => self.vectors.by_similarity(&mut self.work, text, edges).await,
             None => Ok(scored),
         }

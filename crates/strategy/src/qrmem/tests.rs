@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use clew_core::{AttributeName, ErrorKind, Outcome, ShardIndex, TextKind, TraceEvent};
+use clew_core::{AttributeName, ErrorKind, Outcome, ShardIndex, Span, TextKind, TraceEvent};
 
 use super::*;
 use crate::Strategy;
@@ -470,6 +470,17 @@ async fn what_several_segments_tell_of_the_same_two_is_one_edge_that_leads_to_al
     assert_eq!(world.steps_of("edge"), edges);
     // The entities named, three reflections, one fusion, and the reader.
     assert_eq!(answer.cost.model_calls, 1000 + 5);
+}
+
+#[tokio::test]
+async fn what_is_fused_is_told_with_the_words_that_state_it() {
+    let mut world = twice_told();
+    // The segment that tells of painting begins at 700; what states it elsewhere is not in its segment.
+    let painted = world.graph.relations.iter_mut().find(|edge| edge.text == "painted").unwrap();
+    painted.evidence = Span::new(700, 705);
+    ask(&world, &REFLECT).await;
+    let told = ["SHIP built by ANNA", "ANNA painted SHIP: \"d:700\""].map(str::to_owned).to_vec();
+    assert_eq!(world.navigator.fusions(), [("SHIP and ANNA".to_owned(), told)]);
 }
 
 #[tokio::test]
