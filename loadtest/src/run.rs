@@ -199,6 +199,7 @@ async fn make_corpus(
         structure: scenario.corpus.structure.then(StructureSettings::default),
         retention_days: None,
         memory: None,
+        chat: None,
     };
     match client.create_corpus(new).await {
         Ok(_) => Ok(()),

@@ -1,6 +1,7 @@
 //! Memories of conversations: the same whatever the order in which turns come, recalled as rounds, gone when
 //! they are forgotten.
 
+mod controls;
 mod questions;
 
 use std::path::Path;

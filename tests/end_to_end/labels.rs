@@ -92,6 +92,7 @@ async fn tales(services: &Services) -> CorpusName {
         structure: Some(StructureSettings::default()),
         retention_days: None,
         memory: Some(MemorySettings { ratio: 4, segment_tokens: 1000 }),
+        chat: None,
     };
     all.create_corpus(new).await.unwrap();
     let name = corpus("tales");

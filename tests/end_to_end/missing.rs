@@ -69,6 +69,7 @@ async fn shards_of_a_killed_retriever_are_named_by_trees_graphs_and_memories_as_
         structure: Some(StructureSettings::default()),
         retention_days: None,
         memory: Some(MemorySettings { ratio: 4, segment_tokens: 1000 }),
+        chat: None,
     });
     made.await.unwrap();
     remember(&client, &tales_of_all, tales()).await;

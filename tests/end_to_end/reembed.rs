@@ -101,6 +101,7 @@ async fn create(client: &Client, structure: Option<StructureSettings>) -> Corpus
         structure,
         retention_days: None,
         memory: None,
+        chat: None,
     };
     client.create_corpus(new.clone()).await.unwrap();
     new.name

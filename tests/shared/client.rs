@@ -55,6 +55,7 @@ pub async fn create_in_shards(client: &Client, name: &str, shards: u32) -> Corpu
         structure: Some(StructureSettings::default()),
         retention_days: None,
         memory: None,
+        chat: None,
     };
     client.create_corpus(new.clone()).await.unwrap();
     new.name

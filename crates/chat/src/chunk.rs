@@ -1,10 +1,12 @@
 //! Statements as chunks of their turn.
 
-use clew_core::{Chunk, Document, Span};
+use clew_core::{Attributes, Chunk, Chunking, Document, Error, Span};
 use clew_text::trimmed;
 
 use crate::fact::told;
-use crate::{Role, Turn};
+use crate::kept::of_key;
+use crate::key::made_of;
+use crate::{KeyDesign, Role, Turn};
 
 /// Most statements of a turn that are chunks, and most bytes of one.
 const MAX_STATEMENTS: usize = 12;
@@ -46,14 +48,74 @@ pub fn statement_chunks(
             span: sentence.shifted(heading),
             key_text,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+            attributes: Attributes::new(),
         });
     }
     statements
 }
 
+/// The chunks of a turn whose corpus says by which `keys` its turns are found ([`clew_core::ChatSettings::keys`]), each
+/// indexed by itself and told from the others by an attribute (LongMemEval, section 5.3); `None` of other documents, and
+/// if there are no keys.
+///
+/// A key that holds what is said is cut as any text, with what goes before it as the title. Of one that does not, there
+/// is one chunk, as much as the encoder reads, if anything is in it; it stands for the turn's first passage. What is
+/// made of the turn but not named here, such as the turn before, is in none.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] if a key has an unknown name.
+pub fn key_chunks(
+    document: &Document,
+    keys: &[String],
+    chunking: &Chunking,
+    token_spans: &dyn Fn(&str) -> Vec<Span>,
+    window_tokens: usize,
+) -> Result<Option<Vec<Chunk>>, Error> {
+    let turn = Turn::of(document).map(|(_, turn)| turn).filter(|_| !keys.is_empty());
+    let Some(turn) = turn else { return Ok(None) };
+    let cut = |title: String| {
+        let document = Document { title, ..document.clone() };
+        clew_text::chunk(&document, chunking, token_spans, window_tokens)
+    };
+    let mut all: Vec<Chunk> = Vec::new();
+    for name in keys {
+        let design: KeyDesign = name.parse()?;
+        let made = made_of(&turn, &document.title, &design);
+        let holds_said =
+            design.holds_value() || (design.holds_users() && turn.role != Role::Assistant);
+        let chunks = if holds_said {
+            cut(made)
+        } else {
+            alone(&made, &cut(String::new()), token_spans, window_tokens).into_iter().collect()
+        };
+        for mut chunk in chunks {
+            chunk.ordinal = u32::try_from(all.len()).unwrap_or(u32::MAX);
+            chunk.attributes.extend([of_key(name)?]);
+            all.push(chunk);
+        }
+    }
+    Ok(Some(all))
+}
+
+/// What is made of a turn as a chunk by itself, where its first passage stands.
+fn alone(
+    made: &str,
+    passages: &[Chunk],
+    token_spans: &dyn Fn(&str) -> Vec<Span>,
+    window_tokens: usize,
+) -> Option<Chunk> {
+    let first = passages.first().filter(|_| !made.trim().is_empty())?;
+    let tokens = token_spans(made);
+    let most = window_tokens.saturating_sub(SPECIAL_TOKENS);
+    let end = tokens.get(most).map_or(made.len(), |span| span.start);
+    let key_text = made[..made.floor_char_boundary(end)].trim_end().to_owned();
+    let tokens = u32::try_from(tokens.len().min(most) + SPECIAL_TOKENS).unwrap_or(u32::MAX);
+    Some(Chunk { key_text, tokens, ..first.clone() })
+}
+
 #[cfg(test)]
 mod tests {
-    use clew_core::{Attributes, DocumentId, Labels, MediaType};
+    use clew_core::{DocumentId, Labels, MediaType};
     use proptest::prelude::*;
 
     use super::*;
@@ -75,6 +137,58 @@ mod tests {
         let passage = |chunk: &Chunk| chunk.span.of(&document.text).unwrap().to_owned();
         let told = |chunk: Chunk| (chunk.ordinal, passage(&chunk), chunk.key_text);
         chunks(document).into_iter().map(told).collect()
+    }
+
+    /// The keys of a document with the texts that are embedded of each.
+    fn keyed(document: &Document, keys: &[&str], window: usize) -> Option<Vec<(String, String)>> {
+        let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
+        let words = |text: &str| clew_text::words(text).collect::<Vec<_>>();
+        let chunking = Chunking::Sentences { max_tokens: 64 };
+        let chunks = key_chunks(document, &keys, &chunking, &words, window).unwrap()?;
+        for (ordinal, chunk) in chunks.iter().enumerate() {
+            assert_eq!(chunk.ordinal as usize, ordinal);
+            assert!(chunk.tokens as usize <= window);
+        }
+        assert!(chunks.iter().any(|chunk| chunk.span.end == document.text.len()));
+        let key = |chunk: Chunk| (chunk.attributes.into_values().next().unwrap(), chunk.key_text);
+        Some(chunks.into_iter().map(key).collect())
+    }
+
+    #[test]
+    fn each_key_of_a_corpus_is_a_chunk_of_its_own() {
+        let text = "How do I get ink out? I adopted a cat.";
+        let said = document(Role::User, "", text);
+        let whole = format!("user: {text}");
+        let key = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        let expected = [
+            key("value", &whole),
+            key("fact", "I adopted a cat."),
+            key("fact+value", &format!("I adopted a cat.\n{whole}")),
+            key("user", &whole),
+        ];
+        let keys = ["value", "fact", "fact+value", "user"];
+        assert_eq!(keyed(&said, &keys, 256).unwrap(), expected);
+        // What an assistant says states nothing of the user, and is not what the user says.
+        let answered = document(Role::Assistant, "", text);
+        let names: Vec<String> =
+            keyed(&answered, &keys, 256).unwrap().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["value", "fact+value"]);
+    }
+
+    #[test]
+    fn a_key_that_is_made_of_a_turn_is_as_long_as_the_encoder_reads() {
+        let text = format!("I keep {} bees.", "very ".repeat(40));
+        let keyed = keyed(&document(Role::User, "", &text), &["value", "fact"], 32).unwrap();
+        let (_, fact) = keyed.iter().find(|(name, _)| name == "fact").unwrap();
+        assert_eq!(clew_text::words(fact).count(), 30);
+    }
+
+    #[test]
+    fn what_is_no_turn_and_turns_of_corpora_without_keys_have_none() {
+        let said = document(Role::User, "", "I keep bees.");
+        assert!(keyed(&said, &[], 256).is_none());
+        let notes = Document { id: "notes.txt".parse().unwrap(), ..said };
+        assert!(keyed(&notes, &["value"], 256).is_none());
     }
 
     #[test]

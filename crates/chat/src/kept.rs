@@ -27,6 +27,8 @@ const USER: &str = "chat.user";
 const SESSION: &str = "chat.session";
 const ROLE: &str = "chat.role";
 const SPEAKER: &str = "chat.speaker";
+/// Which key of its turn a chunk is, where a corpus says by which its turns are found.
+const KEY: &str = "chat.key";
 /// What names of attributes begin with that are ours.
 const OURS: &str = "chat.";
 /// Most attributes of a turn that are its caller's, and most bytes of their names and values.
@@ -119,6 +121,14 @@ pub fn turn_filter(user: &str, session: Option<&str>) -> Result<Filter, Error> {
         attributes.push((AttributeName::try_from(SESSION.to_owned())?, session.to_owned()));
     }
     Ok(Filter { attributes, ..Filter::default() })
+}
+
+/// The attribute of chunks that are this key of their turn.
+///
+/// # Errors
+/// None as long as names of attributes are what they are.
+pub(crate) fn of_key(key: &str) -> Result<(AttributeName, String), Error> {
+    Ok((AttributeName::try_from(KEY.to_owned())?, key.to_owned()))
 }
 
 impl Turn {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::slice::from_ref;
 use std::str::FromStr;
 
-use clew_core::{Error, SummaryLevel, SummaryTask};
+use clew_core::{Error, SummaryLevel, SummaryTask, Violations};
 use clew_text::{key_phrases, one_line};
 use clew_tree::summarise;
 
@@ -95,7 +95,17 @@ impl KeyDesign {
         self.parts.iter().map(|part| Self { parts: vec![*part] }).collect()
     }
 
-    fn expansions(&self) -> Vec<Expansion> {
+    /// Whether what is said is in it, of whoever says it.
+    pub(crate) fn holds_value(&self) -> bool {
+        self.parts.contains(&KeyPart::Value)
+    }
+
+    /// Whether what people say is in it, but not what assistants do.
+    pub(crate) fn holds_users(&self) -> bool {
+        self.parts.contains(&KeyPart::User)
+    }
+
+    pub(crate) fn expansions(&self) -> Vec<Expansion> {
         let expansion = |part: &KeyPart| match part {
             KeyPart::Expansion(expansion) => Some(*expansion),
             KeyPart::Value | KeyPart::User => None,
@@ -132,13 +142,48 @@ impl FromStr for KeyDesign {
 }
 
 fn unknown(name: &str) -> Error {
+    Error::invalid("keys", expected(name))
+}
+
+fn expected(name: &str) -> String {
     let names = PARTS.map(|(name, _)| name).join("`, `");
-    Error::invalid(
-        "keys",
-        format!(
-            "expected `{DEFAULT}` or some of `{names}` with `+` between them, each once, got `{name}`"
-        ),
+    format!(
+        "expected `{DEFAULT}` or some of `{names}` with `+` between them, each once, got `{name}`"
     )
+}
+
+/// Most keys of a corpus: each is embedded of each turn.
+const MOST_KEYS: usize = 8;
+
+/// Adds what is wrong with the `keys` by which turns of a corpus are to be found, each by itself, to `violations`.
+pub fn check_keys(field: &str, keys: &[String], violations: &mut Violations) {
+    if keys.len() > MOST_KEYS {
+        violations.push(field, format!("expected at most {MOST_KEYS}, got {}", keys.len()));
+    }
+    let mut holds_value = keys.is_empty();
+    for (at, name) in keys.iter().enumerate() {
+        let Some(design) = violations.take(designed(field, name)) else { continue };
+        holds_value |= design.holds_value();
+        if keys[..at].contains(name) {
+            violations.push(field, format!("expected each once, got `{name}` again"));
+        }
+        if design.expansions().contains(&Expansion::Previous) {
+            let problem = format!(
+                "expected no `previous`, as in `{name}`: turns may come in any order, so that a key is made of its \
+                 turn alone"
+            );
+            violations.push(field, problem);
+        }
+    }
+    if !holds_value {
+        let problem = "expected one with `value` in it: a turn in which nothing is stated is found by nothing else";
+        violations.push(field, problem);
+    }
+}
+
+/// The design of a name, by the field that it stands in.
+fn designed(field: &str, name: &str) -> Result<KeyDesign, Error> {
+    name.parse().map_err(|_| Error::invalid(field, expected(name)))
 }
 
 /// A key as a document: both are embedded and text-indexed.
@@ -208,6 +253,16 @@ pub(crate) fn day_and_facts(turn: &Turn, facts: &[String], max_bytes: usize) -> 
 /// What is stated in a turn, of what [`day_and_facts`] made of it.
 pub(crate) fn stated<'k>(turn: &Turn, day_and_facts: &'k str) -> &'k str {
     day_and_facts.strip_prefix(&day_of(turn)).unwrap_or(day_and_facts).trim_start()
+}
+
+/// What `design` makes of a turn that is kept, of which `day_and_facts` is known; on one line.
+pub(crate) fn made_of(turn: &Turn, day_and_facts: &str, design: &KeyDesign) -> String {
+    let parts = design.expansions().into_iter().map(|expansion| match expansion {
+        // Whoever found them, a model or rules.
+        Expansion::Fact => stated(turn, day_and_facts).to_owned(),
+        other => expanded(from_ref(turn), None, &[other]),
+    });
+    one_line(&parts.collect::<Vec<_>>().join(" "))
 }
 
 fn day_of(turn: &Turn) -> String {
@@ -307,6 +362,31 @@ mod tests {
         for bad in ["", "+", "fact+", "fact+fact", "plain", "default+fact", "facts"] {
             let error = bad.parse::<KeyDesign>().unwrap_err();
             assert!(error.to_string().contains("`value`, `user`, `date`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn keys_of_a_corpus_are_made_of_a_turn_alone_and_hold_what_is_said() {
+        let refused = |names: &[&str]| {
+            let keys: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let mut violations = Violations::default();
+            check_keys("chat.keys", &keys, &mut violations);
+            violations.into_result().err().map(|error| error.violations()[0].description.clone())
+        };
+        for good in [&[][..], &["value"], &["fact", "date+fact+value"], &["value", "user+summary"]]
+        {
+            assert_eq!(refused(good), None, "{good:?}");
+        }
+        for (bad, told) in [
+            (&["fact"][..], "with `value`"),
+            (&["user"], "with `value`"),
+            (&["value", "value"], "each once"),
+            (&["value", "facts"], "`summary`"),
+            (&["default"], "no `previous`"),
+            (&["value"; 9], "at most 8"),
+        ] {
+            let problem = refused(bad).unwrap();
+            assert!(problem.contains(told), "{bad:?}: {problem}");
         }
     }
 

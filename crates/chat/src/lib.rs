@@ -30,12 +30,13 @@ pub mod time;
 mod turn;
 mod update;
 
-pub use chunk::statement_chunks;
+pub use chunk::{key_chunks, statement_chunks};
+pub use clew_core::{History, Merging, TimeUse, Value};
 pub use event::events;
 pub use fact::{facts, facts_in, is_in_first_person};
 pub use kept::{Address, turn_filter};
-pub use key::{Expansion, Key, KeyDesign, KeyPart, key};
-pub use recall::{History, Item, Recall, Recalled, TimeUse, Value, boosted, recall};
+pub use key::{Expansion, Key, KeyDesign, KeyPart, check_keys, key};
+pub use recall::{Item, Recall, Recalled, boosted, recall};
 pub use smoothing::{Place, Smoothing, smoothed};
 pub use turn::{Role, Round, Turn, TurnId, rounds};
 pub use update::{Statement, Update, statements, updates};

@@ -6,18 +6,20 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::slice;
 use std::time::Instant;
 
+use clew_core::fusion::fuse_ranks;
 use clew_core::{
-    Cost, DocumentId, Documents, Error, Evidence, Filter, Partial, Query, Retriever, ShardIndex,
-    TimeRange, Timestamp, WholeDocument,
+    Cost, DocumentId, Documents, Error, Evidence, Filter, History, Merging, Partial, Query,
+    Retrieved, Retriever, ShardIndex, TimeRange, TimeUse, Timestamp, Value, WholeDocument,
 };
 
+use crate::kept::of_key;
 use crate::key::{stated, summary};
 use crate::time::{Moment, asked_about, closeness, mentions};
 use crate::{Address, Place, Role, Smoothing, Turn, TurnId, Update, rounds, smoothed};
 
-pub use history::History;
 use history::{Said, latest_first, said};
 
 /// Turns that a search finds for each item that is wanted, of which several may be of one round, and at least:
@@ -36,50 +38,9 @@ const TIME_BOOST: f32 = 0.1;
 /// Most turns of a session that are told.
 const MAX_SESSION: usize = 1_000;
 
-/// What is recalled as one (LongMemEval, section 5.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Value {
-    /// A turn.
-    Turn,
-    /// What a user said with what an assistant replied; of other conversations a turn.
-    #[default]
-    Round,
-    /// All of a session.
-    Session,
-    /// What is stated in a round, as far as its turns are found by it; rounds in which nothing is are left out.
-    Facts,
-    /// The best sentences of what people say in a session.
-    Summary,
-}
-
-impl Value {
-    /// Whether it is made of rounds.
-    fn is_of_rounds(self) -> bool {
-        matches!(self, Self::Round | Self::Facts)
-    }
-}
-
-/// What is made of the time that a question asks about (LongMemEval, section 5.4).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum TimeUse {
-    /// What was said then, or tells of then, comes before what does neither.
-    #[default]
-    Boost,
-    /// Only what was said then is found, and of the best that which tells of then.
-    Filter,
-    /// Nothing.
-    Ignore,
-}
-
-impl TimeUse {
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Boost => "boost",
-            Self::Filter => "filter",
-            Self::Ignore => "ignore",
-        }
-    }
+/// Whether a value is made of rounds.
+fn is_of_rounds(value: Value) -> bool {
+    matches!(value, Value::Round | Value::Facts)
 }
 
 /// What is to be recalled.
@@ -93,6 +54,11 @@ pub struct Recall {
     pub filter: Filter,
     /// Most items.
     pub k: usize,
+    /// By which keys of the corpus turns are to be found, each by itself ([`crate::key_chunks`]); empty: by whatever
+    /// there is.
+    pub keys: Vec<String>,
+    /// How what several keys find comes together.
+    pub merging: Merging,
     /// What an item is.
     pub value: Value,
     /// What is made of the question's time.
@@ -149,9 +115,41 @@ pub async fn recall(
     asked: &Recall,
     deadline: Instant,
 ) -> Result<Recalled, Error> {
+    let range = range(asked)?;
+    let (mut rankings, mut cost, mut missing) = (Vec::new(), Cost::default(), Vec::new());
+    let mut keys: Vec<Option<&str>> = asked.keys.iter().map(|key| Some(key.as_str())).collect();
+    if keys.is_empty() {
+        keys.push(None);
+    }
+    for key in keys {
+        let found = search(retriever, asked, key, range, deadline).await?;
+        cost += found.cost;
+        missing.extend(found.shards_missing);
+        rankings.push(found.evidence);
+    }
+    let hits = merged(rankings, asked.merging);
+    let completed = completed(documents, &hits, asked, deadline).await?;
+    let Partial { found: (mut items, said), shards_missing } = completed.missing(missing);
+    // Stable: among equals what was found first stays first.
+    items.sort_by(|a, b| b.score.total_cmp(&a.score));
+    match asked.history {
+        History::Latest => items = latest_first(items, &said, &asked.question, asked.k),
+        History::All => items.truncate(asked.k),
+    }
+    Ok(Recalled { items, range, hits, shards_missing, cost })
+}
+
+/// What a search by a key, or by all of them, finds, with what the time brings that the question asks about.
+async fn search(
+    retriever: &dyn Retriever,
+    asked: &Recall,
+    key: Option<&str>,
+    range: Option<TimeRange>,
+    deadline: Instant,
+) -> Result<Retrieved, Error> {
     let mut query = Query::new(asked.question.clone(), (asked.k * HITS_PER_ITEM).max(MIN_HITS));
     query.filter = asked.filter.clone();
-    let range = range(asked)?;
+    query.filter.attributes.extend(key.map(of_key).transpose()?);
     let mut found = retriever.retrieve(&query, deadline).await?;
     match (range, asked.time) {
         (Some(range), TimeUse::Boost) => {
@@ -176,16 +174,45 @@ pub async fn recall(
         }
         (None, _) | (Some(_), TimeUse::Ignore) => {}
     }
-    let completed = completed(documents, &found.evidence, asked, deadline).await?;
-    let Partial { found: (mut items, said), shards_missing } =
-        completed.missing(found.shards_missing);
-    // Stable: among equals what was found first stays first.
-    items.sort_by(|a, b| b.score.total_cmp(&a.score));
-    match asked.history {
-        History::Latest => items = latest_first(items, &said, &asked.question, asked.k),
-        History::All => items.truncate(asked.k),
+    Ok(found)
+}
+
+/// What several searches found as one ranking, best first: turns by their places in each. Scores of searches cannot be
+/// compared, since each decides by what it finds how those of vectors and of words come together.
+fn merged(mut rankings: Vec<Vec<Evidence>>, merging: Merging) -> Vec<Evidence> {
+    if rankings.len() == 1 {
+        return rankings.pop().unwrap_or_default();
     }
-    Ok(Recalled { items, range, hits: found.evidence, shards_missing, cost: found.cost })
+    for ranking in &mut rankings {
+        ranking.sort_by(|a, b| b.score.total_cmp(&a.score));
+    }
+    let turns: Vec<Vec<DocumentId>> = rankings.iter().map(|ranking| turns_of(ranking)).collect();
+    let ranked = match merging {
+        Merging::Best => {
+            turns.iter().flat_map(|ranking| fuse_ranks(slice::from_ref(ranking))).collect()
+        }
+        Merging::Rank => fuse_ranks(&turns),
+    };
+    let mut scores: BTreeMap<DocumentId, f32> = BTreeMap::new();
+    for (turn, score) in ranked {
+        let best = scores.entry(turn).or_insert(score);
+        *best = best.max(score);
+    }
+    let scored = |hit: Evidence| {
+        let score = scores.get(&hit.document_id).copied().unwrap_or_default();
+        Evidence { score, ..hit }
+    };
+    let mut hits: Vec<Evidence> = rankings.into_iter().flatten().map(scored).collect();
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+    hits
+}
+
+/// The turns of a ranking, each once.
+fn turns_of(ranking: &[Evidence]) -> Vec<DocumentId> {
+    let mut known = BTreeSet::new();
+    let mut turns: Vec<DocumentId> = ranking.iter().map(|hit| hit.document_id.clone()).collect();
+    turns.retain(|turn| known.insert(turn.clone()));
+    turns
 }
 
 /// The score of something told at `time`, raised by up to a tenth of it: the nearer it was told to the `range`
@@ -255,7 +282,7 @@ async fn completed(
     }
     let most = asked.k * TURNS_PER_ITEM;
     let mut read = Read { documents, deadline, turns: BTreeMap::new(), missing: Vec::new() };
-    let around = if asked.value.is_of_rounds() { AROUND } else { 0..=0 };
+    let around = if is_of_rounds(asked.value) { AROUND } else { 0..=0 };
     read.read_around(best_places(&scores, most), &around).await?;
     if items.is_empty() && read.are_of_several() {
         smooth(&mut scores);

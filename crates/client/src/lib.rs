@@ -509,6 +509,18 @@ impl Client {
         Ok(self.chats.clone().recall(self.request(asked)).await.map_err(failed)?.into_inner())
     }
 
+    /// Answers a question out of a user's conversations: trace events and text as they come, last the answer.
+    ///
+    /// # Errors
+    /// Those of `ChatService.Answer`.
+    pub async fn answer_of_chats(
+        &self,
+        asked: chat::AnswerRequest,
+    ) -> Result<impl Stream<Item = Result<query::AnswerResponse, Error>> + use<>, Error> {
+        let events = self.chats.clone().answer(self.request(asked)).await.map_err(failed)?;
+        Ok(events.into_inner().map(|told| Ok(told.map_err(failed)?.event.unwrap_or_default())))
+    }
+
     /// The turns of a user, or of one of the user's sessions.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::{CorpusName, DocumentId, Error, Span, Version};
+use crate::{Attributes, CorpusName, DocumentId, Error, Span, Version};
 
 /// Deterministic id of a chunk, so that writing it again writes the same row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +93,8 @@ pub struct Chunk {
     pub key_text: String,
     /// Tokens of `key_text` by the corpus' encoder, its special tokens included.
     pub tokens: u32,
+    /// What filters may ask of it beside the attributes of its document.
+    pub attributes: Attributes,
 }
 
 #[cfg(test)]

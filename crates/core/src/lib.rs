@@ -11,6 +11,7 @@
 mod access;
 mod account;
 pub mod answer;
+mod chat;
 mod chunk;
 mod clock_offset;
 mod corpus;
@@ -47,6 +48,9 @@ pub use access::{Access, Label, Labels};
 pub use account::{Account, GraphBuilders, Owner, Reasoners};
 pub use answer::{
     Answer, Citation, Cost, Outcome, Place, PointFate, PointState, Timing, TraceEvent,
+};
+pub use chat::{
+    ChatChoice, ChatSettings, History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value,
 };
 pub use chunk::{Chunk, ChunkId};
 pub use clock_offset::ClockOffset;

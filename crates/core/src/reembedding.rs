@@ -205,6 +205,7 @@ mod tests {
             structure: Some(crate::StructureSettings::default()),
             retention_days: None,
             memory: None,
+            chat: None,
             reembedding: None,
             created_at: Timestamp::from_micros(0),
         }

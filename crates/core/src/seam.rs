@@ -12,9 +12,10 @@ use crate::{
     CorpusName, CorpusSettings, Counts, DeletionStep, Document, DocumentId, DocumentStatus,
     DraftedClues, EncoderIdentity, Erasure, Error, Evidence, ExportPage, Extraction,
     ExtractionTask, Generated, GenerationRequest, GeneratorIdentity, GraphQuery, Heard, IfThere,
-    ListQuery, Listed, MemoryPoint, MemoryRecord, Partial, Query, Reembedded, Restoration,
-    RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotDeletion, SnapshotName, SnapshotSummary,
-    Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode, TreeQuery,
+    ListQuery, Listed, MemoryPoint, MemoryRecord, Partial, Query, ReadingStrategy, Reembedded,
+    Restoration, RestoreStep, SegmentId, ShardCopy, ShardIndex, SnapshotDeletion, SnapshotName,
+    SnapshotSummary, Span, StoredDocument, Subgraph, Summary, SummaryTask, Timestamp, TreeNode,
+    TreeQuery,
 };
 
 /// What a text is to its encoder; some models embed questions and passages differently.
@@ -497,6 +498,8 @@ pub struct Assignment<'a> {
     pub points: &'a [MemoryPoint],
     /// What was found, in the order of reading; how well each of it fits, its score tells.
     pub evidence: &'a [Evidence],
+    /// How a language model reads it.
+    pub reading: ReadingStrategy,
 }
 
 impl<'a> Assignment<'a> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CorpusName, Error, ErrorKind, Limits, MemorySettings, Reembedding, StructureSettings,
-    Timestamp, Violations,
+    ChatSettings, CorpusName, Error, ErrorKind, Limits, MemorySettings, Reembedding,
+    StructureSettings, Timestamp, Violations,
 };
 
 /// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
@@ -115,6 +115,9 @@ pub struct CorpusSettings {
     /// How compressed memories of it are formed; `None`: it has none.
     #[serde(default)]
     pub memory: Option<MemorySettings>,
+    /// How conversations in it are kept, recalled and read; `None`: by the defaults.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat: Option<ChatSettings>,
     /// Its last move to another model; `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reembedding: Option<Reembedding>,
@@ -170,11 +173,21 @@ impl CorpusSettings {
         Some(Duration::from_secs(u64::from(self.retention_days?) * 86_400))
     }
 
+    /// By which keys turns of conversations are found, each by itself; none: as [`ChatSettings::keys`] says.
+    pub fn chat_keys(&self) -> &[String] {
+        self.chat.as_ref().map(|chat| chat.keys.as_slice()).unwrap_or_default()
+    }
+
     /// What decides the chunks of a document besides its content. Chunks by which they are not met are due again.
     pub fn recipes(&self) -> Recipes {
         // Raise when the chunker's output changes for the same settings.
         const DERIVER_VERSION: u32 = 2;
-        let by_one = Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, self.encoder]));
+        // Without keys as it was before there were any, so that nothing is made again.
+        let cutting = match self.chat_keys() {
+            [] => serde_json::json!(self.chunking),
+            keys => serde_json::json!([self.chunking, keys]),
+        };
+        let by_one = Recipe::of(&serde_json::json!([DERIVER_VERSION, cutting, self.encoder]));
         let Some(reembedding) = &self.reembedding else {
             return Recipes { wanted: by_one, as_good: None };
         };
@@ -182,8 +195,7 @@ impl CorpusSettings {
         let mut models = [&self.encoder, &reembedding.other];
         models.sort_by_key(|it| it.fingerprint());
         let number = reembedding.number;
-        let by_both =
-            Recipe::of(&serde_json::json!([DERIVER_VERSION, self.chunking, models, number]));
+        let by_both = Recipe::of(&serde_json::json!([DERIVER_VERSION, cutting, models, number]));
         match reembedding.is_on() {
             true => Recipes { wanted: by_both, as_good: None },
             false => Recipes { wanted: by_one, as_good: Some(by_both) },
@@ -256,6 +268,7 @@ mod tests {
             structure: Some(StructureSettings::default()),
             retention_days: None,
             memory: None,
+            chat: None,
             reembedding: None,
             created_at: Timestamp::from_micros(0),
         }
@@ -274,6 +287,13 @@ mod tests {
         other_chunks.chunking = Chunking::Sentences { max_tokens: 200 };
         assert_ne!(base.recipes(), other_model.recipes());
         assert_ne!(base.recipes(), other_chunks.recipes());
+        let with_chat = |chat| CorpusSettings { chat: Some(chat), ..settings() };
+        let keys = vec!["value".to_owned(), "fact".to_owned()];
+        let keyed = with_chat(ChatSettings { keys, ..ChatSettings::default() });
+        assert_ne!(base.recipes(), keyed.recipes());
+        assert_eq!(base.recipes(), with_chat(ChatSettings::default()).recipes());
+        // What corpora have that were stored before there were keys.
+        assert_eq!(base.recipes().wanted.to_string(), "recipe-f9eeb336ff2574fc");
         let mut other_segments = settings();
         other_segments.structure =
             Some(StructureSettings { max_children: 3, ..Default::default() });

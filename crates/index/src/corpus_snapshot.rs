@@ -34,15 +34,11 @@ use crate::location::Location;
 use crate::named::{INDEXES, NamedFiles, TRANSACTIONS};
 use crate::place::Place;
 use crate::reader::ShardReader;
+use crate::registry::{FORMAT, format_of};
 use crate::schema::TableKind;
 use crate::snapshot_deletion::Described;
 use crate::transfer::{FileRecord, damaged};
 
-/// The newest version of what is described above. One that is newer is refused.
-const FORMAT: u32 = 2;
-/// That of a corpus which never moved to another model. Releases that know no other would take the vectors of one model
-/// for those of another.
-const FIRST_FORMAT: u32 = 1;
 /// What makes a snapshot whole.
 pub(crate) const DESCRIPTION: &str = "snapshot.json";
 /// Files that are copied at the same time.
@@ -168,7 +164,7 @@ impl Snapshots {
         }
         let written_by = env!("CARGO_PKG_VERSION").to_owned();
         let corpus = corpus.clone();
-        let format = if corpus.reembedding.is_some() { FORMAT } else { FIRST_FORMAT };
+        let format = format_of(&corpus);
         let description = Description { format, written_by, taken_at, corpus, shards };
         if !place.put_new_file(DESCRIPTION, to_json(&description)?, WRITING).await? {
             self.check_free(&description.corpus.name, name).await?;
@@ -446,7 +442,8 @@ async fn read_shard(place: &Place, index: ShardIndex, digest: &str) -> Result<Sh
     serde_json::from_slice(&bytes).map_err(|error| damaged(&name, error.to_string()))
 }
 
-/// Reads the format before anything else: what else there is, it decides.
+/// Reads the format before anything else: what else there is, it decides. It is that of the settings, which are all
+/// that releases wrote otherwise so far; one that is newer is refused.
 fn description(bytes: &[u8]) -> Result<Description> {
     #[derive(Deserialize)]
     struct Versioned {

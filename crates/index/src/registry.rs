@@ -197,9 +197,11 @@ impl Registry {
 
 /// The newest version of what is written of a corpus. Raise it with every change that a release which does not know it
 /// would misread.
-const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
 /// What the first releases wrote, which had no versions yet.
 const FIRST_FORMAT: u32 = 1;
+/// What corpora have that moved to another model, and say nothing of conversations.
+const MOVED_FORMAT: u32 = 2;
 const FORMAT_KEY: &str = "format";
 
 /// Formats beyond [`FORMAT`] that this process knows, and writes.
@@ -237,19 +239,21 @@ struct Newer {
 }
 
 /// The version that settings are written in: the oldest that says it all. A release of the first one would search a
-/// corpus that moved to another model for the vectors of a model that made none.
-fn format_of(settings: &CorpusSettings) -> u32 {
-    match settings.reembedding {
-        _ if ahead() > 0 => newest_format(),
-        Some(_) => FORMAT,
-        None => FIRST_FORMAT,
+/// corpus that moved to another model for the vectors of a model that made none; one of the second would look for
+/// turns of conversations by other keys than they have, and lose how they are recalled when it writes settings.
+pub(crate) fn format_of(settings: &CorpusSettings) -> u32 {
+    match (&settings.chat, &settings.reembedding) {
+        (Some(_), _) => FORMAT,
+        (None, Some(_)) => MOVED_FORMAT,
+        (None, None) => FIRST_FORMAT,
     }
 }
 
 /// What is written of the corpus of these settings, with the version of that.
 fn to_json<T: Serialize>(written: &T, settings: &CorpusSettings) -> serde_json::Result<Vec<u8>> {
     let mut json = serde_json::to_value(written)?;
-    json[FORMAT_KEY] = format_of(settings).into();
+    let format = if ahead() > 0 { newest_format() } else { format_of(settings) };
+    json[FORMAT_KEY] = format.into();
     serde_json::to_vec_pretty(&json)
 }
 

@@ -9,8 +9,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Int64Type, UInt32Type, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use clew_core::{
-    Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId, FailureStatus, Labels,
-    MediaType, Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey, Version,
+    AttributeName, Attributes, ChunkId, ContentHash, CorpusName, Document, DocumentId,
+    FailureStatus, Labels, MediaType, Recipe, Span, Stage, StoredDocument, Timestamp, UpperKey,
+    Version,
 };
 
 use crate::error::{Error, Result};
@@ -102,6 +103,9 @@ pub(crate) fn chunks(
     let passages = rows
         .iter()
         .map(|(derived, row)| row.chunk.span.of(&derived.document.text).unwrap_or_default());
+    let attributes_of = rows
+        .iter()
+        .map(|(derived, row)| derived.document.attributes.iter().chain(&row.chunk.attributes));
     let mut columns: Vec<ArrayRef> = vec![
         texts(ids),
         texts(documents().map(|document| document.id.as_str())),
@@ -114,7 +118,7 @@ pub(crate) fn chunks(
         texts(chunks().map(|chunk| chunk.key_text.as_str())),
         u32s(chunks().map(|chunk| chunk.tokens)),
         texts(documents().map(|document| document.title.as_str())),
-        attributes(documents().map(|document| &document.attributes)),
+        attributes(attributes_of),
         times(documents().map(|document| document.event_time)),
         labels(documents().map(|document| &document.labels)),
     ];
@@ -222,7 +226,10 @@ fn small(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-fn attributes<'a>(values: impl Iterator<Item = &'a Attributes>) -> ArrayRef {
+fn attributes<'a, A>(values: impl Iterator<Item = A>) -> ArrayRef
+where
+    A: IntoIterator<Item = (&'a AttributeName, &'a String)>,
+{
     let mut lists = ListBuilder::new(StringBuilder::new()).with_field(attribute_item());
     for attributes in values {
         for (name, value) in attributes {

@@ -442,7 +442,8 @@ mod tests {
         let now = Timestamp::from_micros(1);
         let version = shard.accept(vec![document.clone()], now).await.unwrap()[0].version;
         let span = Span::new(0, text.len());
-        let chunk = Chunk { ordinal: 0, span, key_text: text.to_owned(), tokens: 9 };
+        let (key_text, attributes) = (text.to_owned(), Attributes::new());
+        let chunk = Chunk { ordinal: 0, span, key_text, tokens: 9, attributes };
         let chunks = vec![EmbeddedChunk { chunk, vectors: vec![vec![1.0, 0.0]] }];
         let derived = DerivedDocument { document, version, recipe: RECIPE, chunks };
         shard.commit_derived(vec![derived]).await.unwrap();

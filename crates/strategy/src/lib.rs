@@ -26,8 +26,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Answer, Documents, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory, MemoryUse,
-    Navigator, Planner, Reasoner, Retriever, Task, Timestamp, TraceEvent, Tree,
+    Answer, ChatSettings, Documents, Encoder, Error, Filter, GraphBuilder, GraphMemory, Memory,
+    MemoryUse, Navigator, Planner, Reasoner, Retriever, Task, TimeRange, Timestamp, TraceEvent,
+    Tree,
 };
 
 pub use baseline::{
@@ -67,6 +68,10 @@ pub struct Question {
     pub filter: Filter,
     /// What memories of the corpus do for an answer, in strategies that ask them.
     pub memory_use: MemoryUse,
+    /// How conversations are recalled, and how what is found is read.
+    pub chat: ChatSettings,
+    /// The time that it asks about, if somebody has inferred it already.
+    pub range: Option<TimeRange>,
     /// When the answer must be there.
     pub deadline: Instant,
 }
@@ -82,6 +87,8 @@ impl Question {
             evidence_tokens: None,
             filter: Filter::default(),
             memory_use: MemoryUse::default(),
+            chat: ChatSettings::default(),
+            range: None,
             deadline,
         }
     }

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use clew_chat::{History, Item, Recall, TimeUse, Value};
+use clew_chat::{Item, Recall};
 use clew_core::{
-    Answer, Assignment, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error, ErrorKind, Evidence,
-    Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, NodeId, Outcome, Partial,
-    Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task, TextKind,
-    TraceEvent, TreeNode,
+    Answer, Assignment, ChatSettings, ClueQuery, Clues, Cost, DocumentId, DraftTask, Error,
+    ErrorKind, Evidence, Extraction, ExtractionTask, GraphQuery, MemoryPoint, MemoryUse, NodeId,
+    Outcome, Partial, Priority, Query, Reading, SearchMode, SegmentId, ShardIndex, Subgraph, Task,
+    TextKind, TraceEvent, TreeNode,
 };
 
 use tracing::{Instrument, info_span};
@@ -142,15 +142,19 @@ impl<'a> Work<'a> {
     /// The rounds of conversations that fit the question best, best first, at most `k`.
     pub(crate) async fn recall(&mut self, k: usize) -> Result<Vec<Item>, Error> {
         let started = Instant::now();
+        let ChatSettings { keys, merging, value, time, history, reading: _ } =
+            self.question.chat.clone();
         let asked = Recall {
             question: self.question.text.clone(),
             asked_at: self.question.asked_at,
             filter: self.question.filter.clone(),
             k,
-            value: Value::default(),
-            time: TimeUse::default(),
-            range: None,
-            history: History::default(),
+            keys,
+            merging,
+            value,
+            time,
+            range: self.question.range,
+            history,
         };
         let Seams { retriever, documents, .. } = self.seams;
         let recalling = clew_chat::recall(retriever, documents, &asked, self.deadline());
@@ -231,9 +235,9 @@ impl<'a> Work<'a> {
     ) -> Result<Reading, Error> {
         let started = Instant::now();
         let reasoner = self.seams.reasoner;
-        let Question { text, task, asked_at, .. } = self.question;
-        let (task, asked_at) = (*task, *asked_at);
-        let assignment = Assignment { task, question: text, asked_at, points, evidence };
+        let Question { text: question, task, asked_at, chat, .. } = self.question;
+        let (task, asked_at, reading) = (*task, *asked_at, chat.reading);
+        let assignment = Assignment { task, question, asked_at, points, evidence, reading };
         let span = info_span!("step.read", passages = evidence.len());
         let reading = reasoner.read(&assignment, self.deadline()).instrument(span).await?;
         self.cost += reading.cost;

@@ -12,7 +12,7 @@ mod token_map;
 mod unit;
 mod window;
 
-use clew_core::{Chunk, Chunking, Document, Span};
+use clew_core::{Attributes, Chunk, Chunking, Document, Span};
 
 use crate::{cut, sentences};
 use key_text::KeyTexts;
@@ -97,6 +97,7 @@ fn chunks(text: &str, spans: Vec<Span>, keys: &KeyTexts<'_>, max_tokens: usize) 
             span,
             key_text: key.text,
             tokens: u32::try_from(key.tokens + SPECIAL_TOKENS).unwrap_or(u32::MAX),
+            attributes: Attributes::new(),
         });
     }
     chunks

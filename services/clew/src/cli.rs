@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clew_auth::Scope;
-use clew_chat::{KeyDesign, Smoothing, TimeUse};
+use clew_chat::{KeyDesign, Smoothing};
 use clew_client::{Client, Credentials};
 use clew_cluster::Role;
 use clew_core::{
-    AttributeName, Chunking, CorpusName, DocumentId, Error, Filter, Label, MemorySettings,
-    SearchMode, SnapshotName, StructureSettings, TenantName, TimeRange, Timestamp,
+    AttributeName, ChatSettings, Chunking, CorpusName, DocumentId, Error, Filter, History, Label,
+    Layout, MemorySettings, Merging, Notes, ReadingStrategy, SearchMode, SnapshotName,
+    StructureSettings, TenantName, TimeRange, TimeUse, Timestamp, Value,
 };
 use clew_generator::config::DeviceChoice;
 use clew_proto::convert::chat::Inference;
@@ -242,6 +243,8 @@ pub enum CorpusAction {
         retain_days: Option<u32>,
         #[command(flatten)]
         memory: CompressedMemory,
+        #[command(flatten)]
+        chat: Box<ChatDefaults>,
     },
     /// List the corpora.
     List,
@@ -394,6 +397,52 @@ impl CompressedMemory {
     pub fn settings(self) -> Option<MemorySettings> {
         let segment_tokens = self.memory_segment_tokens;
         self.memory_ratio.map(|ratio| MemorySettings { ratio, segment_tokens })
+    }
+}
+
+/// How conversations of a corpus are kept, and recalled and read where a question does not say otherwise.
+#[derive(Clone, Debug, Args)]
+pub struct ChatDefaults {
+    /// By what turns of conversations are found, each key by itself: names with commas between them, such as
+    /// `value,fact,date+fact+value`, made of value, user, date, fact, phrase, summary and event; one has to hold the value.
+    /// A question chooses among them [default: one key of date, facts and value, and each fact besides].
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub chat_keys: Vec<String>,
+    /// How what several keys find comes together [default: best].
+    #[arg(long, value_enum)]
+    pub chat_merging: Option<ChatMerging>,
+    /// What is recalled as one [default: round].
+    #[arg(long, value_enum)]
+    pub chat_value: Option<ChatValue>,
+    /// What is made of the time that a question asks about [default: boost].
+    #[arg(long, value_enum)]
+    pub chat_time: Option<ChatTime>,
+    /// What is made of statements that later ones supersede [default: latest].
+    #[arg(long, value_enum)]
+    pub chat_history: Option<ChatHistory>,
+    /// Whether a language model takes notes before it answers [default: chain].
+    #[arg(long, value_enum)]
+    pub chat_notes: Option<ChatNotes>,
+    /// How passages are shown to a language model [default: json].
+    #[arg(long, value_enum)]
+    pub chat_layout: Option<ChatLayout>,
+}
+
+impl ChatDefaults {
+    /// The settings; `None`: the defaults.
+    pub fn settings(self) -> Option<ChatSettings> {
+        let settings = ChatSettings {
+            keys: self.chat_keys,
+            merging: self.chat_merging.map(Into::into).unwrap_or_default(),
+            value: self.chat_value.map(Into::into).unwrap_or_default(),
+            time: self.chat_time.map(Into::into).unwrap_or_default(),
+            history: self.chat_history.map(Into::into).unwrap_or_default(),
+            reading: ReadingStrategy {
+                notes: self.chat_notes.map(Into::into).unwrap_or_default(),
+                layout: self.chat_layout.map(Into::into).unwrap_or_default(),
+            },
+        };
+        (settings != ChatSettings::default()).then_some(settings)
     }
 }
 
@@ -764,15 +813,8 @@ pub enum ChatAction {
         /// Most items, 1 to 100.
         #[arg(short)]
         k: Option<u32>,
-        /// What an item is.
-        #[arg(long, value_enum, default_value_t = ChatValue::Round)]
-        value: ChatValue,
-        /// What is made of the time that the question asks about.
-        #[arg(long, value_enum, default_value_t = ChatTime::Boost)]
-        time: ChatTime,
-        /// What is made of statements that later ones supersede.
-        #[arg(long, value_enum, default_value_t = ChatHistory::Latest)]
-        history: ChatHistory,
+        #[command(flatten)]
+        recalling: ChatRecalling,
         /// Who infers the time that the question asks about.
         #[arg(long, value_enum, default_value_t = ChatInference::Rules)]
         infer: ChatInference,
@@ -791,6 +833,17 @@ pub enum ChatAction {
         /// Most rounds read.
         #[arg(short)]
         k: Option<u32>,
+        #[command(flatten)]
+        recalling: ChatRecalling,
+        /// Who infers the time that the question asks about.
+        #[arg(long, value_enum, default_value_t = ChatInference::Rules)]
+        infer: ChatInference,
+        /// Whether a language model takes notes before it answers [default: as the corpus has it, else chain].
+        #[arg(long, value_enum)]
+        notes: Option<ChatNotes>,
+        /// How passages are shown to a language model [default: as the corpus has it, else json].
+        #[arg(long, value_enum)]
+        layout: Option<ChatLayout>,
         /// Write how it was answered to this file, for `clew trace show`.
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
@@ -830,6 +883,101 @@ pub enum ChatAction {
         #[arg(long)]
         preview: bool,
     },
+}
+
+/// How conversations are recalled for a question.
+#[derive(Clone, Debug, Args)]
+pub struct ChatRecalling {
+    /// By which of the corpus' keys turns are found, with commas between them [default: all].
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub keys: Vec<String>,
+    /// How what several keys find comes together [default: as the corpus has it, else best].
+    #[arg(long, value_enum)]
+    pub merging: Option<ChatMerging>,
+    /// What is recalled as one [default: as the corpus has it, else round].
+    #[arg(long, value_enum)]
+    pub value: Option<ChatValue>,
+    /// What is made of the time that the question asks about [default: as the corpus has it, else boost].
+    #[arg(long, value_enum)]
+    pub time: Option<ChatTime>,
+    /// What is made of statements that later ones supersede [default: as the corpus has it, else latest].
+    #[arg(long, value_enum)]
+    pub history: Option<ChatHistory>,
+}
+
+/// How what several keys find comes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatMerging {
+    /// A turn is as good as the best of its keys.
+    Best,
+    /// Each key ranks turns by itself, and the rankings are fused.
+    Rank,
+}
+
+impl From<ChatMerging> for Merging {
+    fn from(merging: ChatMerging) -> Self {
+        match merging {
+            ChatMerging::Best => Self::Best,
+            ChatMerging::Rank => Self::Rank,
+        }
+    }
+}
+
+/// Whether a language model takes notes before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatNotes {
+    /// It notes what each passage says, and answers out of the notes.
+    Chain,
+    /// It answers at once.
+    Direct,
+}
+
+impl From<ChatNotes> for Notes {
+    fn from(notes: ChatNotes) -> Self {
+        match notes {
+            ChatNotes::Chain => Self::Chain,
+            ChatNotes::Direct => Self::Direct,
+        }
+    }
+}
+
+/// How passages are shown to a language model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ChatLayout {
+    /// As objects of JSON.
+    Json,
+    /// As texts under their numbers and days.
+    Text,
+}
+
+impl From<ChatLayout> for Layout {
+    fn from(layout: ChatLayout) -> Self {
+        match layout {
+            ChatLayout::Json => Self::Json,
+            ChatLayout::Text => Self::Text,
+        }
+    }
+}
+
+impl From<ChatValue> for Value {
+    fn from(value: ChatValue) -> Self {
+        match value {
+            ChatValue::Turn => Self::Turn,
+            ChatValue::Round => Self::Round,
+            ChatValue::Session => Self::Session,
+            ChatValue::Facts => Self::Facts,
+            ChatValue::Summary => Self::Summary,
+        }
+    }
+}
+
+impl From<ChatHistory> for History {
+    fn from(history: ChatHistory) -> Self {
+        match history {
+            ChatHistory::Latest => Self::Latest,
+            ChatHistory::All => Self::All,
+        }
+    }
 }
 
 /// What is recalled as one.

@@ -109,14 +109,17 @@ impl Chats {
         let deadline = self.backends.config.deadline(&request);
         caller.has_tokens().await?;
         let limits = &self.backends.limits;
-        let (corpus, mut asked, inference) =
-            convert::recall_from_wire(request.into_inner(), limits)?;
+        let recalling = convert::recall_from_wire(request.into_inner(), limits)?;
+        let inference = recalling.inference;
         let budget = match inference {
             Inference::Model => self.backends.reasoners.budget(deadline).await?,
             Inference::Rules => Budget::default(),
         };
         let mut bill = Bill::open(&caller, budget);
-        let memory = self.memory(&caller, &corpus, bill.account(), deadline).await?;
+        let memory = self.memory(&caller, &recalling.corpus, bill.account(), deadline).await?;
+        let settings = memory.corpus.settings().chat.clone().unwrap_or_default();
+        let settings = settings.chosen(&recalling.choice)?;
+        let mut asked = recalling.by(settings);
         let _permit = self.queries.enter()?;
         let mut cost = Cost::default();
         if let (Inference::Model, Some(asked_at)) = (inference, asked.asked_at) {

@@ -66,7 +66,7 @@ impl Corpora {
     ) -> Result<wire::CreateCorpusResponse, Error> {
         let caller = Caller::of(&request)?;
         let deadline = self.backends.config.deadline(&request);
-        let NewCorpus { name, shards, chunking, structure, retention_days, memory } =
+        let NewCorpus { name, shards, chunking, structure, retention_days, memory, chat } =
             request.into_inner().try_into()?;
         let encoder = self.backends.encoders.current().identity().clone();
         let chunking = chunking.unwrap_or_else(|| Chunking::default_for(&encoder));
@@ -79,6 +79,7 @@ impl Corpora {
             structure,
             retention_days,
             memory,
+            chat,
             reembedding: None,
             created_at,
         };

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use clew_auth::{Bill, Caller};
 use clew_core::{Account, Budget, Error, Retriever};
+use clew_proto::convert::chat::ChatQuestion;
 use clew_proto::convert::query as convert;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::query_service_server::QueryService;
@@ -90,14 +91,17 @@ impl Queries {
     pub(crate) async fn answer(
         &self,
         caller: Caller,
-        request: wire::AnswerRequest,
+        asked: ChatQuestion,
         deadline: Instant,
     ) -> Result<AnswerStream, Error> {
         let stopwatch = Stopwatch::begin();
-        let asked = convert::question_from_wire(request, &self.backends.limits)?;
+        let ChatQuestion { asked, choice, inference } = asked;
+        let asked = convert::question_from_wire(asked, &self.backends.limits)?;
         caller.has_tokens().await?;
         let strategy = clew_strategy::find(&asked.strategy)?;
         let corpus = self.backends.corpora.of(&caller).get(&asked.corpus, deadline).await?;
+        let settings = corpus.settings().chat.clone().unwrap_or_default();
+        let chat = settings.chosen(&choice)?;
         let permit = self.enter()?;
         let budget = self.backends.reasoners.budget(deadline).await?;
         let bill = Bill::open(&caller, budget);
@@ -113,6 +117,8 @@ impl Queries {
             evidence_tokens: asked.evidence_tokens,
             filter: asked.filter,
             memory_use: asked.memory_use,
+            chat,
+            range: None,
             deadline,
         };
         let backends = Arc::clone(&self.backends);
@@ -121,6 +127,7 @@ impl Queries {
         let arguments = Arguments {
             bill,
             question,
+            inference,
             strategy,
             memory,
             retriever,
@@ -160,7 +167,8 @@ impl QueryService for Queries {
         let answering = async {
             let caller = Caller::of(&request)?;
             let deadline = self.backends.config.deadline(&request);
-            Queries::answer(self, caller, request.into_inner(), deadline).await
+            let asked = ChatQuestion::plain(request.into_inner());
+            Queries::answer(self, caller, asked, deadline).await
         };
         answering.await.map(Response::new).map_err(|error| to_status(&error))
     }

@@ -4,7 +4,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use clew_auth::Bill;
-use clew_core::{Account, Answer, Cost, Error, Retriever, Timing, TraceEvent};
+use clew_core::{Account, Answer, Cost, Error, Guide, Retriever, TimeUse, Timing, TraceEvent};
+use clew_proto::convert::chat::Inference;
 use clew_runtime::admission::Permit;
 use clew_runtime::deadline::within;
 use clew_runtime::timing::Stopwatch;
@@ -38,6 +39,8 @@ pub(crate) struct Arguments {
     /// The question's account, charged however it ends.
     pub bill: Bill,
     pub question: Question,
+    /// Who infers the time that it asks about.
+    pub inference: Inference,
     pub strategy: &'static dyn Strategy,
     pub memory: CorpusMemory,
     /// What the strategy finds evidence with.
@@ -83,7 +86,8 @@ impl Actor for Coordinator {
 async fn run(arguments: Arguments) {
     let Arguments {
         mut bill,
-        question,
+        mut question,
+        inference,
         strategy,
         memory,
         retriever,
@@ -111,8 +115,13 @@ async fn run(arguments: Arguments) {
         encoder: encoder.as_ref(),
         graph_builder: graph_builder.as_ref(),
     };
-    let answering = AssertUnwindSafe(strategy.answer(&question, seams, &progress)).catch_unwind();
-    let answering = within(question.deadline, "answering", async {
+    let deadline = question.deadline;
+    let answering = AssertUnwindSafe(async {
+        infer_time(&mut question, inference, guide.as_ref()).await?;
+        strategy.answer(&question, seams, &progress).await
+    });
+    let answering = answering.catch_unwind();
+    let answering = within(deadline, "answering", async {
         let answer = stopwatch.over(answering).await;
         let answer = answer.unwrap_or_else(|_panic| Err(Error::internal("the strategy panicked")));
         answer.map(|answer| (with_cost_of(&account, answer), stopwatch.read()))
@@ -134,6 +143,21 @@ async fn run(arguments: Arguments) {
 fn with_cost_of(account: &Account, answer: Answer) -> Answer {
     let shards_searched = answer.cost.shards_searched;
     Answer { cost: Cost { shards_searched, ..account.ledger().cost() }, ..answer }
+}
+
+/// Has a model say which time the question asks about, if that is wanted and it is known when it is asked.
+async fn infer_time(
+    question: &mut Question,
+    inference: Inference,
+    guide: &dyn Guide,
+) -> Result<(), Error> {
+    let (Inference::Model, Some(asked_at)) = (inference, question.asked_at) else { return Ok(()) };
+    (question.range, _) = guide.time_range(&question.text, asked_at, question.deadline).await?;
+    // Nothing inferred means that nothing is asked about, not that rules are to guess.
+    if question.range.is_none() {
+        question.chat.time = TimeUse::Ignore;
+    }
+    Ok(())
 }
 
 struct Reported(mpsc::Sender<Event>);

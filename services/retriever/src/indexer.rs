@@ -620,23 +620,29 @@ impl Deriver {
         let cut = move || {
             let token_spans = |text: &str| encoder.token_spans(text);
             let chunks = |document: &Document| {
-                let mut chunks =
-                    clew_text::chunk(document, &settings.chunking, &token_spans, window);
-                let (count, spans) = (chunks.len(), &token_spans);
+                let (chunking, spans) = (&settings.chunking, &token_spans);
+                let keys = settings.chat_keys();
+                if let Some(chunks) =
+                    clew_chat::key_chunks(document, keys, chunking, spans, window)?
+                {
+                    return Ok(chunks);
+                }
+                let mut chunks = clew_text::chunk(document, chunking, spans, window);
+                let count = chunks.len();
                 chunks.extend(clew_chat::statement_chunks(document, count, spans, window));
-                chunks
+                Ok(chunks)
             };
-            documents.iter().map(chunks).collect::<Vec<_>>()
+            documents.iter().map(chunks).collect::<Result<Vec<_>, Error>>()
         };
         let span = child(|| tracing::info_span!("derive.chunk"));
         let cutting = tokio::task::spawn_blocking(cut).instrument(span);
-        let chunks = metrics::stage("chunk", cutting).await.map_err(|panic| Fault {
-            stage: Stage::Chunking,
-            error: Error::internal("cutting the document panicked").with_source(panic),
+        let fault = |error| Fault { stage: Stage::Chunking, error };
+        let chunks = metrics::stage("chunk", cutting).await.map_err(|panic| {
+            fault(Error::internal("cutting the document panicked").with_source(panic))
         })?;
+        let chunks = chunks.map_err(fault)?;
         if chunks.iter().any(Vec::is_empty) {
-            let error = Error::internal("the document has no chunk that could be found");
-            return Err(Fault { stage: Stage::Chunking, error });
+            return Err(fault(Error::internal("the document has no chunk that could be found")));
         }
         Ok(chunks)
     }

@@ -648,6 +648,7 @@ mod tests {
             structure: None,
             retention_days: None,
             memory: None,
+            chat: None,
             reembedding: None,
             created_at: Timestamp::from_micros(1),
         }

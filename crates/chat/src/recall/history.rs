@@ -14,16 +14,6 @@ const MAX_STATEMENTS: usize = 300;
 /// A statement is about a question if it shares at least this part of the terms that the best one of its item shares.
 const RELEVANT: f32 = 0.5;
 
-/// What becomes of statements that later ones supersede.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum History {
-    /// They come after what supersedes them: whoever asks wants to know what holds now.
-    #[default]
-    Latest,
-    /// They are ranked as everything else: whoever asks wants to know what has changed.
-    All,
-}
-
 /// A place of a turn: whose, which session, which number.
 pub(super) type Spot = (Session, u32);
 

@@ -11,6 +11,8 @@ use super::*;
 struct Memory {
     documents: Vec<Document>,
     hits: Vec<Evidence>,
+    /// What each key finds, where searches ask for one.
+    by_key: BTreeMap<String, Vec<Evidence>>,
     /// The shard that does not answer a search, and that which does not when documents are read.
     missing: (Option<ShardIndex>, Option<ShardIndex>),
 }
@@ -66,7 +68,11 @@ impl Memory {
 #[async_trait]
 impl Retriever for Memory {
     async fn retrieve(&self, query: &Query, _: Instant) -> Result<Retrieved, Error> {
-        let mut evidence = self.hits.clone();
+        let key = query.filter.attributes.iter().find(|(name, _)| name.as_str() == "chat.key");
+        let mut evidence = match key {
+            Some((_, key)) => self.by_key.get(key).cloned().unwrap_or_default(),
+            None => self.hits.clone(),
+        };
         let shards_missing = self.missing.0.into_iter().collect();
         let asked = query.filter.event_time;
         evidence.retain(|hit| hit.event_time.is_none_or(|time| asked.contains(time)));
@@ -108,6 +114,8 @@ fn of_hives() -> Recall {
         asked_at: None,
         filter: Filter::default(),
         k: 10,
+        keys: Vec::new(),
+        merging: Merging::default(),
         value: Value::Round,
         time: TimeUse::default(),
         range: None,
@@ -128,6 +136,39 @@ async fn shards_that_do_not_answer_are_named_whether_turns_are_searched_or_read(
         let asked = Recall { value, ..of_hives() };
         let recalled = recall(&memory, &memory, &asked, deadline).await.unwrap();
         assert_eq!(recalled.shards_missing, [ShardIndex(1), ShardIndex(3)]);
+    }
+}
+
+#[tokio::test]
+async fn several_keys_are_merged_by_their_best_scores_or_by_their_ranks() {
+    let mut memory = Memory::default();
+    for day in 1..=3 {
+        memory.say(day, &format!("I keep {day} hives."), Some(1.0));
+    }
+    let hits = |scores: [Option<f32>; 3]| {
+        let of_day = |(hit, score): (&Evidence, Option<f32>)| {
+            Some(Evidence { score: score?, ..hit.clone() })
+        };
+        let mut hits: Vec<Evidence> = memory.hits.iter().zip(scores).filter_map(of_day).collect();
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits
+    };
+    let by_key = [
+        ("value".to_owned(), hits([Some(0.9), Some(0.2), Some(0.1)])),
+        ("fact".to_owned(), hits([None, Some(0.8), Some(0.7)])),
+    ];
+    let memory = Memory { by_key: by_key.into(), ..memory };
+    let keys = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let history = History::All;
+    for (names, merging, expected) in [
+        (&["value"][..], Merging::Best, &["day-01", "day-02", "day-03"][..]),
+        (&["fact"], Merging::Best, &["day-02", "day-03"]),
+        (&["value", "fact"], Merging::Best, &["day-01", "day-02", "day-03"]),
+        // Second and first come before first and nowhere.
+        (&["value", "fact"], Merging::Rank, &["day-02", "day-03", "day-01"]),
+    ] {
+        let asked = Recall { keys: keys(names), merging, history, ..of_hives() };
+        assert_eq!(days(&memory.recall_then(asked).await), expected, "{names:?} {merging:?}");
     }
 }
 

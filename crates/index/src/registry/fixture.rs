@@ -20,6 +20,7 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
         structure: None,
         retention_days: None,
         memory: None,
+        chat: None,
         reembedding: None,
         created_at: Timestamp::from_micros(created_at),
     }

@@ -338,7 +338,7 @@ fn incarnation(corpus: &CorpusSettings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::ShardIndex;
+    use clew_core::{ChatSettings, ShardIndex};
     use futures::TryStreamExt;
     use object_store::memory::InMemory;
     use object_store::{ObjectStore, ObjectStoreExt};
@@ -488,6 +488,11 @@ mod tests {
         assert_eq!(written().await, 1);
         corpora.change(&before, &next(&before, "b")).await.unwrap();
         assert_eq!(written().await, 2);
+        let chats = CorpusSettings { chat: Some(ChatSettings::default()), ..settings("a", 2) };
+        corpora.delete(&before.name).await.unwrap();
+        corpora.create(&chats).await.unwrap();
+        assert_eq!(written().await, 3);
+        assert_eq!(listed(&corpora).await, [chats]);
     }
 
     #[tokio::test]
@@ -498,10 +503,10 @@ mod tests {
         let path = object_store::path::Path::from("data/corpora/a.json");
         let bytes = store.get(&path).await.unwrap().bytes().await.unwrap();
         let written = String::from_utf8(bytes.to_vec()).unwrap();
-        let newer = written.replace("\"format\": 1", "\"format\": 3").replace("live", "new state");
+        let newer = written.replace("\"format\": 1", "\"format\": 4").replace("live", "new state");
         store.put(&path, newer.into()).await.unwrap();
         let error = corpora.get(&"a".parse().unwrap()).await;
-        assert!(matches!(error, Err(Error::NewerFormat { found: 3, .. })), "{error:?}");
+        assert!(matches!(error, Err(Error::NewerFormat { found: 4, .. })), "{error:?}");
         let first = written.replace("\"format\": 1", "\"other\": 1");
         assert_ne!(first, written);
         store.put(&path, first.into()).await.unwrap();

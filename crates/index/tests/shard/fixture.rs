@@ -133,7 +133,8 @@ pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocumen
         let key_text = format!("{} {}", document.title, line).trim().to_owned();
         let tokens = key_text.split_whitespace().count() as u32 + 2;
         let vector = embed(&key_text);
-        let chunk = Chunk { ordinal: chunks.len() as u32, span, key_text, tokens };
+        let (ordinal, attributes) = (chunks.len() as u32, Attributes::new());
+        let chunk = Chunk { ordinal, span, key_text, tokens, attributes };
         chunks.push(EmbeddedChunk { chunk, vectors: vec![vector] });
         start = span.end;
     }

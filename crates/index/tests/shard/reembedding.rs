@@ -32,6 +32,7 @@ impl Moving {
             structure: None,
             retention_days: None,
             memory: None,
+            chat: None,
             reembedding: None,
             created_at: Timestamp::from_micros(0),
         };

@@ -54,6 +54,7 @@ fn corpus(name: &str, created_at: i64) -> CorpusSettings {
         structure: None,
         retention_days: None,
         memory: None,
+        chat: None,
         reembedding: None,
         created_at: at(created_at),
     }

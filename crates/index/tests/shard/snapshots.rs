@@ -61,6 +61,7 @@ fn corpus() -> CorpusSettings {
         structure: Some(StructureSettings::default()),
         retention_days: None,
         memory: None,
+        chat: None,
         reembedding: None,
         created_at: at(1),
     }
@@ -482,15 +483,15 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
         }
         let newer = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).unwrap();
-            Some(text.replace("\"format\": 1", "\"format\": 3").into_bytes())
+            Some(text.replace("\"format\": 1", "\"format\": 4").into_bytes())
         };
         change(&world, &files[2], newer).await;
         let error = world.restore(&[], LONG).await.unwrap_err();
-        assert!(matches!(error, Error::NewerFormat { found: 3, known: 2, .. }), "{error:?}");
+        assert!(matches!(error, Error::NewerFormat { found: 4, known: 3, .. }), "{error:?}");
         // So written it is another snapshot, of which nothing was copied before.
         let older = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).unwrap();
-            Some(text.replace("\"format\": 3", "\"format\":   1").into_bytes())
+            Some(text.replace("\"format\": 4", "\"format\":   1").into_bytes())
         };
         change(&world, &files[2], older).await;
         change(&world, &files[0], |_| None).await;

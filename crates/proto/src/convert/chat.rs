@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use clew_chat::{
-    Address, History, Item, Recall, Recalled, Role, Statement, TimeUse, Turn, TurnId, Update,
-    Value, turn_filter,
+    Address, Item, Recall, Recalled, Role, Statement, Turn, TurnId, Update, turn_filter,
 };
 use clew_core::{
-    AttributeName, Attributes, CorpusName, DocumentId, Error, Filter, Labels, Limits, Query,
-    Violations,
+    AttributeName, Attributes, ChatChoice, ChatSettings, CorpusName, DocumentId, Error, Filter,
+    History, Labels, Layout, Limits, Merging, Notes, Query, ReadingStrategy, TimeUse, Timestamp,
+    Value, Violations,
 };
 
 use crate::chat::v1 as wire;
@@ -302,56 +302,233 @@ fn unfinished() -> Error {
     Error::internal("a field was neither taken nor refused")
 }
 
+/// What is to be recalled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recalling {
+    /// Corpus.
+    pub corpus: CorpusName,
+    /// The question.
+    pub question: String,
+    /// When it is asked.
+    pub asked_at: Option<Timestamp>,
+    /// Which turns may be found.
+    pub filter: Filter,
+    /// Most items.
+    pub k: usize,
+    /// What is wanted otherwise than the corpus has it.
+    pub choice: ChatChoice,
+    /// Who infers the time that the question asks about.
+    pub inference: Inference,
+}
+
+impl Recalling {
+    /// It, by the settings that hold for it.
+    pub fn by(self, settings: ChatSettings) -> Recall {
+        let Self { question, asked_at, filter, k, .. } = self;
+        let ChatSettings { keys, merging, value, time, history, reading: _ } = settings;
+        let range = None;
+        Recall { question, asked_at, filter, k, keys, merging, value, time, range, history }
+    }
+}
+
 /// What is to be recalled, from the wire.
 ///
 /// # Errors
 /// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
-pub fn recall_from_wire(
-    request: wire::RecallRequest,
-    limits: &Limits,
-) -> Result<(CorpusName, Recall, Inference), Error> {
+pub fn recall_from_wire(request: wire::RecallRequest, limits: &Limits) -> Result<Recalling, Error> {
     let mut violations = Violations::default();
     let corpus = violations.take(corpus_name(&request.corpus));
     let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
     let k = request.k.unwrap_or(ITEMS.0);
     check_items(k, &mut violations);
     violations.take(Query::new(request.question.clone(), 1).check(limits));
-    let value = match wire::Value::try_from(request.value) {
-        Ok(wire::Value::Turn) => Value::Turn,
-        Ok(wire::Value::Unspecified | wire::Value::Round) => Value::Round,
-        Ok(wire::Value::Session) => Value::Session,
-        Ok(wire::Value::Facts) => Value::Facts,
-        Ok(wire::Value::Summary) => Value::Summary,
-        Err(_) => {
-            violations.push("value", "expected turn, round, session, facts or summary");
-            Value::Round
-        }
+    let chosen = wire::ChatSettings {
+        keys: request.keys,
+        merging: request.merging,
+        value: request.value,
+        time: request.time,
+        history: request.history,
+        ..wire::ChatSettings::default()
     };
-    let time = match wire::TimeUse::try_from(request.time) {
-        Ok(wire::TimeUse::Unspecified | wire::TimeUse::Boost) => TimeUse::Boost,
-        Ok(wire::TimeUse::Filter) => TimeUse::Filter,
-        Ok(wire::TimeUse::Ignore) => TimeUse::Ignore,
-        Err(_) => {
-            violations.push("time", "expected boost, filter or ignore");
-            TimeUse::Boost
-        }
-    };
-    let history = match wire::History::try_from(request.history) {
-        Ok(wire::History::Unspecified | wire::History::Latest) => History::Latest,
-        Ok(wire::History::All) => History::All,
-        Err(_) => {
-            violations.push("history", "expected latest or all");
-            History::Latest
-        }
-    };
+    let choice = choice_from_wire("", chosen, &mut violations);
     let inference = Inference::from_wire(request.inference, &mut violations);
     let asked_at = request.asked_at.as_ref();
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
     violations.into_result()?;
-    let question = request.question;
-    let (k, range) = (k as usize, None);
-    let recall = Recall { question, asked_at, filter, k, value, time, range, history };
-    Ok((corpus.ok_or_else(unfinished)?, recall, inference))
+    let (question, k) = (request.question, k as usize);
+    let corpus = corpus.ok_or_else(unfinished)?;
+    Ok(Recalling { corpus, question, asked_at, filter, k, choice, inference })
+}
+
+/// What a request or a corpus wants otherwise than by the defaults; names of fields begin with `of`.
+fn choice_from_wire(
+    of: &str,
+    chosen: wire::ChatSettings,
+    violations: &mut Violations,
+) -> ChatChoice {
+    let wire::ChatSettings { keys, merging, value, time, history, notes, layout } = chosen;
+    let mut refuse = |field: &str, expected: &str| {
+        violations.push(format!("{of}{field}"), format!("expected {expected}"));
+    };
+    let merging = match wire::Merging::try_from(merging) {
+        Ok(wire::Merging::Unspecified) => None,
+        Ok(wire::Merging::Best) => Some(Merging::Best),
+        Ok(wire::Merging::Rank) => Some(Merging::Rank),
+        Err(_) => {
+            refuse("merging", "best or rank");
+            None
+        }
+    };
+    let value = match wire::Value::try_from(value) {
+        Ok(wire::Value::Unspecified) => None,
+        Ok(wire::Value::Turn) => Some(Value::Turn),
+        Ok(wire::Value::Round) => Some(Value::Round),
+        Ok(wire::Value::Session) => Some(Value::Session),
+        Ok(wire::Value::Facts) => Some(Value::Facts),
+        Ok(wire::Value::Summary) => Some(Value::Summary),
+        Err(_) => {
+            refuse("value", "turn, round, session, facts or summary");
+            None
+        }
+    };
+    let time = match wire::TimeUse::try_from(time) {
+        Ok(wire::TimeUse::Unspecified) => None,
+        Ok(wire::TimeUse::Boost) => Some(TimeUse::Boost),
+        Ok(wire::TimeUse::Filter) => Some(TimeUse::Filter),
+        Ok(wire::TimeUse::Ignore) => Some(TimeUse::Ignore),
+        Err(_) => {
+            refuse("time", "boost, filter or ignore");
+            None
+        }
+    };
+    let history = match wire::History::try_from(history) {
+        Ok(wire::History::Unspecified) => None,
+        Ok(wire::History::Latest) => Some(History::Latest),
+        Ok(wire::History::All) => Some(History::All),
+        Err(_) => {
+            refuse("history", "latest or all");
+            None
+        }
+    };
+    let notes = notes_from_wire(of, notes, violations);
+    let layout = layout_from_wire(of, layout, violations);
+    ChatChoice { keys, merging, value, time, history, notes, layout }
+}
+
+/// Whether notes are taken, if that is said.
+pub(crate) fn notes_from_wire(of: &str, notes: i32, violations: &mut Violations) -> Option<Notes> {
+    match wire::Notes::try_from(notes) {
+        Ok(wire::Notes::Unspecified) => None,
+        Ok(wire::Notes::Chain) => Some(Notes::Chain),
+        Ok(wire::Notes::Direct) => Some(Notes::Direct),
+        Err(_) => {
+            violations.push(format!("{of}notes"), "expected chain or direct");
+            None
+        }
+    }
+}
+
+/// How passages are shown, if that is said.
+pub(crate) fn layout_from_wire(
+    of: &str,
+    layout: i32,
+    violations: &mut Violations,
+) -> Option<Layout> {
+    match wire::Layout::try_from(layout) {
+        Ok(wire::Layout::Unspecified) => None,
+        Ok(wire::Layout::Json) => Some(Layout::Json),
+        Ok(wire::Layout::Text) => Some(Layout::Text),
+        Err(_) => {
+            violations.push(format!("{of}layout"), "expected json or text");
+            None
+        }
+    }
+}
+
+/// The settings of a corpus from the wire.
+pub(crate) fn settings_from_wire(
+    settings: wire::ChatSettings,
+    violations: &mut Violations,
+) -> ChatSettings {
+    let choice = choice_from_wire("chat.", settings, violations);
+    clew_chat::check_keys("chat.keys", &choice.keys, violations);
+    if choice.merging == Some(Merging::Rank) && choice.keys.len() < 2 {
+        violations
+            .push("chat.merging", "expected best, or several `keys` whose rankings are merged");
+    }
+    ChatSettings {
+        keys: choice.keys,
+        merging: choice.merging.unwrap_or_default(),
+        value: choice.value.unwrap_or_default(),
+        time: choice.time.unwrap_or_default(),
+        history: choice.history.unwrap_or_default(),
+        reading: ReadingStrategy {
+            notes: choice.notes.unwrap_or_default(),
+            layout: choice.layout.unwrap_or_default(),
+        },
+    }
+}
+
+/// The settings of a corpus for the wire.
+pub(crate) fn settings_to_wire(settings: ChatSettings) -> wire::ChatSettings {
+    let ChatSettings { keys, merging, value, time, history, reading } = settings;
+    wire::ChatSettings {
+        keys,
+        merging: wire::Merging::from(merging).into(),
+        value: wire::Value::from(value).into(),
+        time: wire::TimeUse::from(time).into(),
+        history: wire::History::from(history).into(),
+        notes: wire::Notes::from(reading.notes).into(),
+        layout: wire::Layout::from(reading.layout).into(),
+    }
+}
+
+impl From<Merging> for wire::Merging {
+    fn from(merging: Merging) -> Self {
+        match merging {
+            Merging::Best => Self::Best,
+            Merging::Rank => Self::Rank,
+        }
+    }
+}
+
+impl From<Value> for wire::Value {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Turn => Self::Turn,
+            Value::Round => Self::Round,
+            Value::Session => Self::Session,
+            Value::Facts => Self::Facts,
+            Value::Summary => Self::Summary,
+        }
+    }
+}
+
+impl From<History> for wire::History {
+    fn from(history: History) -> Self {
+        match history {
+            History::Latest => Self::Latest,
+            History::All => Self::All,
+        }
+    }
+}
+
+impl From<Notes> for wire::Notes {
+    fn from(notes: Notes) -> Self {
+        match notes {
+            Notes::Chain => Self::Chain,
+            Notes::Direct => Self::Direct,
+        }
+    }
+}
+
+impl From<Layout> for wire::Layout {
+    fn from(layout: Layout) -> Self {
+        match layout {
+            Layout::Json => Self::Json,
+            Layout::Text => Self::Text,
+        }
+    }
 }
 
 /// What was recalled for the wire: in the order of time, as who reads it wants it (LongMemEval, section 5.1).
@@ -398,19 +575,51 @@ fn update_to_wire(Update { older, newer }: Update) -> wire::Superseded {
     wire::Superseded { older: Some(told(older)), newer: Some(told(newer)) }
 }
 
-/// A question to conversations as a question to their corpus.
+/// A question to conversations.
+#[derive(Clone, Debug)]
+pub struct ChatQuestion {
+    /// It, as a question to their corpus.
+    pub asked: query::AnswerRequest,
+    /// What is wanted otherwise than the corpus has it.
+    pub choice: ChatChoice,
+    /// Who infers the time that it asks about.
+    pub inference: Inference,
+}
+
+impl ChatQuestion {
+    /// A question that leaves everything to its corpus.
+    pub fn plain(asked: query::AnswerRequest) -> Self {
+        Self { asked, choice: ChatChoice::default(), inference: Inference::default() }
+    }
+}
+
+/// A question to conversations from the wire.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the field at fault.
-pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerRequest, Error> {
+/// [`clew_core::ErrorKind::InvalidInput`] naming every field at fault.
+pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<ChatQuestion, Error> {
     let mut violations = Violations::default();
     let filter = turns_from_wire(&request.user, None, request.filter, &mut violations);
-    violations.into_result()?;
+    let chosen = wire::ChatSettings {
+        keys: request.keys,
+        merging: request.merging,
+        value: request.value,
+        time: request.time,
+        history: request.history,
+        notes: request.notes,
+        layout: request.layout,
+    };
+    let choice = choice_from_wire("", chosen, &mut violations);
+    let inference = Inference::from_wire(request.inference, &mut violations);
     let strategy = match request.strategy.as_str() {
-        "" => "chat".to_owned(),
+        "" => RECALLING.to_owned(),
         _ => request.strategy,
     };
-    Ok(query::AnswerRequest {
+    if strategy != RECALLING {
+        check_without_recalling(&strategy, &choice, inference, &mut violations);
+    }
+    violations.into_result()?;
+    let asked = query::AnswerRequest {
         corpus: request.corpus,
         question: request.question,
         strategy,
@@ -421,13 +630,37 @@ pub fn answer_from_wire(request: wire::AnswerRequest) -> Result<query::AnswerReq
         evidence_tokens: None,
         memory_use: query::MemoryUse::Unspecified.into(),
         rerank: None,
-    })
+    };
+    Ok(ChatQuestion { asked, choice, inference })
+}
+
+/// The strategy that answers questions to conversations by what is recalled of them.
+const RECALLING: &str = "chat";
+
+/// Refuses what a strategy that recalls nothing would not go by.
+fn check_without_recalling(
+    strategy: &str,
+    choice: &ChatChoice,
+    inference: Inference,
+    violations: &mut Violations,
+) {
+    let chosen = [
+        ("value", choice.value.is_some()),
+        ("time", choice.time.is_some()),
+        ("history", choice.history.is_some()),
+        ("inference", inference == Inference::Model),
+        ("keys", !choice.keys.is_empty()),
+        ("merging", choice.merging.is_some()),
+    ];
+    for (field, _) in chosen.into_iter().filter(|(_, is_chosen)| *is_chosen) {
+        let problem =
+            format!("expected none: only the strategy `{RECALLING}` goes by it, got `{strategy}`");
+        violations.push(field, problem);
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clew_core::Timestamp;
-
     use super::*;
 
     fn turn(number: u32) -> Turn {
@@ -468,6 +701,63 @@ mod tests {
         let error = recall_from_wire(request, &Limits::default()).unwrap_err();
         let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
         assert_eq!(fields, ["corpus", "user", "k", "query.text", "value"]);
+        let request = wire::AnswerRequest {
+            user: "ada".to_owned(),
+            merging: 9,
+            time: 9,
+            history: 9,
+            notes: 9,
+            layout: 9,
+            ..wire::AnswerRequest::default()
+        };
+        let error = answer_from_wire(request).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["merging", "time", "history", "notes", "layout"]);
+    }
+
+    #[test]
+    fn settings_of_a_corpus_are_refused_by_field() {
+        let refused = |settings: wire::ChatSettings| {
+            let mut violations = Violations::default();
+            settings_from_wire(settings, &mut violations);
+            let error = violations.into_result().unwrap_err();
+            error.violations().iter().map(|v| v.field.clone()).collect::<Vec<_>>()
+        };
+        let (keys, rank) = (vec!["fact".to_owned()], wire::Merging::Rank.into());
+        let settings = wire::ChatSettings { keys, merging: rank, value: 9, ..Default::default() };
+        assert_eq!(refused(settings), ["chat.value", "chat.keys", "chat.merging"]);
+    }
+
+    #[test]
+    fn strategies_that_recall_nothing_are_not_told_how() {
+        let recalling = wire::AnswerRequest {
+            user: "ada".to_owned(),
+            keys: vec!["value".to_owned()],
+            merging: wire::Merging::Best.into(),
+            value: wire::Value::Turn.into(),
+            time: wire::TimeUse::Filter.into(),
+            history: wire::History::All.into(),
+            inference: wire::Inference::Model.into(),
+            notes: wire::Notes::Direct.into(),
+            layout: wire::Layout::Text.into(),
+            ..Default::default()
+        };
+        assert!(answer_from_wire(recalling.clone()).is_ok());
+        let request = wire::AnswerRequest { strategy: "direct".to_owned(), ..recalling };
+        let error = answer_from_wire(request).unwrap_err();
+        let fields: Vec<&str> = error.violations().iter().map(|v| v.field.as_str()).collect();
+        assert_eq!(fields, ["value", "time", "history", "inference", "keys", "merging"]);
+    }
+
+    #[test]
+    fn what_a_question_does_not_say_is_left_to_its_corpus() {
+        let request = wire::AnswerRequest { user: "ada".to_owned(), ..Default::default() };
+        assert_eq!(answer_from_wire(request.clone()).unwrap().choice, ChatChoice::default());
+        let keys = vec!["fact".to_owned()];
+        let notes = wire::Notes::Direct.into();
+        let request = wire::AnswerRequest { keys: keys.clone(), notes, ..request };
+        let choice = ChatChoice { keys, notes: Some(Notes::Direct), ..ChatChoice::default() };
+        assert_eq!(answer_from_wire(request).unwrap().choice, choice);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `clew.corpus.v1` and domain values.
 
 use clew_core::{
-    Breach, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
+    Breach, ChatSettings, Chunking, CorpusName, CorpusSettings, EncoderIdentity, Error, Invariant,
     MemorySettings, Phase, Reembedding, StructureSettings, Unusable, Violations,
 };
 
-use crate::convert::{document_id, timestamp_from_wire, timestamp_to_wire};
+use crate::convert::{chat, document_id, timestamp_from_wire, timestamp_to_wire};
 use crate::corpus::v1 as wire;
 
 /// A promise that does not hold, for the wire.
@@ -59,6 +59,8 @@ pub struct NewCorpus {
     pub retention_days: Option<u32>,
     /// How compressed memories are formed; `None`: it is to have none.
     pub memory: Option<MemorySettings>,
+    /// How conversations in it are kept, recalled and read; `None`: by the defaults.
+    pub chat: Option<ChatSettings>,
 }
 
 impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
@@ -69,6 +71,7 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
         let name = violations.take(request.name.parse::<CorpusName>());
         let chunking =
             request.chunking.and_then(|chunking| violations.take(chunking_from_wire(chunking)));
+        let chat = request.chat.map(|settings| chat::settings_from_wire(settings, &mut violations));
         violations.into_result()?;
         match name {
             Some(name) => Ok(Self {
@@ -79,6 +82,7 @@ impl TryFrom<wire::CreateCorpusRequest> for NewCorpus {
                     .then(|| structure_from_wire(request.structure.unwrap_or_default())),
                 retention_days: retention_from_wire(request.retention_days),
                 memory: request.memory.map(memory_from_wire),
+                chat,
             }),
             None => Err(Error::internal("a field was neither taken nor refused")),
         }
@@ -95,6 +99,7 @@ impl From<NewCorpus> for wire::CreateCorpusRequest {
             structure: corpus.structure.map(structure_to_wire),
             retention_days: corpus.retention_days.unwrap_or_default(),
             memory: corpus.memory.map(memory_to_wire),
+            chat: corpus.chat.map(chat::settings_to_wire),
         }
     }
 }
@@ -234,6 +239,7 @@ pub fn corpus_to_wire(
         structure: settings.structure.map(structure_to_wire),
         retention_days: settings.retention_days.unwrap_or_default(),
         memory: settings.memory.map(memory_to_wire),
+        chat: settings.chat.map(chat::settings_to_wire),
         reembedding: settings.reembedding.map(reembedding_to_wire),
         shards_missing: Vec::new(),
         fault: None,
@@ -267,6 +273,7 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
     let created_at = violations
         .take(timestamp_from_wire("corpus.created_at", &corpus.created_at.unwrap_or_default()));
     let reembedding = corpus.reembedding.and_then(|it| violations.take(reembedding_from_wire(it)));
+    let chat = corpus.chat.map(|settings| chat::settings_from_wire(settings, &mut violations));
     violations.into_result()?;
     let (Some(name), Some(chunking), Some(created_at)) = (name, chunking, created_at) else {
         return Err(Error::internal("a field was neither taken nor refused"));
@@ -283,6 +290,7 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
         structure,
         retention_days,
         memory,
+        chat,
         reembedding,
         created_at,
     })
@@ -290,6 +298,8 @@ pub fn settings_from_wire(corpus: wire::Corpus) -> Result<CorpusSettings, Error>
 
 #[cfg(test)]
 mod tests {
+    use clew_core::{History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value};
+
     use super::*;
 
     #[test]
@@ -306,7 +316,16 @@ mod tests {
             let retention_days = chunking.map(|chunking| chunking.max_tokens());
             let memory =
                 retention_days.map(|tokens| MemorySettings { ratio: 8, segment_tokens: tokens });
-            let corpus = NewCorpus { name, shards: 3, chunking, structure, retention_days, memory };
+            let chat = memory.map(|_| ChatSettings {
+                keys: vec!["value".to_owned(), "date+fact".to_owned()],
+                merging: Merging::Rank,
+                value: Value::Session,
+                time: TimeUse::Ignore,
+                history: History::All,
+                reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
+            });
+            let corpus =
+                NewCorpus { name, shards: 3, chunking, structure, retention_days, memory, chat };
             let wire = wire::CreateCorpusRequest::from(corpus.clone());
             assert_eq!(NewCorpus::try_from(wire).unwrap(), corpus);
         }
@@ -328,6 +347,7 @@ mod tests {
             structure: Some(StructureSettings::default()),
             retention_days: Some(3),
             memory: Some(MemorySettings::default()),
+            chat: Some(ChatSettings::default()),
             reembedding: None,
             created_at: clew_core::Timestamp::from_micros(7),
         };

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use clew_core::{
     Assignment, Budget, ChatMessage, ChatRole, Error, Evidence, Finish, Generated,
-    GenerationRequest, GeneratorIdentity, Limits, MemoryPoint, Reading, ReplyFormat, Sampling,
-    Task, Timestamp, Usage, Violations,
+    GenerationRequest, GeneratorIdentity, Limits, MemoryPoint, Reading, ReadingStrategy,
+    ReplyFormat, Sampling, Task, Timestamp, Usage, Violations,
 };
 
+use crate::chat::v1 as chat;
+use crate::convert::chat::{layout_from_wire, notes_from_wire};
 use crate::convert::{
     account, duration_to_wire, optional_timestamp_from_wire, query, timestamp_to_wire,
 };
@@ -28,6 +30,8 @@ pub fn read_to_wire(assignment: &Assignment<'_>) -> wire::ReadRequest {
         asked_at: assignment.asked_at.map(timestamp_to_wire),
         points: assignment.points.iter().map(point).collect(),
         account: None,
+        notes: chat::Notes::from(assignment.reading.notes).into(),
+        layout: chat::Layout::from(assignment.reading.layout).into(),
     }
 }
 
@@ -39,13 +43,15 @@ pub struct OwnedAssignment {
     asked_at: Option<Timestamp>,
     points: Vec<MemoryPoint>,
     evidence: Vec<Evidence>,
+    reading: ReadingStrategy,
 }
 
 impl OwnedAssignment {
     /// It, for a reader.
     pub fn borrowed(&self) -> Assignment<'_> {
-        let Self { task, question, asked_at, points, evidence } = self;
-        Assignment { task: *task, question, asked_at: *asked_at, points, evidence }
+        let Self { task, question, asked_at, points, evidence, reading } = self;
+        let (task, asked_at, reading) = (*task, *asked_at, *reading);
+        Assignment { task, question, asked_at, points, evidence, reading }
     }
 }
 
@@ -71,6 +77,8 @@ pub fn read_from_wire(
     let task = query::task_from_wire(request.task, &mut violations);
     let asked_at = request.asked_at.as_ref();
     let asked_at = optional_timestamp_from_wire("asked_at", asked_at, &mut violations);
+    let notes = notes_from_wire("", request.notes, &mut violations);
+    let layout = layout_from_wire("", request.layout, &mut violations);
     violations.into_result()?;
     let evidence = request.evidence.into_iter().map(query::evidence_from_wire);
     let point = |wire::MemoryPoint { entities, text }| MemoryPoint { entities, text };
@@ -80,6 +88,10 @@ pub fn read_from_wire(
         asked_at,
         points: request.points.into_iter().map(point).collect(),
         evidence: evidence.collect::<Result<_, _>>()?,
+        reading: ReadingStrategy {
+            notes: notes.unwrap_or_default(),
+            layout: layout.unwrap_or_default(),
+        },
     })
 }
 
@@ -242,7 +254,7 @@ pub fn generated_from_wire(generated: wire::Generated, text: String) -> Result<G
 
 #[cfg(test)]
 mod tests {
-    use clew_core::{ChunkId, Citation, Cost, Span, Timestamp, Version};
+    use clew_core::{ChunkId, Citation, Cost, Layout, Notes, Span, Timestamp, Version};
 
     use super::*;
 
@@ -329,6 +341,7 @@ mod tests {
                 text: "a".to_owned(),
             }],
             evidence: vec![evidence],
+            reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
         };
         let back = read_from_wire(read_to_wire(&assignment.borrowed()), &Limits::default());
         assert_eq!(back.unwrap(), assignment);

@@ -71,6 +71,34 @@ pub struct AppendedTurn {
     #[prost(bool, tag = "3")]
     pub unchanged: bool,
 }
+/// How conversations of a corpus are kept, and recalled and read where a request does not say otherwise: the control
+/// points of LongMemEval. What is not set is as it was measured best.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ChatSettings {
+    /// By what turns are found, each by itself: at most 8 names of parts with `+` between them, of `value` (what is said),
+    /// `user` (what is said but by assistants), `date`, `fact`, `phrase`, `summary` and `event`; one of them has `value`
+    /// in it. None: by one key of the day, what is stated and what is said, and by each statement besides.
+    #[prost(string, repeated, tag = "1")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How what several of them find comes together; not set means MERGING_BEST.
+    #[prost(enumeration = "Merging", tag = "2")]
+    pub merging: i32,
+    /// What is recalled as one; not set means VALUE_ROUND.
+    #[prost(enumeration = "Value", tag = "3")]
+    pub value: i32,
+    /// What is made of the time that a question asks about; not set means TIME_USE_BOOST.
+    #[prost(enumeration = "TimeUse", tag = "4")]
+    pub time: i32,
+    /// What is made of statements that later ones supersede; not set means HISTORY_LATEST.
+    #[prost(enumeration = "History", tag = "5")]
+    pub history: i32,
+    /// Whether the model that reads takes notes; not set means NOTES_CHAIN.
+    #[prost(enumeration = "Notes", tag = "6")]
+    pub notes: i32,
+    /// How passages are shown to it; not set means LAYOUT_JSON.
+    #[prost(enumeration = "Layout", tag = "7")]
+    pub layout: i32,
+}
 /// Request of Recall.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RecallRequest {
@@ -105,6 +133,12 @@ pub struct RecallRequest {
     /// Who infers the time that the question asks about.
     #[prost(enumeration = "Inference", tag = "10")]
     pub inference: i32,
+    /// By which of the corpus' keys turns are found; none means all of them. Fails with INVALID_ARGUMENT for others.
+    #[prost(string, repeated, tag = "11")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How what several keys find comes together.
+    #[prost(enumeration = "Merging", tag = "12")]
+    pub merging: i32,
 }
 /// Response of Recall.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -197,6 +231,32 @@ pub struct AnswerRequest {
     /// Which turns may be read, as in RecallRequest.
     #[prost(message, optional, tag = "7")]
     pub filter: ::core::option::Option<super::super::query::v1::Filter>,
+    /// What is recalled as one, by the strategy `chat`: it alone goes by this and what follows, down to `merging`, and with
+    /// others what is set of it fails with INVALID_ARGUMENT. Turns are read whatever it is, since an answer cites what was
+    /// said: with VALUE_FACTS those of rounds in which something is stated, with VALUE_SUMMARY those of whole sessions.
+    #[prost(enumeration = "Value", tag = "8")]
+    pub value: i32,
+    /// What is made of the time that the question asks about.
+    #[prost(enumeration = "TimeUse", tag = "9")]
+    pub time: i32,
+    /// What is made of statements that later ones supersede.
+    #[prost(enumeration = "History", tag = "10")]
+    pub history: i32,
+    /// Who infers the time that the question asks about.
+    #[prost(enumeration = "Inference", tag = "11")]
+    pub inference: i32,
+    /// By which of the corpus' keys turns are found, as in RecallRequest.
+    #[prost(string, repeated, tag = "12")]
+    pub keys: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How what several keys find comes together.
+    #[prost(enumeration = "Merging", tag = "13")]
+    pub merging: i32,
+    /// Whether the model that reads takes notes.
+    #[prost(enumeration = "Notes", tag = "14")]
+    pub notes: i32,
+    /// How passages are shown to it.
+    #[prost(enumeration = "Layout", tag = "15")]
+    pub layout: i32,
 }
 /// One message of the Answer response stream.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -378,7 +438,7 @@ impl Inference {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Value {
-    /// Not set: as VALUE_ROUND.
+    /// Not set: as the corpus has it; VALUE_ROUND where its settings do not say.
     Unspecified = 0,
     /// A turn.
     Turn = 1,
@@ -423,7 +483,7 @@ impl Value {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum TimeUse {
-    /// Not set: as TIME_USE_BOOST.
+    /// Not set: as the corpus has it; TIME_USE_BOOST where its settings do not say.
     Unspecified = 0,
     /// What was said then, or tells of then, comes before what does neither.
     Boost = 1,
@@ -460,7 +520,7 @@ impl TimeUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum History {
-    /// Not set: as HISTORY_LATEST.
+    /// Not set: as the corpus has it; HISTORY_LATEST where its settings do not say.
     Unspecified = 0,
     /// The latest comes first: what it supersedes scores less.
     Latest = 1,
@@ -485,6 +545,105 @@ impl History {
             "HISTORY_UNSPECIFIED" => Some(Self::Unspecified),
             "HISTORY_LATEST" => Some(Self::Latest),
             "HISTORY_ALL" => Some(Self::All),
+            _ => None,
+        }
+    }
+}
+/// How what several keys find comes together. Keys whose parts are one text, such as `fact+value`, are one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Merging {
+    /// Not set: as the corpus has it; MERGING_BEST where its settings do not say.
+    Unspecified = 0,
+    /// A turn is as good as the best of its keys.
+    Best = 1,
+    /// Each key ranks turns by itself, and the rankings are fused by reciprocal ranks.
+    Rank = 2,
+}
+impl Merging {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MERGING_UNSPECIFIED",
+            Self::Best => "MERGING_BEST",
+            Self::Rank => "MERGING_RANK",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MERGING_UNSPECIFIED" => Some(Self::Unspecified),
+            "MERGING_BEST" => Some(Self::Best),
+            "MERGING_RANK" => Some(Self::Rank),
+            _ => None,
+        }
+    }
+}
+/// Whether the model that reads takes notes before it answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Notes {
+    /// Not set: as the corpus has it; NOTES_CHAIN where its settings do not say.
+    Unspecified = 0,
+    /// It notes what each passage says of the question, and answers out of the notes (chain-of-note).
+    Chain = 1,
+    /// It answers at once.
+    Direct = 2,
+}
+impl Notes {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NOTES_UNSPECIFIED",
+            Self::Chain => "NOTES_CHAIN",
+            Self::Direct => "NOTES_DIRECT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NOTES_UNSPECIFIED" => Some(Self::Unspecified),
+            "NOTES_CHAIN" => Some(Self::Chain),
+            "NOTES_DIRECT" => Some(Self::Direct),
+            _ => None,
+        }
+    }
+}
+/// How passages that are read in the order of time are shown to the model that reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Layout {
+    /// Not set: as the corpus has it; LAYOUT_JSON where its settings do not say.
+    Unspecified = 0,
+    /// Each as an object of JSON.
+    Json = 1,
+    /// Each as a text under its number, title and day.
+    Text = 2,
+}
+impl Layout {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "LAYOUT_UNSPECIFIED",
+            Self::Json => "LAYOUT_JSON",
+            Self::Text => "LAYOUT_TEXT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "LAYOUT_UNSPECIFIED" => Some(Self::Unspecified),
+            "LAYOUT_JSON" => Some(Self::Json),
+            "LAYOUT_TEXT" => Some(Self::Text),
             _ => None,
         }
     }

@@ -114,6 +114,9 @@ pub struct Corpus {
     /// Why it cannot be used now; absent: it can. Where its settings cannot be read, only its name is set besides.
     #[prost(message, optional, tag = "12")]
     pub fault: ::core::option::Option<CorpusFault>,
+    /// How conversations in it are kept, recalled and read; absent: by the defaults.
+    #[prost(message, optional, tag = "13")]
+    pub chat: ::core::option::Option<super::super::chat::v1::ChatSettings>,
 }
 /// Why a corpus cannot be used. Others are not affected, and it can be again once the reason is gone.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -211,6 +214,9 @@ pub struct CreateCorpusRequest {
     /// How compressed memories of it are formed, by the memory model of the encoders; absent: it has none.
     #[prost(message, optional, tag = "7")]
     pub memory: ::core::option::Option<CompressedMemory>,
+    /// How conversations in it are kept, recalled and read; absent: by the defaults.
+    #[prost(message, optional, tag = "8")]
+    pub chat: ::core::option::Option<super::super::chat::v1::ChatSettings>,
 }
 /// Response of CreateCorpus.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -21,6 +21,12 @@ pub struct ReadRequest {
     /// spent is not told but with the reading.
     #[prost(message, optional, tag = "6")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
+    /// Whether a model takes notes before it answers; not set means NOTES_CHAIN.
+    #[prost(enumeration = "super::super::chat::v1::Notes", tag = "7")]
+    pub notes: i32,
+    /// How passages in the order of time are shown to it; not set means LAYOUT_JSON.
+    #[prost(enumeration = "super::super::chat::v1::Layout", tag = "8")]
+    pub layout: i32,
 }
 /// A point of a working memory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -42,6 +42,7 @@ impl Reasoner for Prompted {
             points: assignment.points.to_vec(),
             passages: ranked.iter().map(|passage| shown(passage)).collect(),
             order: in_time(assignment, &ranked),
+            reading: assignment.reading,
         };
         let ledger = self.ledger();
         let noted = self.perform(&act, deadline, &ledger).await?;

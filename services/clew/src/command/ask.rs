@@ -1,13 +1,15 @@
 //! `clew ask`.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clew_client::Question;
+use clew_core::Error;
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
 use clew_trace::{Fate, Place, Point, Step};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 
 use crate::cli::{Ask, Shared};
@@ -34,8 +36,32 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
         filter: arguments.filters.into(),
         memory_use: arguments.memory_use.into(),
     };
-    let started = Instant::now();
+    let asked = Asked {
+        corpus: arguments.corpus.to_string(),
+        question: arguments.question,
+        strategy: arguments.strategy,
+        trace: arguments.trace,
+    };
     let events = connection.client.answer(&arguments.corpus, question).await?;
+    show(events, asked, output).await
+}
+
+/// What was asked.
+pub struct Asked {
+    pub corpus: String,
+    pub question: String,
+    pub strategy: String,
+    /// File that is to say how it was answered.
+    pub trace: Option<PathBuf>,
+}
+
+/// Prints the steps of an answer as they come, and then the answer with its citations.
+pub async fn show(
+    events: impl Stream<Item = Result<wire::AnswerResponse, Error>>,
+    asked: Asked,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let started = Instant::now();
     futures::pin_mut!(events);
     let mut trace = Vec::new();
     let mut answer = None;
@@ -57,9 +83,9 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
     let took = started.elapsed();
     let citations: Vec<Value> = answer.citations.iter().map(output::citation).collect();
     let document = json!({
-        "question": arguments.question,
-        "strategy": arguments.strategy,
-        "corpus": arguments.corpus.as_str(),
+        "question": asked.question,
+        "strategy": asked.strategy,
+        "corpus": asked.corpus,
         "outcome": outcome(answer.outcome()),
         "answer": answer.text,
         "citations": citations,
@@ -68,7 +94,7 @@ async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow
         "shards_missing": answer.shards_missing,
         "took_ms": took.as_secs_f64() * 1e3,
     });
-    if let Some(file) = &arguments.trace {
+    if let Some(file) = &asked.trace {
         let json = serde_json::to_string_pretty(&document)? + "\n";
         std::fs::write(file, json).with_context(|| format!("cannot write `{}`", file.display()))?;
     }

@@ -114,6 +114,7 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
         structure: None,
         retention_days: None,
         memory: None,
+        chat: None,
     };
     connection.client.create_corpus(new).await?;
     let started = Instant::now();

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use clew_chat::{Role, TimeUse, Turn, TurnId};
-use clew_core::{AttributeName, Filter, Labels, Timestamp};
+use clew_chat::{Role, Turn, TurnId};
+use clew_core::{
+    AttributeName, History, Labels, Layout, Merging, Notes, TimeUse, Timestamp, Value,
+};
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
 use clew_proto::convert::query::filter_to_wire;
@@ -13,12 +15,9 @@ use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::ask;
+use super::ask::{self, Asked};
 use super::ingest::make_if_missing;
-use crate::cli::{
-    Ask, Chat, ChatAction, ChatHistory, ChatValue, Filters, MemoryUse, OfUser, Print, Shared, Task,
-    TurnFilters,
-};
+use crate::cli::{Chat, ChatAction, ChatRecalling, OfUser, Shared};
 use crate::command::receipt as told;
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
@@ -52,32 +51,8 @@ struct Line {
 
 /// Appends, recalls, asks, lists or forgets.
 pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::Result<()> {
-    let action = match arguments.action {
-        ChatAction::Ask { of, question, asked_at, k, trace, filters } => {
-            let Filter { mut attributes, .. } = clew_chat::turn_filter(&of.user, None)?;
-            let TurnFilters { attributes: more, from, until } = filters;
-            attributes.extend(more);
-            let filters = Filters { documents: Vec::new(), attributes, from, until };
-            let asked = Ask {
-                print: Print { json: arguments.json },
-                corpus: of.corpus,
-                question,
-                task: Task::Answer,
-                asked_at,
-                strategy: "chat".to_owned(),
-                trace,
-                k,
-                evidence_tokens: None,
-                memory_use: MemoryUse::Clues,
-                rerank: None,
-                filters,
-            };
-            return ask::run(shared, asked, output).await;
-        }
-        action => action,
-    };
     let connection = Connection::open(shared).await?;
-    let done = act(&connection, action, output).await;
+    let done = act(&connection, arguments.action, output).await;
     connection.close().await?;
     done
 }
@@ -89,31 +64,62 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
             let sessions = sessions(&output::read(&file)?, session.as_deref(), &labels)?;
             append(connection, of, sessions, infer.into(), output).await
         }
-        ChatAction::Recall { of, question, asked_at, k, value, time, history, infer, filters } => {
-            let value = match value {
-                ChatValue::Turn => wire::Value::Turn,
-                ChatValue::Round => wire::Value::Round,
-                ChatValue::Session => wire::Value::Session,
-                ChatValue::Facts => wire::Value::Facts,
-                ChatValue::Summary => wire::Value::Summary,
-            };
-            let history = match history {
-                ChatHistory::Latest => wire::History::Latest,
-                ChatHistory::All => wire::History::All,
-            };
+        ChatAction::Recall { of, question, asked_at, k, recalling, infer, filters } => {
+            let Chosen { keys, merging, value, time, history } = recalling.into();
             let asked = wire::RecallRequest {
                 corpus: of.corpus.to_string(),
                 user: of.user,
                 question,
                 asked_at: asked_at.map(timestamp_to_wire),
                 k,
-                value: value.into(),
-                time: wire::TimeUse::from(TimeUse::from(time)).into(),
+                value,
+                time,
                 filter: Some(filter_to_wire(filters.into())),
-                history: history.into(),
+                history,
                 inference: wire::Inference::from(Inference::from(infer)).into(),
+                keys,
+                merging,
             };
             recall(connection, asked, output).await
+        }
+        ChatAction::Ask {
+            of,
+            question,
+            asked_at,
+            k,
+            recalling,
+            infer,
+            notes,
+            layout,
+            trace,
+            filters,
+        } => {
+            let Chosen { keys, merging, value, time, history } = recalling.into();
+            let asked = Asked {
+                corpus: of.corpus.to_string(),
+                question: question.clone(),
+                strategy: "chat".to_owned(),
+                trace,
+            };
+            let request = wire::AnswerRequest {
+                corpus: of.corpus.to_string(),
+                user: of.user,
+                question,
+                asked_at: asked_at.map(timestamp_to_wire),
+                strategy: asked.strategy.clone(),
+                k,
+                filter: Some(filter_to_wire(filters.into())),
+                value,
+                time,
+                history,
+                inference: wire::Inference::from(Inference::from(infer)).into(),
+                keys,
+                merging,
+                notes: notes.map_or(0, |notes| wire::Notes::from(Notes::from(notes)).into()),
+                layout: layout.map_or(0, |layout| wire::Layout::from(Layout::from(layout)).into()),
+            };
+            let events = connection.client.answer_of_chats(request).await?;
+            ask::show(events, asked, output).await
         }
         ChatAction::List { of, session, filters } => {
             let asked = wire::ListTurnsRequest {
@@ -137,7 +143,30 @@ async fn act(connection: &Connection, action: ChatAction, output: &Output) -> an
             };
             forget(connection, asked, output).await
         }
-        ChatAction::Ask { .. } => bail!("a question is asked by itself"),
+    }
+}
+
+/// What was chosen of how conversations are recalled, for the wire.
+struct Chosen {
+    keys: Vec<String>,
+    merging: i32,
+    value: i32,
+    time: i32,
+    history: i32,
+}
+
+impl From<ChatRecalling> for Chosen {
+    fn from(recalling: ChatRecalling) -> Self {
+        let ChatRecalling { keys, merging, value, time, history } = recalling;
+        Self {
+            keys,
+            merging: merging
+                .map_or(0, |merging| wire::Merging::from(Merging::from(merging)).into()),
+            value: value.map_or(0, |value| wire::Value::from(Value::from(value)).into()),
+            time: time.map_or(0, |time| wire::TimeUse::from(TimeUse::from(time)).into()),
+            history: history
+                .map_or(0, |history| wire::History::from(History::from(history)).into()),
+        }
     }
 }
 

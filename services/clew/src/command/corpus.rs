@@ -5,6 +5,7 @@ mod reembed;
 mod snapshots;
 
 use anyhow::Context;
+use clew_proto::chat::v1 as chat;
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
@@ -23,10 +24,11 @@ pub async fn run(shared: &Shared, arguments: Corpus, output: &Output) -> anyhow:
 
 async fn act(connection: &Connection, action: CorpusAction, output: &Output) -> anyhow::Result<()> {
     match action {
-        CorpusAction::Create { name, shards, cutting, structure, retain_days, memory } => {
+        CorpusAction::Create { name, shards, cutting, structure, retain_days, memory, chat } => {
             let (chunking, structure) = (cutting.chunking(), structure.settings());
             let (retention_days, memory) = (retain_days, memory.settings());
-            let new = NewCorpus { name, shards, chunking, structure, retention_days, memory };
+            let chat = chat.settings();
+            let new = NewCorpus { name, shards, chunking, structure, retention_days, memory, chat };
             let made = connection.client.create_corpus(new).await?;
             output.print(&document(&made), |_| format!("made corpus `{}`", made.name))
         }
@@ -87,6 +89,7 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         "memory": corpus.memory.map(|memory| {
             json!({ "ratio": memory.ratio, "segment_tokens": memory.segment_tokens })
         }),
+        "chat": corpus.chat.as_ref().map(chat_document),
         "retention_days": (corpus.retention_days > 0).then_some(corpus.retention_days),
         "encoder": { "model": encoder.model, "revision": encoder.revision, "dimension": encoder.dimension },
         "reembedding": corpus.reembedding.as_ref().map(reembed::document),
@@ -94,6 +97,20 @@ pub fn document(corpus: &wire::Corpus) -> Value {
         "fault": corpus.fault.as_ref().map(|fault| {
             json!({ "reason": fault.reason, "message": fault.message })
         }),
+    })
+}
+
+/// How conversations of a corpus are kept, recalled and read, where that is not by the defaults.
+fn chat_document(settings: &chat::ChatSettings) -> Value {
+    let word = |name: &str, of: &str| name.trim_start_matches(of).to_lowercase();
+    json!({
+        "keys": settings.keys,
+        "merging": word(settings.merging().as_str_name(), "MERGING_"),
+        "value": word(settings.value().as_str_name(), "VALUE_"),
+        "time": word(settings.time().as_str_name(), "TIME_USE_"),
+        "history": word(settings.history().as_str_name(), "HISTORY_"),
+        "notes": word(settings.notes().as_str_name(), "NOTES_"),
+        "layout": word(settings.layout().as_str_name(), "LAYOUT_"),
     })
 }
 

@@ -206,7 +206,15 @@ async fn fill(
 ) -> anyhow::Result<()> {
     let chunking = cutting.chunking();
     let (name, retention_days) = (corpus.clone(), None);
-    let new = NewCorpus { name, shards: 1, chunking, structure, retention_days, memory: None };
+    let new = NewCorpus {
+        name,
+        shards: 1,
+        chunking,
+        structure,
+        retention_days,
+        memory: None,
+        chat: None,
+    };
     connection.client.create_corpus(new).await?;
     let documents = futures::stream::iter(documents).map(|of| of.document);
     let responses = connection.client.ingest(corpus, documents).await?;

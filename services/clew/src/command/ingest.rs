@@ -182,8 +182,9 @@ pub async fn make_if_missing(
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let (name, chunking, retention_days) = (corpus.clone(), None, None);
+            let (memory, chat) = (None, None);
             let new =
-                NewCorpus { name, shards: 1, chunking, structure, retention_days, memory: None };
+                NewCorpus { name, shards: 1, chunking, structure, retention_days, memory, chat };
             match connection.client.create_corpus(new).await {
                 // Somebody else was first.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

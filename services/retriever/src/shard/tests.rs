@@ -231,6 +231,7 @@ impl Bench {
             structure,
             retention_days: None,
             memory: None,
+            chat: None,
             reembedding: None,
             created_at: Timestamp::from_micros(0),
         };

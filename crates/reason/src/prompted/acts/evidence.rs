@@ -1,6 +1,8 @@
 //! Judging evidence, and answering from it.
 
-use clew_core::{Cost, MemoryPoint, Reflection, ReplyFormat, Task, Timestamp};
+use clew_core::{
+    Cost, Layout, MemoryPoint, Notes, ReadingStrategy, Reflection, ReplyFormat, Task, Timestamp,
+};
 
 use super::super::material::{day, or_none, passages, points, records};
 use super::super::schema::{self, FLAG, NUMBER, TEXT, list, object};
@@ -53,7 +55,7 @@ impl Act for JudgeEvidence {
 /// Reads passages one by one, notes what bears on the question, and answers from the notes with citations
 /// (LongMemEval, section 5, figure 13: a variation of chain-of-note; in the order of time and as JSON, section
 /// 5.5); or summarises them so (MemoRAG,
-/// section 2.4, table 3).
+/// section 2.4, table 3). It may be asked to answer at once, and to read passages as texts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadEvidence {
     /// What is wanted.
@@ -67,8 +69,10 @@ pub struct ReadEvidence {
     /// The passages, best first, so that the worst are cut.
     pub passages: Vec<Passage>,
     /// In which order they are read, as indices of `passages`; those that it does not name come after. If it
-    /// names any they are shown as JSON, as LongMemEval has it for what is read in the order of time.
+    /// names any they are shown as [`ReadingStrategy::layout`] says, which is of what is read in the order of time.
     pub order: Vec<usize>,
+    /// Whether notes are taken for an answer, and how passages are shown. A summary is always made of notes.
+    pub reading: ReadingStrategy,
 }
 
 impl ReadEvidence {
@@ -87,7 +91,15 @@ impl ReadEvidence {
         if self.order.is_empty() {
             return passages(&self.passages);
         }
-        records(self.shown().into_iter().map(|index| &self.passages[index]))
+        let shown = self.shown().into_iter().map(|index| &self.passages[index]);
+        match self.reading.layout {
+            Layout::Json => records(shown),
+            Layout::Text => passages(&shown.cloned().collect::<Vec<_>>()),
+        }
+    }
+
+    fn takes_notes(&self) -> bool {
+        self.task == Task::Summarise || self.reading.notes == Notes::Chain
     }
 }
 
@@ -125,7 +137,8 @@ impl Act for ReadEvidence {
 
     fn prompt(&self) -> PromptFile {
         match self.task {
-            Task::Answer => prompt_file!("read_evidence"),
+            Task::Answer if self.takes_notes() => prompt_file!("read_evidence"),
+            Task::Answer => prompt_file!("read_evidence_direct"),
             Task::Summarise => prompt_file!("summarise_evidence"),
         }
     }
@@ -147,16 +160,15 @@ impl Act for ReadEvidence {
     fn format(&self) -> ReplyFormat {
         let note = object(&[("passage", NUMBER), ("note", TEXT)]);
         let citation = object(&[("passage", NUMBER), ("quote", TEXT)]);
-        schema::reply(object(&[
-            ("notes", &list(&note, MAX_ITEMS)),
-            ("suffices", FLAG),
-            ("answer", TEXT),
-            ("citations", &list(&citation, MAX_ITEMS)),
-        ]))
+        let (notes, citations) = (list(&note, MAX_ITEMS), list(&citation, MAX_ITEMS));
+        let noted = [("notes", notes.as_str())];
+        let answered = [("suffices", FLAG), ("answer", TEXT), ("citations", citations.as_str())];
+        let noted = noted.into_iter().filter(|_| self.takes_notes());
+        schema::reply(object(&noted.chain(answered).collect::<Vec<_>>()))
     }
 
     fn max_tokens(&self) -> u32 {
-        2 * LIST_TOKENS
+        if self.takes_notes() { 2 * LIST_TOKENS } else { LIST_TOKENS }
     }
 
     /// An answer without a citation, and a citation of what was not shown, are refused. What is said beside

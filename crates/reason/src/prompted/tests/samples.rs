@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use clew_core::{GradingRule, MemoryPoint, Rewording, SummaryLevel, Task};
+use clew_core::{
+    GradingRule, Layout, MemoryPoint, Notes, ReadingStrategy, Rewording, SummaryLevel, Task,
+};
 
 use super::super::*;
 
@@ -125,6 +127,11 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
         points: points(),
         passages: passages(),
         order: vec![1, 0],
+        reading: ReadingStrategy::default(),
+    };
+    let direct = ReadEvidence {
+        reading: ReadingStrategy { notes: Notes::Direct, layout: Layout::Text },
+        ..read.clone()
     };
     let summarised = ReadEvidence { task: Task::Summarise, order: Vec::new(), ..read.clone() };
     let replies = [
@@ -135,6 +142,13 @@ pub(super) fn visit_all(visitor: &mut impl Visitor) {
     ];
     visitor.visit(read, &replies);
     visitor.visit(summarised, &replies);
+    let replies = [
+        r#"{"suffices": true, "answer": "By a thread.",
+            "citations": [{"passage": 2, "quote": "followed the thread out"}]}"#,
+        r#"{"suffices": false, "answer": "", "citations": []}"#,
+        "Suffices: yes\nAnswer: By a thread.\nCitations: 1, 2",
+    ];
+    visitor.visit(direct, &replies);
     let act = ChooseEntities {
         question: question.clone(),
         reason: "It is not told who gave the thread.".to_owned(),
