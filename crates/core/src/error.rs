@@ -1,5 +1,6 @@
 //! The one error that crosses seams: sorted by what the caller can do about it.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -107,7 +108,7 @@ impl Violations {
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     message: String,
     violations: Vec<Violation>,
     retry_after: Option<Duration>,
@@ -117,10 +118,14 @@ pub struct Error {
 impl Error {
     /// An error of `kind` with a stable upper-case `reason` and a message that states what was
     /// expected, what came and what to do. The message is shown to callers: no paths, no user text.
-    pub fn new(kind: ErrorKind, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(
+        kind: ErrorKind,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             kind,
-            reason,
+            reason: reason.into(),
             message: message.into(),
             violations: Vec::new(),
             retry_after: None,
@@ -165,9 +170,14 @@ impl Error {
     /// The same for another caller, without its cause.
     #[must_use]
     pub fn again(&self) -> Self {
-        let (message, violations) = (self.message.clone(), self.violations.clone());
-        let Self { kind, reason, retry_after, .. } = *self;
-        Self { kind, reason, message, violations, retry_after, source: None }
+        Self {
+            kind: self.kind,
+            reason: self.reason.clone(),
+            message: self.message.clone(),
+            violations: self.violations.clone(),
+            retry_after: self.retry_after,
+            source: None,
+        }
     }
 
     /// Sets the delay after which a retry makes sense.
@@ -193,8 +203,8 @@ impl Error {
     }
 
     /// Stable upper-case word for programs to branch on.
-    pub fn reason(&self) -> &'static str {
-        self.reason
+    pub fn reason(&self) -> &str {
+        &self.reason
     }
 
     /// The outward message.

@@ -552,8 +552,8 @@ mod tests {
         Arc::new(Ledger::new(Budget { calls, tokens, ..Budget::UNBOUNDED }))
     }
 
-    fn reason<T>(begun: Result<T, Error>) -> &'static str {
-        begun.err().map_or("", |error| error.reason())
+    fn reason<T>(begun: Result<T, Error>) -> String {
+        begun.err().map(|error| error.reason().to_owned()).unwrap_or_default()
     }
 
     #[test]

@@ -368,8 +368,8 @@ mod tests {
         (reply, told)
     }
 
-    fn reason(response: &str) -> &'static str {
-        read([response.as_bytes()]).0.unwrap_err().error.reason()
+    fn reason(response: &str) -> String {
+        read([response.as_bytes()]).0.unwrap_err().error.reason().to_owned()
     }
 
     #[test]

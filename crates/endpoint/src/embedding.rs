@@ -522,11 +522,11 @@ impl VectorReader {
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<Vec<Vec<f32>>, &'static str> {
+    fn read(body: &str) -> Result<Vec<Vec<f32>>, String> {
         let mut reader = VectorReader::new(2, 2, Shortening::No);
         reader.begin();
         reader.feed(body.as_bytes()).unwrap();
-        reader.end().map_err(|failure| failure.error.reason())
+        reader.end().map_err(|failure| failure.error.reason().to_owned())
     }
 
     #[test]
@@ -538,14 +538,14 @@ mod tests {
         };
         let read_both = |first, second| read(&body(first, second));
         assert_eq!(read_both("[0, 2]", "[3, 4]"), Ok(vec![vec![0.6, 0.8], vec![0.0, 1.0]]));
-        assert_eq!(read_both("[0, 2]", "[3, 4, 5]"), Err("DIMENSION_MISMATCH"));
-        assert_eq!(read_both("[0, 0]", "[3, 4]"), Err("ENDPOINT_FAILED"));
-        assert_eq!(read_both("[null, 0]", "[3, 4]"), Err("ENDPOINT_FAILED"));
+        assert_eq!(read_both("[0, 2]", "[3, 4, 5]"), Err("DIMENSION_MISMATCH".to_owned()));
+        assert_eq!(read_both("[0, 0]", "[3, 4]"), Err("ENDPOINT_FAILED".to_owned()));
+        assert_eq!(read_both("[null, 0]", "[3, 4]"), Err("ENDPOINT_FAILED".to_owned()));
         assert_eq!(
             read(r#"{"data": [{"index": 0, "embedding": [1, 0]}]}"#),
-            Err("ENDPOINT_FAILED")
+            Err("ENDPOINT_FAILED".to_owned())
         );
-        assert_eq!(read("<html>"), Err("ENDPOINT_FAILED"));
+        assert_eq!(read("<html>"), Err("ENDPOINT_FAILED".to_owned()));
     }
 
     #[test]
@@ -554,11 +554,11 @@ mod tests {
         let read = |shorten| {
             let mut reader = VectorReader::new(1, 2, shorten);
             reader.feed(body.as_bytes()).unwrap();
-            reader.end().map_err(|failure| failure.error.reason())
+            reader.end().map_err(|failure| failure.error.reason().to_owned())
         };
         assert_eq!(read(Shortening::Here), Ok(vec![vec![0.6, 0.8]]));
-        assert_eq!(read(Shortening::No), Err("DIMENSION_MISMATCH"));
-        assert_eq!(read(Shortening::Server), Err("DIMENSION_MISMATCH"));
+        assert_eq!(read(Shortening::No), Err("DIMENSION_MISMATCH".to_owned()));
+        assert_eq!(read(Shortening::Server), Err("DIMENSION_MISMATCH".to_owned()));
     }
 
     fn config() -> EmbeddingConfig {

@@ -74,7 +74,8 @@ pub fn from_status(status: &Status) -> Error {
         true => ErrorKind::Unavailable,
         false => kind_of(status.code()),
     };
-    let reason = details.error_info().map_or("TRANSPORT", |info| known_reason(&info.reason));
+    let reason = details.error_info().map(|info| reason_from_wire(info.reason.clone()));
+    let reason = reason.unwrap_or_else(|| "TRANSPORT".to_owned());
     let mut error = match details.bad_request() {
         Some(request) if !request.field_violations.is_empty() => {
             let mut violations = clew_core::Violations::default();
@@ -113,77 +114,15 @@ fn is_lost_connection(status: &Status) -> bool {
     suggests && has_cause
 }
 
-/// Reasons are static in [`Error`]; one that a newer server invented is passed on as `OTHER`.
-pub(crate) fn known_reason(reason: &str) -> &'static str {
-    const KNOWN: &[&str] = &[
-        "INVALID_INPUT",
-        "NOT_FOUND",
-        "LABEL_NOT_HELD",
-        "CORPUS_EXISTS",
-        "DOCUMENT_EXISTS",
-        "SNAPSHOT_BEING_DELETED",
-        "SNAPSHOT_EXISTS",
-        "SNAPSHOT_IN_USE",
-        "SNAPSHOT_NOT_FOUND",
-        "SNAPSHOT_UNFINISHED",
-        "NO_SNAPSHOT_PLACE",
-        "NEWER_FORMAT",
-        "RESOURCE_EXHAUSTED",
-        "DEADLINE_EXCEEDED",
-        "INTERNAL",
-        "UNAVAILABLE",
-        "SHARD_RESTARTING",
-        "SHARD_WRITTEN_BY_ANOTHER",
-        "STORAGE_UNAVAILABLE",
-        "READERS_ACTIVE",
-        "DISK_FULL",
-        "DATA_LOSS",
-        "DATA_DIRECTORY_IN_USE",
-        "DATA_DIRECTORY_TAKEN",
-        "TABLE_MISMATCH",
-        "ENCODER_MISMATCH",
-        "BROKEN_MODEL",
-        "DEVICE_FAILED",
-        "SHUTTING_DOWN",
-        "NOT_OWNER",
-        "SHARD_OPENING",
-        "CORPUS_CHANGED",
-        "REEMBEDDING_STATE",
-        "REEMBEDDING_UNFINISHED",
-        "MODEL_NOT_OFFERED",
-        "DOCUMENT_REPLACED",
-        "NO_MEMBER",
-        "NO_PEER",
-        "NO_RETRIEVER",
-        "FOREIGN_LEASE",
-        "REDIS_UNAVAILABLE",
-        "PEER_LOST",
-        "ENDPOINT_UNREACHABLE",
-        "ENDPOINT_FAILED",
-        "ENDPOINT_REFUSED",
-        "MALFORMED_REPLY",
-        "UNREADABLE_REPLY",
-        "CONTEXT_TOO_LONG",
-        "PROMPT_TOO_LONG",
-        "REQUEST_REFUSED",
-        "CONTENT_FILTERED",
-        "CONTENT_REFUSED",
-        "BUDGET_SPENT",
-        "KEY_MISSING",
-        "NO_COMPRESSED_MEMORY",
-        "NO_MEMORY_MODEL",
-        "NO_MODEL",
-        "NO_RERANKER",
-        "NO_STRUCTURE",
-        "DIMENSION_MISMATCH",
-        "KEY_REFUSED",
-        "SCOPE_MISSING",
-        "NODES_ONLY",
-        "ROLE_MISSING",
-        "QUOTA_SPENT",
-        "TLS_REFUSED",
-    ];
-    KNOWN.iter().find(|known| **known == reason).copied().unwrap_or("OTHER")
+/// A reason from the wire, whoever invented it: a server may be of a newer release. `OTHER` for what has not the form
+/// of one (`google.rpc.ErrorInfo`), since reasons are written to logs and told to people.
+pub(crate) fn reason_from_wire(reason: String) -> String {
+    const MAX_BYTES: usize = 63;
+    let is_word = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_reason = reason.starts_with(|first: char| first.is_ascii_uppercase())
+        && reason.len() <= MAX_BYTES
+        && reason.bytes().all(is_word);
+    if is_reason { reason } else { "OTHER".to_owned() }
 }
 
 #[cfg(test)]
@@ -215,6 +154,21 @@ mod tests {
                 (back.kind(), back.reason(), back.message()),
                 (kind, "NOT_FOUND", "what happened")
             );
+        }
+    }
+
+    #[test]
+    fn a_reason_is_passed_on_whoever_invented_it() {
+        let passed_on = |reason: &str| {
+            let error = Error::new(ErrorKind::WrongState, reason.to_owned(), "what happened");
+            from_status(&to_status(&error)).reason().to_owned()
+        };
+        for reason in ["CLOCK_SKEW", "REDIS_EVICTS", "UNFIT_STORAGE", "OF_A_RELEASE_TO_COME_2"] {
+            assert_eq!(passed_on(reason), reason);
+        }
+        let long = "R".repeat(64);
+        for unfit in ["", "a word", "TWO WORDS", "LINE\nBREAK", "2ND", "É", long.as_str()] {
+            assert_eq!(passed_on(unfit), "OTHER", "{unfit}");
         }
     }
 

@@ -50,7 +50,7 @@ impl CallersCorpora<'_> {
         made.map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let problem = format!("there is a corpus `{name}` already");
-                Error::new(ErrorKind::AlreadyExists, error.reason(), problem)
+                Error::new(ErrorKind::AlreadyExists, error.reason().to_owned(), problem)
             }
             _ => error,
         })

@@ -663,17 +663,21 @@ mod tests {
             assert!(state.corpora.contains_key(&"b".parse::<CorpusName>().unwrap()));
             let a: CorpusName = "a".parse().unwrap();
             assert_ne!(state.corpora.contains_key(&a), state.unusable.contains_key(&a));
-            state.unusable.get(&a).map(Error::reason)
+            state.unusable.get(&a).map(|error| error.reason().to_owned())
         };
         let away =
             || IndexError::Unavailable { doing: "read".to_owned(), source: "no answer".into() };
         let damaged =
             || IndexError::Corrupt { what: "the settings".to_owned(), source: "torn".into() };
-        assert_eq!(look(Err(away())), Some("STORAGE_UNAVAILABLE"), "nobody knows it yet");
+        assert_eq!(
+            look(Err(away())).as_deref(),
+            Some("STORAGE_UNAVAILABLE"),
+            "nobody knows it yet"
+        );
         assert_eq!(look(Ok(settings("a"))), None);
         assert_eq!(look(Err(away())), None, "it was known before");
-        assert_eq!(look(Err(damaged())), Some("DATA_LOSS"));
-        assert_eq!(look(Err(away())), Some("STORAGE_UNAVAILABLE"));
+        assert_eq!(look(Err(damaged())).as_deref(), Some("DATA_LOSS"));
+        assert_eq!(look(Err(away())).as_deref(), Some("STORAGE_UNAVAILABLE"));
         assert_eq!(look(Ok(settings("a"))), None, "it is healed");
     }
 }

@@ -364,5 +364,5 @@ fn commit(kind: &'static str) -> Span {
 
 /// One failed commit is told to every document of its group; the cause was logged once.
 fn copy(error: &Error) -> Error {
-    Error::new(error.kind(), error.reason(), error.message())
+    Error::new(error.kind(), error.reason().to_owned(), error.message())
 }

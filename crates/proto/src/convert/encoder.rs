@@ -13,7 +13,7 @@ use tonic::Code;
 use super::query::{cost_from_wire, cost_to_wire, task_from_wire, task_to_wire};
 use crate::corpus::v1::EncoderIdentity as WireIdentity;
 use crate::encoder::v1 as wire;
-use crate::status::{code_of, kind_of, known_reason};
+use crate::status::{code_of, kind_of, reason_from_wire};
 
 /// Most bytes of one text of a batch.
 pub const TEXT_BYTES: usize = 1 << 20;
@@ -427,7 +427,7 @@ pub fn result_from_wire(
 
 fn refused(refusal: wire::Refusal) -> Error {
     let kind = kind_of(Code::from_i32(refusal.code));
-    let error = Error::new(kind, known_reason(&refusal.reason), refusal.message);
+    let error = Error::new(kind, reason_from_wire(refusal.reason), refusal.message);
     match refusal.retry_delay.and_then(|delay| Duration::try_from(delay).ok()) {
         Some(delay) => error.with_retry_after(delay),
         None => error,
