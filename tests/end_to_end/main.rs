@@ -15,6 +15,7 @@ mod cluster;
 mod command_line;
 mod compressed;
 mod doctor;
+mod estimate;
 mod evaluation;
 mod export;
 mod files;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use clew_core::{
-    Cost, Error, Extraction, ExtractionTask, GraphBuilder, Limits, Loan, Owner, Spent, Summary,
-    SummaryTask,
+    Budget, Cost, Error, Extraction, ExtractionTask, GraphBuilder, Limits, Loan, Owner, Spent,
+    Summary, SummaryTask,
 };
 use clew_proto::convert::account::{account_to_wire, spent_from_wire};
 use clew_proto::convert::graph_builder as convert;
@@ -27,11 +27,40 @@ pub struct Lent<'a> {
     pub loan: &'a Loan<'a>,
 }
 
-impl Lent<'_> {
-    fn to_wire(self) -> query::Account {
-        account_to_wire(self.owner, self.loan.for_another())
+/// On whose account something is done.
+#[derive(Clone, Copy)]
+pub enum Terms<'a> {
+    /// On that of the client's key.
+    Key,
+    /// On one that is told.
+    Lent(Lent<'a>),
+    /// On none: no model is asked, and it is told what it would take.
+    Rehearsal,
+}
+
+impl<'a> Terms<'a> {
+    fn is_rehearsal(self) -> bool {
+        matches!(self, Self::Rehearsal)
+    }
+
+    fn lent(self) -> Option<Lent<'a>> {
+        match self {
+            Self::Lent(lent) => Some(lent),
+            Self::Key | Self::Rehearsal => None,
+        }
+    }
+
+    fn account(self) -> Option<query::Account> {
+        match self {
+            Self::Key => None,
+            Self::Lent(Lent { owner, loan }) => Some(account_to_wire(owner, loan.for_another())),
+            // A graph builder that knows no rehearsals may not ask a model either.
+            Self::Rehearsal => Some(account_to_wire(Owner::default(), NOTHING)),
+        }
     }
 }
+
+const NOTHING: Budget = Budget { calls: 0, tokens: 0, time: Duration::ZERO };
 
 /// Has the tasks of one message summarised over `wire`, within `patience`.
 ///
@@ -40,11 +69,12 @@ impl Lent<'_> {
 pub async fn summarise(
     wire: impl Into<Wire>,
     tasks: &[SummaryTask],
-    lent: Option<Lent<'_>>,
+    terms: Terms<'_>,
     patience: Duration,
 ) -> Result<Vec<Summary>, Error> {
-    let account = lent.map(Lent::to_wire);
-    let message = proto::SummariseRequest { account, ..convert::summarise_to_wire(tasks) };
+    let (account, rehearsal, lent) = (terms.account(), terms.is_rehearsal(), terms.lent());
+    let message =
+        proto::SummariseRequest { account, rehearsal, ..convert::summarise_to_wire(tasks) };
     let responses =
         GraphBuilderServiceClient::new(wire.into()).summarise(within(patience, message)).await;
     let responses = responses.map_err(failed)?.into_inner();
@@ -63,11 +93,11 @@ pub async fn summarise(
 pub async fn extract(
     wire: impl Into<Wire>,
     tasks: &[ExtractionTask],
-    lent: Option<Lent<'_>>,
+    terms: Terms<'_>,
     patience: Duration,
 ) -> Result<Vec<Extraction>, Error> {
-    let account = lent.map(Lent::to_wire);
-    let message = proto::ExtractRequest { account, ..convert::extract_to_wire(tasks) };
+    let (account, rehearsal, lent) = (terms.account(), terms.is_rehearsal(), terms.lent());
+    let message = proto::ExtractRequest { account, rehearsal, ..convert::extract_to_wire(tasks) };
     let responses =
         GraphBuilderServiceClient::new(wire.into()).extract(within(patience, message)).await;
     let responses = responses.map_err(failed)?.into_inner();
@@ -135,7 +165,7 @@ impl GraphBuilder for Client {
         let mut summaries = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, SummaryTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            summaries.extend(summarise(self.wire.clone(), &batch, None, patience).await?);
+            summaries.extend(summarise(self.wire.clone(), &batch, Terms::Key, patience).await?);
         }
         Ok(summaries)
     }
@@ -148,7 +178,7 @@ impl GraphBuilder for Client {
         let mut extractions = Vec::with_capacity(tasks.len());
         for batch in convert::batches(tasks, ExtractionTask::bytes, &Limits::default()) {
             let patience = deadline.saturating_duration_since(Instant::now());
-            extractions.extend(extract(self.wire.clone(), &batch, None, patience).await?);
+            extractions.extend(extract(self.wire.clone(), &batch, Terms::Key, patience).await?);
         }
         Ok(extractions)
     }

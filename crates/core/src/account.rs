@@ -115,6 +115,10 @@ pub trait Reasoners: Send + Sync {
 pub trait GraphBuilders: Send + Sync {
     /// A graph builder that works on `account`.
     fn on(&self, account: &Account) -> Arc<dyn GraphBuilder>;
+
+    /// One that asks no model and spends nothing: it answers about what the others would, and tells as its costs what
+    /// they would take for it.
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder>;
 }
 
 /// Counts what is embedded and reranked.

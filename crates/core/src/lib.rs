@@ -71,9 +71,9 @@ pub use ledger::{Budget, Call, Ledger, Loan, Spent};
 pub use limits::Limits;
 pub use listening::Listener;
 pub use memorising::{
-    ClueQuery, DraftTask, DraftedClues, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
-    MemoryModelIdentity, MemoryPart, MemoryRecord, MemorySettings, MemoryText, NoMemoryModel,
-    SNAPSHOT_BYTES,
+    COUNTED_BYTES, ClueQuery, DraftTask, DraftedClues, FormTask, FormedMemory, KeptMemory,
+    MemoryEncoder, MemoryModelIdentity, MemoryPart, MemoryRecord, MemorySettings, MemoryText,
+    NoMemoryModel, SNAPSHOT_BYTES, check_counted, kept_slots,
 };
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,

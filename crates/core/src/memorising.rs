@@ -17,6 +17,9 @@ const MOST_RATIO: u32 = 128;
 /// Most bytes of a snapshot.
 pub const SNAPSHOT_BYTES: usize = 32 << 30;
 
+/// Most bytes of texts, titles included, whose tokens are counted at once.
+pub const COUNTED_BYTES: usize = 1 << 20;
+
 /// How compressed memories of a corpus are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySettings {
@@ -60,6 +63,23 @@ pub struct MemoryModelIdentity {
     pub slot_bytes: u64,
     /// Which prompts it is told by: their name and version.
     pub prompts: String,
+}
+
+impl MemoryModelIdentity {
+    /// How many of `tokens` a memory keeps by `ratio`, 0 for none: of each whole window its memory tokens, and of the
+    /// last, which goes on, the words besides.
+    pub fn slots(&self, tokens: u64, ratio: u32) -> u64 {
+        kept_slots(tokens, self.window.into(), ratio.into())
+    }
+}
+
+/// As [`MemoryModelIdentity::slots`], of a model that reads `window` tokens at once.
+pub fn kept_slots(tokens: u64, window: u64, ratio: u64) -> u64 {
+    let window = window.max(1);
+    let (windows, open) = (tokens / window, tokens % window);
+    let memory_tokens = |words: u64| words.checked_div(ratio);
+    let of_windows = windows * memory_tokens(window).unwrap_or(window);
+    of_windows + open + memory_tokens(open).unwrap_or(0)
 }
 
 /// A part of a document that a memory covers.
@@ -217,6 +237,13 @@ pub trait MemoryEncoder: Send + Sync {
     /// [`crate::ErrorKind::Unavailable`] while nobody can tell.
     async fn memory_model(&self, deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error>;
 
+    /// How many tokens texts have, all together, as they are read into a memory; of at most 1 MiB.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::WrongState`] with the reason `NO_MEMORY_MODEL`; [`crate::ErrorKind::InvalidInput`] for more;
+    /// [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`].
+    async fn count_tokens(&self, texts: Vec<MemoryText>, deadline: Instant) -> Result<u64, Error>;
+
     /// Reads texts into a memory.
     ///
     /// # Errors
@@ -235,6 +262,21 @@ pub trait MemoryEncoder: Send + Sync {
         task: &DraftTask,
         deadline: Instant,
     ) -> Result<DraftedClues, Error>;
+}
+
+/// Refuses texts that are too many to be counted at once.
+///
+/// # Errors
+/// [`crate::ErrorKind::InvalidInput`] naming `texts`.
+pub fn check_counted(texts: &[MemoryText]) -> Result<(), Error> {
+    let bytes: usize = texts.iter().map(|text| text.title.len() + text.text.len()).sum();
+    match bytes <= COUNTED_BYTES {
+        true => Ok(()),
+        false => {
+            let problem = format!("expected at most {COUNTED_BYTES} bytes in all, got {bytes}");
+            Err(Error::invalid("texts", problem))
+        }
+    }
 }
 
 /// Where there is no memory model: nothing is formed, and nothing drafted.
@@ -256,6 +298,10 @@ impl NoMemoryModel {
 impl MemoryEncoder for NoMemoryModel {
     async fn memory_model(&self, _deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error> {
         Ok(None)
+    }
+
+    async fn count_tokens(&self, _: Vec<MemoryText>, _deadline: Instant) -> Result<u64, Error> {
+        Err(Self::refusal())
     }
 
     async fn form(&self, _task: FormTask, _deadline: Instant) -> Result<FormedMemory, Error> {

@@ -5,6 +5,9 @@ use std::ops::Range;
 
 use crate::{DocumentId, UpperKey};
 
+/// Most segments of which a document is sketched. More would be lost with a crash.
+const SKETCHED: u32 = 16;
+
 /// The tree of a document: neighbouring nodes in groups of `max_children`, level by level, up to one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentShape {
@@ -33,6 +36,19 @@ impl DocumentShape {
     /// All nodes.
     pub fn nodes(&self) -> u32 {
         self.levels.iter().sum()
+    }
+
+    /// The segments, spread over the document, out of whose summaries it is told what the document is about before its
+    /// segments are read.
+    pub fn sketched(&self) -> Vec<u32> {
+        let count = u64::from(self.levels[0]);
+        let most = u64::from(SKETCHED).min(count);
+        (0..most).filter_map(|at| u32::try_from(at * count / most).ok()).collect()
+    }
+
+    /// Whether what is told out of those is the root: it is made of all segments, and nothing else.
+    pub fn is_sketched_as_root(&self) -> bool {
+        self.root_level() == 1 && self.levels[0] <= SKETCHED
     }
 
     /// Level of the root.

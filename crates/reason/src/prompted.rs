@@ -51,6 +51,7 @@ mod planner;
 mod prompt;
 mod questions;
 mod reader;
+mod rehearsal;
 mod reply;
 mod schema;
 #[cfg(test)]
@@ -61,8 +62,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clew_core::{
-    Account, Budget, Error, ErrorKind, Finish, Generated, GenerationRequest, Generator,
-    GraphBuilder, GraphBuilders, Heard, Ledger, Owner, ReplyFormat, Sampling,
+    Account, Budget, Error, ErrorKind, Finish, Generated, GenerationRequest, Generator, Heard,
+    Ledger, Owner, ReplyFormat, Sampling,
 };
 
 pub use self::act::{Act, Cut};
@@ -74,6 +75,7 @@ pub use self::material::Passage;
 pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
 use self::prompt::Rendered;
+use self::rehearsal::Told;
 pub use self::reply::{Found, Reply, Unreadable};
 
 /// Temperatures of the tries: the likeliest reply first, then others (MemWalker, section 3, asks three
@@ -89,6 +91,7 @@ pub struct Prompted {
     account: Option<Account>,
     at_once: usize,
     questions: usize,
+    told: Arc<Told>,
 }
 
 impl fmt::Debug for Prompted {
@@ -102,7 +105,8 @@ impl Prompted {
     /// Asks `generator`, with the default budget, one call at a time, on nobody's account, and remembers nothing.
     pub fn new(generator: Arc<dyn Generator>) -> Self {
         let budget = Budget::default();
-        Self { generator, cache: None, budget, account: None, at_once: 1, questions: 0 }
+        let (at_once, questions, told) = (1, 0, Arc::default());
+        Self { generator, cache: None, budget, account: None, at_once, questions, told }
     }
 
     /// Keeps replies in `cache`, those of each owner of an account apart from others'.
@@ -230,6 +234,7 @@ impl Prompted {
         match generated {
             Ok(generated) => {
                 call.end(&generated.usage);
+                self.told.note(prompt_tokens, &request.format, &generated.usage);
                 Ok(generated)
             }
             Err(error) => {
@@ -278,12 +283,6 @@ async fn known<A: Act>(act: &A, kept: Option<&Kept<'_>>, ledger: &Ledger) -> Opt
     let output = act.parse(Reply { text: &text, is_whole: true }).ok()?;
     ledger.count_cache_hit();
     Some(output)
-}
-
-impl GraphBuilders for Prompted {
-    fn on(&self, account: &Account) -> Arc<dyn GraphBuilder> {
-        Arc::new(self.on_account(account))
-    }
 }
 
 fn reply(generated: &Generated) -> Reply<'_> {

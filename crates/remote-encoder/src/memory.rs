@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
-    MemoryModelIdentity, SNAPSHOT_BYTES,
+    MemoryModelIdentity, MemoryText, SNAPSHOT_BYTES, check_counted,
 };
 use clew_proto::convert::encoder::{self as convert, AskedMemory, Incoming};
 use clew_proto::encoder::v1 as wire;
@@ -96,6 +96,12 @@ impl MemoryEncoder for RemoteMemoryEncoder {
         within(deadline, "asking encoders for their memory model", asking).await
     }
 
+    async fn count_tokens(&self, texts: Vec<MemoryText>, deadline: Instant) -> Result<u64, Error> {
+        check_counted(&texts)?;
+        let asked = &convert::counted_to_wire(texts);
+        self.encoders.call(1, deadline, |channel| count(channel, asked.clone(), deadline)).await
+    }
+
     async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error> {
         // The parts share the bytes: another try copies none.
         let messages = convert::form_to_wire(task);
@@ -126,8 +132,22 @@ impl MemoryEncoder for RemoteMemoryEncoder {
 
 async fn describe(channel: Channel, deadline: Instant) -> Result<MemoryModelIdentity, Error> {
     let mut client = EncoderServiceClient::new(channel);
-    let described = client.describe_memory(request(wire::DescribeMemoryRequest {}, deadline));
+    let described =
+        client.describe_memory(request(wire::DescribeMemoryRequest::default(), deadline));
     convert::memory_model_from_wire(described.await.map_err(failed)?.into_inner())
+}
+
+async fn count(
+    channel: Channel,
+    texts: wire::DescribeMemoryRequest,
+    deadline: Instant,
+) -> Result<u64, Error> {
+    let mut client = EncoderServiceClient::new(channel);
+    let described = client.describe_memory(request(texts, deadline)).await.map_err(failed)?;
+    described.into_inner().tokens.ok_or_else(|| {
+        let problem = "an encoder of an earlier release does not count tokens; retry when all are of this one";
+        Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem)
+    })
 }
 
 async fn form(

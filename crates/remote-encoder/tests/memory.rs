@@ -163,6 +163,11 @@ async fn another_encoder_takes_over_the_memories_of_one_that_is_lost() {
     let encoder = remote(&[&first, &second]).await;
     let here = memory_model().await;
     assert_eq!(encoder.memory_model(soon()).await.unwrap(), Some(here.identity()));
+    // The second of two memories that differ by a text has its tokens more.
+    let counted = encoder.count_tokens(task(3).texts, soon()).await.unwrap();
+    let [longer, shorter] = [task(3).texts, Vec::new()].map(|texts| FormTask { texts, ..task(3) });
+    let tokens = async |task| here.form(task, soon()).await.unwrap().tokens;
+    assert_eq!(counted, tokens(longer).await - tokens(shorter).await);
     // More than one message has room for.
     let formed = encoder.form(task(320), soon()).await.unwrap();
     assert!(formed.snapshot.len() > 1 << 20, "{}", formed.snapshot.len());
@@ -213,9 +218,10 @@ async fn without_a_memory_model_it_is_said_so() {
     let encoder = remote(&[&server]).await;
     assert_eq!(encoder.memory_model(soon()).await.unwrap(), None);
     let formed = encoder.form(task(1), soon()).await.unwrap_err();
+    let counted = encoder.count_tokens(task(1).texts, soon()).await.unwrap_err();
     let memory = Kept::new(1, vec![1]);
     let drafted = encoder.draft(&memory, &about(Task::Answer, QUESTION), soon()).await.unwrap_err();
-    for error in [formed, drafted] {
+    for error in [formed, counted, drafted] {
         assert_eq!((error.kind(), error.reason()), (ErrorKind::WrongState, "NO_MEMORY_MODEL"));
     }
     server.kill();

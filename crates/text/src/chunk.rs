@@ -24,6 +24,20 @@ use unit::{Grain, Unit};
 /// Tokens an encoder adds around what it reads.
 const SPECIAL_TOKENS: usize = 2;
 
+/// Where the segments of a document lie that its tree stands on, each of at most `max_tokens` as `token_spans` tells
+/// tokens; at least one.
+pub fn segments(
+    document: &Document,
+    max_tokens: u32,
+    token_spans: &dyn Fn(&str) -> Vec<Span>,
+) -> Vec<Span> {
+    let cut = chunk(document, &Chunking::Sentences { max_tokens }, token_spans, usize::MAX);
+    match cut.is_empty() {
+        true => vec![Span::new(0, document.text.len())],
+        false => cut.into_iter().map(|chunk| chunk.span).collect(),
+    }
+}
+
 /// Cuts `document` into chunks.
 ///
 /// `token_spans` gives the byte range of each token of a text in order, special tokens left out;

@@ -12,7 +12,7 @@ mod shape;
 mod term;
 mod word;
 
-pub use chunk::chunk;
+pub use chunk::{chunk, segments};
 pub use number::{MONTHS, month, spelt_number, spelt_ordinal};
 pub use phrase::key_phrases;
 pub use sentence::{passages, sentences, trimmed};

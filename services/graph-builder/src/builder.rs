@@ -42,7 +42,8 @@ fn reader(
             };
             let prompted = clew_generator::prompted(model, config.budget.budget(), cache);
             let prompted = prompted.with_questions(config.questions as usize);
-            Ok(Arc::new(prompted.with_tasks_at_once(at_once)))
+            let prompted = prompted.with_tasks_at_once(at_once);
+            Ok(prompted.into_graph_builders(Arc::new(Extractive::new(config))))
         }
         (Reader::Model, None) => {
             let problem = "`graph_builder.reader` is `model`, but no language model is configured; \

@@ -74,6 +74,10 @@ impl GraphBuilders for Extractive {
     fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
         Arc::new(self.clone())
     }
+
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder> {
+        Arc::new(self.clone())
+    }
 }
 
 #[async_trait]

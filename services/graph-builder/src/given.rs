@@ -55,6 +55,11 @@ impl GraphBuilders for Given {
         let (by_title, otherwise) = (Arc::clone(&self.by_title), self.otherwise.on(account));
         Arc::new(GivenOn { by_title, otherwise })
     }
+
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder> {
+        let (by_title, otherwise) = (Arc::clone(&self.by_title), self.otherwise.rehearsal());
+        Arc::new(GivenOn { by_title, otherwise })
+    }
 }
 
 impl GivenOn {

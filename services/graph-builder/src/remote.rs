@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use clew_client::graph_builder::{self as client, Lent};
+use clew_client::graph_builder::{self as client, Lent, Terms};
 use clew_cluster::Role;
 use clew_core::{
-    Account, Error, Extraction, ExtractionTask, GraphBuilder, GraphBuilders, Limits, Summary,
-    SummaryTask,
+    Account, Error, Extraction, ExtractionTask, GraphBuilder, GraphBuilders, Limits, Loan, Owner,
+    Summary, SummaryTask,
 };
 use clew_node::Node;
 use clew_proto::convert::graph_builder as convert;
@@ -42,20 +42,25 @@ impl RemoteGraphBuilders {
 
 impl GraphBuilders for RemoteGraphBuilders {
     fn on(&self, account: &Account) -> Arc<dyn GraphBuilder> {
-        let (builders, account) = (self.builders.clone(), account.clone());
+        let (builders, account) = (self.builders.clone(), Some(account.clone()));
         Arc::new(RemoteGraphBuilder { builders, account })
+    }
+
+    fn rehearsal(&self) -> Arc<dyn GraphBuilder> {
+        Arc::new(RemoteGraphBuilder { builders: self.builders.clone(), account: None })
     }
 }
 
-/// All of them as one, which works on one account.
+/// All of them as one, which works on one account, or rehearses.
 struct RemoteGraphBuilder {
     builders: Pool,
-    account: Account,
+    account: Option<Account>,
 }
 
 impl RemoteGraphBuilder {
     fn messages(&self) -> usize {
-        if self.account.ledger().is_bounded() { 1 } else { MESSAGES }
+        let is_bounded = |account: &Account| account.ledger().is_bounded();
+        if self.account.as_ref().is_some_and(is_bounded) { 1 } else { MESSAGES }
     }
 
     async fn summarise_batch(
@@ -64,9 +69,9 @@ impl RemoteGraphBuilder {
         deadline: Instant,
     ) -> Result<Vec<Summary>, Error> {
         let (bytes, tasks) = (tasks.iter().map(SummaryTask::bytes).sum(), &tasks);
-        let loan = self.account.ledger().lend();
-        let lent = Some(Lent { owner: self.account.owner(), loan: &loan });
-        let summarise = |channel| client::summarise(channel, tasks, lent, rest(deadline));
+        let loan = self.account.as_ref().map(|account| (account.owner(), account.ledger().lend()));
+        let terms = terms(loan.as_ref());
+        let summarise = |channel| client::summarise(channel, tasks, terms, rest(deadline));
         self.builders.call(bytes, deadline, summarise).await
     }
 
@@ -76,9 +81,9 @@ impl RemoteGraphBuilder {
         deadline: Instant,
     ) -> Result<Vec<Extraction>, Error> {
         let (bytes, tasks) = (tasks.iter().map(ExtractionTask::bytes).sum(), &tasks);
-        let loan = self.account.ledger().lend();
-        let lent = Some(Lent { owner: self.account.owner(), loan: &loan });
-        let extract = |channel| client::extract(channel, tasks, lent, rest(deadline));
+        let loan = self.account.as_ref().map(|account| (account.owner(), account.ledger().lend()));
+        let terms = terms(loan.as_ref());
+        let extract = |channel| client::extract(channel, tasks, terms, rest(deadline));
         self.builders.call(bytes, deadline, extract).await
     }
 }
@@ -107,6 +112,13 @@ impl GraphBuilder for RemoteGraphBuilder {
         let batches: Vec<Vec<Extraction>> =
             stream::iter(extracting).buffered(self.messages()).try_collect().await?;
         Ok(batches.into_iter().flatten().collect())
+    }
+}
+
+fn terms<'a>(loan: Option<&'a (Owner, Loan<'a>)>) -> Terms<'a> {
+    match loan {
+        Some((owner, loan)) => Terms::Lent(Lent { owner: *owner, loan }),
+        None => Terms::Rehearsal,
     }
 }
 

@@ -61,9 +61,13 @@ impl GraphBuilderRpc {
         let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let received = received(&caller, message.account.as_ref())?;
+        let is_rehearsal = message.rehearsal;
         let tasks = convert::summarise_from_wire(message, &self.limits)?;
         let work = self.admit(&caller, tasks.iter().map(SummaryTask::bytes).sum(), &received);
         let mut work = work.await?;
+        if is_rehearsal {
+            work.builder = self.builders.rehearsal();
+        }
         let summarising = async move {
             let made = work.builder.summarise(tasks, deadline);
             let made = within(deadline, "summarising", made).await;
@@ -82,9 +86,13 @@ impl GraphBuilderRpc {
         let caller = Caller::of(&request)?;
         let message = request.into_inner();
         let received = received(&caller, message.account.as_ref())?;
+        let is_rehearsal = message.rehearsal;
         let tasks = convert::extract_from_wire(message, &self.limits)?;
         let work = self.admit(&caller, tasks.iter().map(ExtractionTask::bytes).sum(), &received);
         let mut work = work.await?;
+        if is_rehearsal {
+            work.builder = self.builders.rehearsal();
+        }
         let extracting = async move {
             let made = work.builder.extract(tasks, deadline);
             let made = within(deadline, "extracting", made).await;
@@ -191,7 +199,7 @@ mod tests {
 
     fn request(text: &str) -> Request<wire::ExtractRequest> {
         let task = wire::ExtractionTask { text: text.to_owned(), ..Default::default() };
-        asked(wire::ExtractRequest { tasks: vec![task], account: None })
+        asked(wire::ExtractRequest { tasks: vec![task], ..Default::default() })
     }
 
     fn asked<T>(message: T) -> Request<T> {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use clew_core::{
     DraftTask, DraftedClues, Error, ErrorKind, FormTask, FormedMemory, KeptMemory, MemoryEncoder,
-    MemoryModelIdentity, NoMemoryModel,
+    MemoryModelIdentity, MemoryText, NoMemoryModel, check_counted,
 };
 use clew_model::memory::{Format, Memory, MemoryReader, Snapshot};
 use clew_runtime::admission::{Gate, Permit};
@@ -343,6 +343,21 @@ impl MemoryEncoder for MemoryPool {
         Ok(Some(self.identity()))
     }
 
+    async fn count_tokens(&self, texts: Vec<MemoryText>, deadline: Instant) -> Result<u64, Error> {
+        check_counted(&texts)?;
+        let reader = Arc::clone(&self.reader);
+        let count = move || {
+            let of = |text: &MemoryText| reader.count_read(&text.title, &text.text) as u64;
+            texts.iter().map(of).sum()
+        };
+        let counting = async {
+            tokio::task::spawn_blocking(count)
+                .await
+                .map_err(|panic| Error::internal("counting tokens panicked").with_source(panic))
+        };
+        within(deadline, "counting tokens", counting).await
+    }
+
     async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error> {
         self.form_told(task, deadline, watch::Sender::new(0)).await
     }
@@ -396,8 +411,6 @@ async fn blocking<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use clew_core::MemoryText;
-
     use super::*;
 
     #[tokio::test]

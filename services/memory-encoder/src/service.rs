@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use clew_core::{
-    Embedding, Encoder, Error, ErrorKind, Limits, NoMemoryModel, NoReranker, Reranker, Scored,
+    Embedding, Encoder, Error, ErrorKind, Limits, MemoryEncoder, NoMemoryModel, NoReranker,
+    Reranker, Scored,
 };
 use clew_proto::FILE_DESCRIPTOR_SET;
 use clew_proto::convert::corpus::encoder_to_wire;
@@ -34,6 +35,8 @@ use crate::{EncoderPool, EncoderPools, MemoryPool, OwnEncoder};
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 /// Most bytes of the tokenizer in one response.
 const TOKENIZER_PART_BYTES: usize = 1 << 20;
+/// Time to count the tokens of texts, of a call that names no deadline.
+const COUNT_PATIENCE: Duration = Duration::from_secs(30);
 /// Between telling that the server leaves and reading no more batches: callers that hear of it in
 /// time lose none.
 const NOTICE: Duration = Duration::from_millis(250);
@@ -286,9 +289,16 @@ impl EncoderService for EncoderEndpoint {
 
     async fn describe_memory(
         &self,
-        _request: Request<wire::DescribeMemoryRequest>,
+        request: Request<wire::DescribeMemoryRequest>,
     ) -> Result<Response<wire::DescribeMemoryResponse>, Status> {
-        Ok(Response::new(convert::memory_model_to_wire(self.memory()?.identity())))
+        let memory = self.memory()?;
+        let deadline = of_request(&request, COUNT_PATIENCE);
+        let counting = async {
+            let texts = convert::counted_from_wire(request.into_inner())?;
+            memory.count_tokens(texts, deadline).await
+        };
+        let tokens = counting.await.map_err(|error| to_status(&error))?;
+        Ok(Response::new(convert::memory_model_to_wire(memory.identity(), tokens)))
     }
 
     async fn form_memory(

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clew_core::{
-    Chunking, CorpusSettings, DocumentId, DocumentShape, Encoder, EntityKey, EntityVectors, Error,
+    CorpusSettings, DocumentId, DocumentShape, Encoder, EntityKey, EntityVectors, Error,
     Extraction, ExtractionTask, GraphBuilder, Priority, Recipe, Signs, Span, StoredDocument,
     StructureSettings, Summary, SummaryLevel, SummaryTask, TextKind, Version,
 };
@@ -23,9 +23,6 @@ use crate::writer;
 
 /// Segments that are made before what was made is committed.
 const SEGMENTS_AT_ONCE: usize = 64;
-/// Segments, spread over a document, out of whose summaries it is told what the document is about before its segments
-/// are read. More would be lost with a crash.
-const SKETCHED: u32 = 16;
 /// Nodes above documents that are made before they are committed.
 const UPPER_AT_ONCE: usize = 256;
 /// A bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
@@ -116,8 +113,10 @@ impl Structurer {
         }
         let encoder = Arc::clone(cutter);
         let cut = move || {
+            let token_spans = |text: &str| encoder.token_spans(text);
             let cut = |stored: StoredDocument| {
-                let segments = segments(&stored, &settings, encoder.as_ref());
+                let max_tokens = settings.segment_tokens;
+                let segments = clew_text::segments(&stored.document, max_tokens, &token_spans);
                 Growing::new(stored, settings, recipe, segments)
             };
             documents.into_iter().map(cut).collect::<Vec<Growing>>()
@@ -347,21 +346,6 @@ fn expect(expected: usize, got: usize) -> Result<(), Error> {
     }
 }
 
-/// Where the segments of a document lie; at least one.
-fn segments(
-    stored: &StoredDocument,
-    settings: &StructureSettings,
-    encoder: &dyn Encoder,
-) -> Vec<Span> {
-    let token_spans = |text: &str| encoder.token_spans(text);
-    let chunking = Chunking::Sentences { max_tokens: settings.segment_tokens };
-    let cut = clew_text::chunk(&stored.document, &chunking, &token_spans, usize::MAX);
-    match cut.is_empty() {
-        true => vec![Span::new(0, stored.document.text.len())],
-        false => cut.into_iter().map(|chunk| chunk.span).collect(),
-    }
-}
-
 /// The nodes of a level that are missing, document by document.
 fn missing(growing: &[Growing], level: u32) -> Vec<Missing> {
     let of = |(document, growing): (usize, &Growing)| {
@@ -410,17 +394,9 @@ impl Growing {
         self.summary.is_empty() && count > 1 && (0..count).any(is_missing)
     }
 
-    /// The segments, spread over the document, that tell what it is about.
-    fn spread(&self) -> Vec<u32> {
-        let count = u64::from(self.shape.levels().first().copied().unwrap_or(0));
-        let most = u64::from(SKETCHED).min(count);
-        let places = (0..most).filter_map(|at| u32::try_from(at * count / most).ok());
-        places.collect()
-    }
-
-    /// Those of [`Self::spread`] that are not made yet, for the document of that index.
+    /// Those of [`DocumentShape::sketched`] that are not made yet, for the document of that index.
     fn looked_at(&self, document: usize) -> Vec<Missing> {
-        let missing = self.spread().into_iter().filter(|at| self.node(0, *at).is_none());
+        let missing = self.shape.sketched().into_iter().filter(|at| self.node(0, *at).is_none());
         missing.map(|ordinal| self.missing(document, 0, ordinal)).collect()
     }
 
@@ -430,14 +406,12 @@ impl Growing {
             let made = self.node(0, ordinal).map(|node| &node.summary);
             made.or_else(|| self.sketched.get(&ordinal)).cloned()
         };
-        self.spread().into_iter().filter_map(summary).collect()
+        self.shape.sketched().into_iter().filter_map(summary).collect()
     }
 
     /// Takes over what it is about, and as its root where it is made of all that the root is made of.
     fn tell(&mut self, document: usize, summary: String) {
-        let is_root = self.shape.root_level() == 1
-            && self.spread().len() == self.segments.len()
-            && self.node(1, 0).is_none();
+        let is_root = self.shape.is_sketched_as_root() && self.node(1, 0).is_none();
         if is_root {
             let root = self.missing(document, 1, 0);
             self.put(&root, summary.clone(), String::new());

@@ -340,6 +340,22 @@ async fn bad_requests_about_documents_are_refused() {
         };
         let status = raw.ingest.estimate_ingestion(estimate).await.expect_err("sample");
         assert_eq!(Refusal::of(&status), Refusal::invalid("samples[1]"));
+        let unnamed = ingest::Document { text: b"ok".to_vec().into(), ..Default::default() };
+        let estimate = ingest::EstimateIngestionRequest {
+            corpus: "notes".to_owned(),
+            sample_documents: vec![unnamed],
+            ..Default::default()
+        };
+        let status = raw.ingest.estimate_ingestion(estimate).await.expect_err("sample");
+        assert_eq!(Refusal::of(&status), Refusal::invalid("sample_documents[0].id"));
+        let estimate = ingest::EstimateIngestionRequest {
+            corpus: "notes".to_owned(),
+            documents: 1,
+            text_bytes: u64::MAX,
+            ..Default::default()
+        };
+        let status = raw.ingest.estimate_ingestion(estimate).await.expect_err("bytes");
+        assert_eq!(Refusal::of(&status), Refusal::invalid("text_bytes"));
         let beyond = ingest::GetDocumentRequest {
             corpus: "notes".to_owned(),
             document_id: "kept-0".to_owned(),

@@ -108,7 +108,7 @@ async fn texts_that_are_read_come_out_of_quotas() {
     // Nobody says on whose account they are but the server.
     let account = Some(clew_proto::query::v1::Account::default());
     let task = graph::ExtractionTask { text: CRETE.to_owned(), ..Default::default() };
-    let message = graph::ExtractRequest { tasks: vec![task], account };
+    let message = graph::ExtractRequest { tasks: vec![task], account, rehearsal: false };
     let mut client = GraphBuilderServiceClient::new(world.wire(&server, "acme").await);
     let error = from_status(&client.extract(message).await.unwrap_err());
     assert_eq!(error.violations()[0].field, "account", "{error}");

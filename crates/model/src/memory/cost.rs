@@ -107,7 +107,7 @@ impl MemoryShape {
         let per_window = window.checked_div(ratio).unwrap_or(window);
         let (windows, open) = (tokens / window, tokens % window);
         let kept = |words: u64| words + words.checked_div(ratio).unwrap_or(0);
-        let slots = windows * per_window + kept(open);
+        let slots = clew_core::kept_slots(tokens, window, ratio);
         // A window of so many rows looks at all that is kept, and on average at half of itself.
         let rows = kept(window) as f64;
         let before = per_window as f64 * (windows as f64 - 1.0).max(0.0) / 2.0;

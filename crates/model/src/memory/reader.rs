@@ -110,6 +110,18 @@ impl MemoryReader {
         self.language.tokenizer.encode(text).len()
     }
 
+    /// How many tokens a document has as [`Self::read`] reads it.
+    pub fn count_read(&self, title: &str, text: &str) -> usize {
+        self.as_read(title, text).len()
+    }
+
+    fn as_read(&self, title: &str, text: &str) -> Vec<u32> {
+        let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
+        // A text from somebody may not speak for the model.
+        let text = self.language.template.as_text(&format!("{title}{text}\n\n"));
+        self.language.tokenizer.encode(&text)
+    }
+
     /// A memory of nothing, compressed by `ratio`.
     ///
     /// # Errors
@@ -138,10 +150,7 @@ impl MemoryReader {
         text: &str,
         go_on: &mut GoOn<'_>,
     ) -> Result<Option<usize>, Error> {
-        let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
-        // A text from somebody may not speak for the model.
-        let text = self.language.template.as_text(&format!("{title}{text}\n\n"));
-        let tokens = self.language.tokenizer.encode(&text);
+        let tokens = self.as_read(title, text);
         let is_whole = self.feed(memory, &tokens, go_on)?;
         Ok(is_whole.then_some(tokens.len()))
     }

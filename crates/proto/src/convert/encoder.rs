@@ -55,10 +55,34 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Most bytes of a snapshot or text in one message.
 pub const PART_BYTES: usize = 1 << 20;
 
-/// Which model forms memories, for the wire.
-pub fn memory_model_to_wire(identity: MemoryModelIdentity) -> wire::DescribeMemoryResponse {
+/// Which model forms memories, and the tokens of the texts that were asked about, for the wire.
+pub fn memory_model_to_wire(
+    identity: MemoryModelIdentity,
+    tokens: u64,
+) -> wire::DescribeMemoryResponse {
     let MemoryModelIdentity { model, fingerprint, window, slot_bytes, prompts } = identity;
-    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts }
+    let tokens = Some(tokens);
+    wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts, tokens }
+}
+
+/// Texts whose tokens are wanted, for the wire.
+pub fn counted_to_wire(texts: Vec<MemoryText>) -> wire::DescribeMemoryRequest {
+    let text = |MemoryText { title, text }| wire::MemoryText { title, text: text.into() };
+    wire::DescribeMemoryRequest { texts: texts.into_iter().map(text).collect() }
+}
+
+/// Texts whose tokens are wanted, from the wire.
+///
+/// # Errors
+/// [`clew_core::ErrorKind::InvalidInput`] naming the text that is none.
+pub fn counted_from_wire(request: wire::DescribeMemoryRequest) -> Result<Vec<MemoryText>, Error> {
+    let text = |(i, text): (usize, wire::MemoryText)| {
+        let wire::MemoryText { title, text } = text;
+        let text = String::from_utf8(text.into())
+            .map_err(|_| Error::invalid(format!("texts[{i}].text"), "expected UTF-8"))?;
+        Ok(MemoryText { title, text })
+    };
+    request.texts.into_iter().enumerate().map(text).collect()
 }
 
 /// Which model forms memories, from the wire.
@@ -68,7 +92,8 @@ pub fn memory_model_to_wire(identity: MemoryModelIdentity) -> wire::DescribeMemo
 pub fn memory_model_from_wire(
     response: wire::DescribeMemoryResponse,
 ) -> Result<MemoryModelIdentity, Error> {
-    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts } = response;
+    let wire::DescribeMemoryResponse { model, fingerprint, window, slot_bytes, prompts, .. } =
+        response;
     if fingerprint.is_empty() || window == 0 {
         return Err(Error::invalid(
             "fingerprint",

@@ -44,7 +44,7 @@ pub fn summarise_to_wire(tasks: &[SummaryTask]) -> wire::SummariseRequest {
         parts: task.parts.clone(),
         max_bytes: u32::try_from(task.max_bytes).unwrap_or(u32::MAX),
     });
-    wire::SummariseRequest { tasks: tasks.collect(), account: None }
+    wire::SummariseRequest { tasks: tasks.collect(), ..Default::default() }
 }
 
 /// Tasks of summaries from the wire, within `limits`.
@@ -120,7 +120,7 @@ pub fn extract_to_wire(tasks: &[ExtractionTask]) -> wire::ExtractRequest {
         let ExtractionTask { text, background, question, speaker } = task;
         wire::ExtractionTask { text, background, question, speaker }
     });
-    wire::ExtractRequest { tasks: tasks.collect(), account: None }
+    wire::ExtractRequest { tasks: tasks.collect(), ..Default::default() }
 }
 
 /// Tasks of extraction from the wire, within `limits`.
@@ -325,13 +325,13 @@ mod tests {
         let unset = wire::SummaryTask::default();
         let (level, parts) = (wire::SummaryLevel::Leaf.into(), vec!["x".to_owned()]);
         let empty = wire::SummaryTask { level, parts, max_bytes: 0 };
-        let request = wire::SummariseRequest { tasks: vec![unset, empty], account: None };
+        let request = wire::SummariseRequest { tasks: vec![unset, empty], ..Default::default() };
         let error = summarise_from_wire(request, &limits).unwrap_err();
         assert_eq!(fields(error), ["tasks[0].level", "tasks[1].max_bytes"]);
         let speaker = "x".repeat(limits.title_bytes + 1);
         let long = wire::ExtractionTask { speaker, ..wire::ExtractionTask::default() };
         let tasks = vec![long; limits.graph_tasks + 1];
-        let request = wire::ExtractRequest { tasks, account: None };
+        let request = wire::ExtractRequest { tasks, ..Default::default() };
         let error = extract_from_wire(request, &limits).unwrap_err();
         assert_eq!(fields(error)[..2], ["tasks", "tasks[0].speaker"]);
     }

@@ -115,8 +115,12 @@ pub struct Refusal {
     pub retry_delay: ::core::option::Option<::prost_types::Duration>,
 }
 /// Request of DescribeMemory.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct DescribeMemoryRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct DescribeMemoryRequest {
+    /// Texts of which it is wanted to know how many tokens the model makes of them, at most 1 MiB in all; may be empty.
+    #[prost(message, repeated, tag = "1")]
+    pub texts: ::prost::alloc::vec::Vec<MemoryText>,
+}
 /// Response of DescribeMemory.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DescribeMemoryResponse {
@@ -135,6 +139,9 @@ pub struct DescribeMemoryResponse {
     /// Which prompts it is told by: their name and version, as in `clew@1`.
     #[prost(string, tag = "5")]
     pub prompts: ::prost::alloc::string::String,
+    /// Tokens of the texts of the request, all together; absent from servers that are older than this field.
+    #[prost(uint64, optional, tag = "6")]
+    pub tokens: ::core::option::Option<u64>,
 }
 /// One message of the FormMemory request stream.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

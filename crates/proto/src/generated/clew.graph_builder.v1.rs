@@ -8,6 +8,10 @@ pub struct SummariseRequest {
     /// The account that it is done on, between nodes. A client has that of its key.
     #[prost(message, optional, tag = "2")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
+    /// Whether it is only to be told what it would take: no model is asked, what it would say is told by rules, and the
+    /// costs are those of the calls that it would be sent.
+    #[prost(bool, tag = "3")]
+    pub rehearsal: bool,
 }
 /// Texts that are to become one summary.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -65,6 +69,9 @@ pub struct ExtractRequest {
     /// The account that it is done on, between nodes. A client has that of its key.
     #[prost(message, optional, tag = "2")]
     pub account: ::core::option::Option<super::super::query::v1::Account>,
+    /// As in SummariseRequest.
+    #[prost(bool, tag = "3")]
+    pub rehearsal: bool,
 }
 /// A passage whose entities and relations are wanted.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -369,7 +369,7 @@ pub struct ForgottenDocument {
     pub memories: u32,
 }
 /// Request of EstimateIngestion.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct EstimateIngestionRequest {
     /// Corpus.
     #[prost(string, tag = "1")]
@@ -380,25 +380,76 @@ pub struct EstimateIngestionRequest {
     /// Bytes of text of the run.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
-    /// Typical texts of the run in UTF-8, at most 1 MiB in all, to count tokens of; may be empty.
+    /// Typical texts of the run in UTF-8, at most 1 MiB in all together with those of `sample_documents`; may be empty.
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub samples: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
+    /// Typical documents of the run, whole or as far as their texts begin; ids need not be those of the run. Without these
+    /// and samples, documents that the corpus holds are taken, or, of an empty one, a text in English.
+    #[prost(message, repeated, tag = "5")]
+    pub sample_documents: ::prost::alloc::vec::Vec<Document>,
 }
 /// Response of EstimateIngestion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EstimateIngestionResponse {
-    /// Tokens that would be embedded.
+    /// Tokens of chunks, which would be embedded.
     #[prost(uint64, tag = "1")]
     pub tokens: u64,
     /// Chunks that would be made.
     #[prost(uint64, tag = "2")]
     pub chunks: u64,
-    /// Calls of language models.
+    /// Calls of language models that summarise and extract, as the graph builders are configured.
     #[prost(uint64, tag = "3")]
     pub model_calls: u64,
-    /// Bytes that would be stored.
+    /// Bytes that would be stored once older versions of tables are removed: the sum of the bytes below. Until then there
+    /// may be several times as many.
     #[prost(uint64, tag = "4")]
     pub stored_bytes: u64,
+    /// Tokens that language models would be sent.
+    #[prost(uint64, tag = "5")]
+    pub prompt_tokens: u64,
+    /// Tokens that they would say: on average what they said before, or else what rules find.
+    #[prost(uint64, tag = "6")]
+    pub completion_tokens: u64,
+    /// Nodes of summary trees, those above documents included.
+    #[prost(uint64, tag = "7")]
+    pub nodes: u64,
+    /// Entities that would be found, once for each segment that names them.
+    #[prost(uint64, tag = "8")]
+    pub entities: u64,
+    /// Relations that would be found.
+    #[prost(uint64, tag = "9")]
+    pub relations: u64,
+    /// Compressed memories that would be formed.
+    #[prost(uint64, tag = "10")]
+    pub memories: u64,
+    /// Tokens that would be read into them.
+    #[prost(uint64, tag = "11")]
+    pub memory_tokens: u64,
+    /// Bytes of documents.
+    #[prost(uint64, tag = "12")]
+    pub document_bytes: u64,
+    /// Bytes of chunks, with their vectors.
+    #[prost(uint64, tag = "13")]
+    pub chunk_bytes: u64,
+    /// Bytes of trees and graphs.
+    #[prost(uint64, tag = "14")]
+    pub tree_bytes: u64,
+    /// Bytes of indexes.
+    #[prost(uint64, tag = "15")]
+    pub index_bytes: u64,
+    /// Bytes of compressed memories.
+    #[prost(uint64, tag = "16")]
+    pub memory_bytes: u64,
+    /// What it was made from.
+    #[prost(enumeration = "EstimateBasis", tag = "17")]
+    pub basis: i32,
+    /// Documents that were cut and read for it.
+    #[prost(uint64, tag = "18")]
+    pub sampled_documents: u64,
+    /// Bytes of their texts. What grows with the text is multiplied by the run's bytes for each of these, and the nodes
+    /// above documents by the run's documents.
+    #[prost(uint64, tag = "19")]
+    pub sampled_bytes: u64,
 }
 /// What an accepted document is to the documents that were there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -470,6 +521,43 @@ impl DocumentStage {
             "DOCUMENT_STAGE_PENDING" => Some(Self::Pending),
             "DOCUMENT_STAGE_INDEXED" => Some(Self::Indexed),
             "DOCUMENT_STAGE_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// What an estimate was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EstimateBasis {
+    /// Not told: from a server that is older than this field.
+    Unspecified = 0,
+    /// The samples of the request.
+    Request = 1,
+    /// Documents that the corpus holds, the first by id.
+    Corpus = 2,
+    /// A text in English, as there was nothing else.
+    English = 3,
+}
+impl EstimateBasis {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "ESTIMATE_BASIS_UNSPECIFIED",
+            Self::Request => "ESTIMATE_BASIS_REQUEST",
+            Self::Corpus => "ESTIMATE_BASIS_CORPUS",
+            Self::English => "ESTIMATE_BASIS_ENGLISH",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "ESTIMATE_BASIS_UNSPECIFIED" => Some(Self::Unspecified),
+            "ESTIMATE_BASIS_REQUEST" => Some(Self::Request),
+            "ESTIMATE_BASIS_CORPUS" => Some(Self::Corpus),
+            "ESTIMATE_BASIS_ENGLISH" => Some(Self::English),
             _ => None,
         }
     }
@@ -715,7 +803,8 @@ pub mod ingest_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// What ingesting texts of these sizes would take, from the corpus' settings and a sample.
+        /// What ingesting documents of these sizes would take: typical ones are cut, summarised and read as the corpus'
+        /// settings and the graph builders have it, without asking a model, and what that takes is scaled to all.
         /// Changes nothing. Fails with INVALID_ARGUMENT, NOT_FOUND.
         pub async fn estimate_ingestion(
             &mut self,
@@ -822,7 +911,8 @@ pub mod ingest_service_server {
             tonic::Response<super::ForgetDocumentsResponse>,
             tonic::Status,
         >;
-        /// What ingesting texts of these sizes would take, from the corpus' settings and a sample.
+        /// What ingesting documents of these sizes would take: typical ones are cut, summarised and read as the corpus'
+        /// settings and the graph builders have it, without asking a model, and what that takes is scaled to all.
         /// Changes nothing. Fails with INVALID_ARGUMENT, NOT_FOUND.
         async fn estimate_ingestion(
             &self,

@@ -40,7 +40,7 @@ const DECISION_TOKENS: u32 = 512;
 /// Tokens of a reply that lists or answers. LongMemEval (appendix D) reads with 800.
 const LIST_TOKENS: u32 = 1024;
 /// Most items of a reply's list where the caller sets no bound.
-const MAX_ITEMS: usize = 64;
+pub(super) const MAX_ITEMS: usize = 64;
 
 /// The first `most` of what a reply lists; a model that says more was told not to.
 fn first<T>(mut items: Vec<T>, most: usize) -> Vec<T> {

@@ -68,7 +68,11 @@ impl GraphBuilder for Prompted {
 }
 
 impl Prompted {
-    async fn summary(&self, task: &SummaryTask, deadline: Instant) -> Result<Summary, Error> {
+    pub(super) async fn summary(
+        &self,
+        task: &SummaryTask,
+        deadline: Instant,
+    ) -> Result<Summary, Error> {
         let is_blank = |part: &String| part.trim().is_empty();
         if task.parts.iter().all(is_blank) {
             return Ok(Summary::default());
@@ -80,7 +84,7 @@ impl Prompted {
         Ok(Summary { text, quotes: Vec::new(), cost: ledger.cost() })
     }
 
-    async fn extraction(
+    pub(super) async fn extraction(
         &self,
         task: &ExtractionTask,
         deadline: Instant,
@@ -216,7 +220,7 @@ impl Drawn {
 }
 
 /// The entities that the passage names, in the order in which it does, then the speaker if it does not.
-fn placed(named: Vec<NamedEntity>, task: &ExtractionTask) -> Vec<Entity> {
+pub(super) fn placed(named: Vec<NamedEntity>, task: &ExtractionTask) -> Vec<Entity> {
     let mut entities: Vec<Entity> = Vec::new();
     for NamedEntity { name, kind } in named {
         let mentions = mentions(&task.text, &name);

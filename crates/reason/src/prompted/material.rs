@@ -71,7 +71,7 @@ pub(crate) fn records<'a>(passages: impl Iterator<Item = &'a Passage>) -> String
 }
 
 /// A text as a string of JSON.
-fn json(text: &str) -> String {
+pub(crate) fn json(text: &str) -> String {
     let mut string = String::with_capacity(text.len() + 2);
     string.push('"');
     for c in text.chars() {

@@ -3,6 +3,7 @@
 mod judge;
 mod navigator;
 mod parsers;
+mod rehearsal;
 mod runner;
 mod samples;
 mod seams;

@@ -17,7 +17,7 @@ use futures::future::try_join_all;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use self::estimate::{Estimate, estimate};
+use self::estimate::estimate;
 use self::report::Fate;
 pub use self::report::Report;
 use self::stream::SendingStream;
@@ -68,11 +68,16 @@ async fn ingest(
     };
     let mut report = Report::into_file(arguments.report.as_deref()).await?;
     let discovery = discover(paths.clone(), naming, *stdin_format).await?;
-    let expected = estimate(connection, corpus, &discovery, &options).await?;
+    let expected = estimate(connection, corpus, &discovery, &options).await;
     if arguments.estimate {
-        return output.print(&estimate_document(&expected), |_| expected.to_string());
+        let expected = expected?;
+        return output.print(&expected.document(), |_| expected.table());
     }
-    eprintln!("{expected}");
+    match &expected {
+        Ok(expected) => eprintln!("{expected}"),
+        // Graph builders and encoders that are away are waited for by what was taken in.
+        Err(error) => eprintln!("no estimate of what it takes: {error:#}"),
+    }
     let before = connection.client.corpus(corpus).await?.counts.unwrap_or_default();
     let sending = Sending {
         streams: arguments.streams,
@@ -101,7 +106,7 @@ async fn ingest(
     let took = started.elapsed();
     let document = json!({
         "corpus": corpus,
-        "estimate": estimate_document(&expected),
+        "estimate": expected.ok().map(|expected| expected.document()),
         "accepted": summary.accepted(),
         "new": summary.new,
         "replaced": summary.replaced,
@@ -158,18 +163,6 @@ async fn ingest(
         bail!("there was nothing to take in");
     }
     Ok(())
-}
-
-fn estimate_document(estimate: &Estimate) -> serde_json::Value {
-    let expected = &estimate.expected;
-    json!({
-        "files": estimate.files,
-        "bytes": estimate.bytes,
-        "tokens": expected.tokens,
-        "chunks": expected.chunks,
-        "model_calls": expected.model_calls,
-        "stored_bytes": expected.stored_bytes,
-    })
 }
 
 /// Makes a corpus if there is none of that name.

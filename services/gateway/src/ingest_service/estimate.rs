@@ -1,23 +1,32 @@
 //! What an ingestion would take, before it is run.
+//!
+//! Typical documents are done to as the indexer will do to all, with the same functions: cut, summarised and extracted
+//! by graph builders that only rehearse, and counted by the memory model's tokenizer. What that makes of them is scaled
+//! to all: by bytes what grows with the text, by documents what grows with their number.
+//!
+//! What is left out: replies of models that are known already, and calls that are repeated since a reply could not be
+//! read; names of entities, which are embedded as well; attributes and labels; what documents that are replaced leave
+//! free; versions of tables that are not removed yet.
+
+mod memories;
+mod sample;
+mod storage;
+mod structure;
+
+use std::time::Instant;
 
 use clew_auth::Caller;
-use clew_core::{Attributes, Document, Encoder, Error, Labels, MediaType};
+use clew_core::{Corpus, Error, Limits};
 use clew_proto::ingest::v1 as wire;
 use tonic::Request;
 
+use self::sample::{Cut, Samples};
+use self::storage::{Amounts, Storage};
+use self::structure::Structured;
 use crate::Backends;
 
-/// Bytes of English text per WordPiece token, where nothing better is known.
-const BYTES_PER_TOKEN: f64 = 4.4;
-/// Bytes stored of a chunk beside its texts and vector: ids, spans, attributes and index entries.
-const CHUNK_OVERHEAD_BYTES: u64 = 200;
-const SAMPLE_BYTES: usize = 1 << 20;
-
-/// Tokens and chunks per byte of text.
-struct Rates {
-    tokens: f64,
-    chunks: f64,
-}
+/// Most documents of a run: more than a corpus holds.
+const MOST_DOCUMENTS: u64 = 1_000_000_000_000;
 
 pub(super) async fn estimate(
     backends: &Backends,
@@ -26,72 +35,168 @@ pub(super) async fn estimate(
     let caller = Caller::of(&request)?;
     let deadline = backends.config.deadline(&request);
     let request = request.into_inner();
-    let corpus = backends.corpora.of(&caller).get(&request.corpus.parse()?, deadline).await?;
-    let samples = samples(request.samples)?;
-    let chunking = corpus.settings().chunking;
-    let encoder = backends.encoders.current();
-    let dimension = u64::from(encoder.identity().dimension);
-    let rates = if samples.is_empty() {
-        let counts = corpus.counts(deadline).await?;
-        let bytes = counts.bytes as f64;
-        if counts.chunks > 0 && bytes > 0.0 {
-            Rates { tokens: counts.tokens as f64 / bytes, chunks: counts.chunks as f64 / bytes }
-        } else {
-            let tokens = 1.0 / BYTES_PER_TOKEN;
-            Rates { tokens, chunks: tokens / f64::from(chunking.max_tokens()) }
-        }
-    } else {
-        let measure = move || measure(&samples, &chunking, encoder.as_ref());
-        tokio::task::spawn_blocking(measure)
-            .await
-            .map_err(|panic| Error::internal("cutting the samples panicked").with_source(panic))?
+    check_sizes(&request, &backends.limits)?;
+    let name = request.corpus.parse()?;
+    let run = Run::of(&request);
+    let given = sample::given(request, &backends.limits)?;
+    let corpus = backends.corpora.of(&caller).get(&name, deadline).await?;
+    let samples = match given {
+        Some(samples) => samples,
+        None => sample::of_corpus(&corpus, &run, deadline).await?,
     };
-    let bytes = request.text_bytes as f64;
-    let chunks = ((bytes * rates.chunks).ceil() as u64).max(request.documents);
+    let (basis, sizes) = (samples.basis, samples.sizes());
+    let scale = Scale::of(&run, &samples);
+    let memories = memories::estimate(backends, &corpus, &samples, &run, deadline).await?;
+    let cut = cut(backends, &corpus, samples, deadline).await?;
+    let builder = backends.graph_builders.rehearsal();
+    let structured =
+        structure::rehearse(builder.as_ref(), corpus.settings(), &cut.documents, &run, deadline)
+            .await?;
+    let there = corpus.counts(deadline).await?;
+    let made = Made { cut: &cut, structured: &structured, scale: &scale, run: &run };
+    let stored = Storage::of(corpus.settings(), &made.amounts(), &there);
+    let cost = made.cost();
     Ok(wire::EstimateIngestionResponse {
-        tokens: (bytes * rates.tokens).ceil() as u64,
-        chunks,
-        model_calls: 0,
-        // The text is stored with its document, as passage and as key.
-        stored_bytes: request.text_bytes.saturating_mul(3)
-            + chunks.saturating_mul(dimension * 4 + CHUNK_OVERHEAD_BYTES),
+        tokens: scale.bytes(cut.tokens),
+        chunks: made.chunks(),
+        model_calls: cost.calls.ceil() as u64,
+        prompt_tokens: cost.prompt_tokens.ceil() as u64,
+        completion_tokens: cost.completion_tokens.ceil() as u64,
+        nodes: made.nodes(),
+        entities: scale.bytes(structured.entities),
+        relations: scale.bytes(structured.relations),
+        memories: memories.count,
+        memory_tokens: memories.tokens,
+        stored_bytes: stored.total().saturating_add(memories.bytes),
+        document_bytes: stored.documents,
+        chunk_bytes: stored.chunks,
+        tree_bytes: stored.nodes,
+        index_bytes: stored.indexes,
+        memory_bytes: memories.bytes,
+        basis: basis.into(),
+        sampled_documents: sizes.len() as u64,
+        sampled_bytes: sizes.iter().sum::<usize>() as u64,
     })
 }
 
-fn samples(samples: Vec<impl AsRef<[u8]>>) -> Result<Vec<String>, Error> {
-    let total: usize = samples.iter().map(|sample| sample.as_ref().len()).sum();
-    if total > SAMPLE_BYTES {
-        let problem = format!("expected at most {SAMPLE_BYTES} bytes in all, got {total}");
-        return Err(Error::invalid("samples", problem));
+/// Refuses a run that no corpus could take in.
+fn check_sizes(request: &wire::EstimateIngestionRequest, limits: &Limits) -> Result<(), Error> {
+    let wire::EstimateIngestionRequest { documents, text_bytes, .. } = *request;
+    if documents > MOST_DOCUMENTS {
+        let problem = format!("expected at most {MOST_DOCUMENTS}, got {documents}");
+        return Err(Error::invalid("documents", problem));
     }
-    let text = |(i, sample): (usize, &_)| {
-        let bytes: &[u8] = AsRef::<[u8]>::as_ref(sample);
-        String::from_utf8(bytes.to_vec())
-            .map_err(|_| Error::invalid(format!("samples[{i}]"), "expected UTF-8"))
-    };
-    samples.iter().enumerate().map(text).collect()
+    let each = limits.document_bytes as u64;
+    let most = documents.max(1).saturating_mul(each);
+    if text_bytes > most {
+        let problem =
+            format!("expected at most {most}, {each} for each of the documents, got {text_bytes}");
+        return Err(Error::invalid("text_bytes", problem));
+    }
+    Ok(())
 }
 
-fn measure(samples: &[String], chunking: &clew_core::Chunking, encoder: &dyn Encoder) -> Rates {
-    let token_spans = |text: &str| encoder.token_spans(text);
-    let window = encoder.identity().max_tokens as usize;
-    let (mut bytes, mut tokens, mut chunks) = (0, 0, 0);
-    for (i, sample) in samples.iter().enumerate() {
-        let Ok(id) = format!("sample {i}").parse() else { continue };
-        let document = Document {
-            id,
-            text: sample.clone(),
-            media_type: MediaType::Plain,
-            title: String::new(),
-            attributes: Attributes::new(),
-            event_time: None,
-            labels: Labels::default(),
-        };
-        let cut = clew_text::chunk(&document, chunking, &token_spans, window);
-        bytes += sample.len();
-        chunks += cut.len();
-        tokens += cut.iter().map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+/// What is to be taken in.
+struct Run {
+    documents: u64,
+    text_bytes: u64,
+}
+
+/// How much more there is of all than of the samples.
+struct Scale {
+    by_bytes: f64,
+    by_documents: f64,
+}
+
+impl Scale {
+    fn of(run: &Run, samples: &Samples) -> Self {
+        let sizes = samples.sizes();
+        let bytes: usize = sizes.iter().sum();
+        Self {
+            by_bytes: run.text_bytes as f64 / bytes.max(1) as f64,
+            by_documents: run.documents as f64 / sizes.len().max(1) as f64,
+        }
     }
-    let bytes = bytes.max(1) as f64;
-    Rates { tokens: tokens as f64 / bytes, chunks: chunks as f64 / bytes }
+
+    fn bytes(&self, of_samples: u64) -> u64 {
+        (of_samples as f64 * self.by_bytes).ceil() as u64
+    }
+
+    fn documents(&self, of_samples: u64) -> u64 {
+        (of_samples as f64 * self.by_documents).ceil() as u64
+    }
+}
+
+/// Cuts the samples as the corpus' model reads them.
+async fn cut(
+    backends: &Backends,
+    corpus: &Corpus,
+    samples: Samples,
+    deadline: Instant,
+) -> Result<Cut, Error> {
+    let settings = corpus.settings().clone();
+    // Where the corpus' model is not there, another counts about the same.
+    let encoder = match backends.encoders.of(&settings.encoder, deadline).await {
+        Ok(encoder) => encoder,
+        Err(_missing) => backends.encoders.current(),
+    };
+    tokio::task::spawn_blocking(move || samples.cut(&settings, encoder.as_ref()))
+        .await
+        .map_err(|panic| Error::internal("cutting the samples panicked").with_source(panic))
+}
+
+/// What was made of the samples, and how it is scaled.
+struct Made<'a> {
+    cut: &'a Cut,
+    structured: &'a Structured,
+    scale: &'a Scale,
+    run: &'a Run,
+}
+
+impl Made<'_> {
+    /// Every document has a chunk.
+    fn chunks(&self) -> u64 {
+        self.scale.bytes(self.cut.chunks).max(self.run.documents)
+    }
+
+    fn nodes(&self) -> u64 {
+        let upper = &self.structured.upper;
+        self.scale.bytes(self.structured.nodes) + self.run.share(upper.nodes, upper.documents)
+    }
+
+    fn cost(&self) -> structure::Calls {
+        let upper = &self.structured.upper;
+        let above = self.run.documents as f64 / upper.documents.max(1) as f64;
+        self.structured.cost.times(self.scale.by_bytes) + upper.cost.times(above)
+    }
+
+    fn amounts(&self) -> Amounts {
+        let Self { cut, structured, scale, run } = self;
+        let upper = &structured.upper;
+        Amounts {
+            documents: run.documents,
+            content_bytes: run.text_bytes.saturating_add(scale.documents(cut.title_bytes)),
+            chunks: self.chunks(),
+            passage_bytes: scale.bytes(cut.passage_bytes),
+            key_bytes: scale.bytes(cut.key_bytes + cut.chunk_title_bytes),
+            nodes: self.nodes(),
+            summary_bytes: scale
+                .bytes(structured.summary_bytes)
+                .saturating_add(run.share(upper.summary_bytes, upper.documents)),
+            extraction_bytes: scale.bytes(structured.extraction_bytes),
+        }
+    }
+}
+
+impl Run {
+    /// Text is of a document at least.
+    fn of(request: &wire::EstimateIngestionRequest) -> Self {
+        let wire::EstimateIngestionRequest { documents, text_bytes, .. } = *request;
+        Self { documents: documents.max(u64::from(text_bytes > 0)), text_bytes }
+    }
+
+    /// What there is of all documents, where there is `amount` of so many.
+    fn share(&self, amount: u64, documents: u64) -> u64 {
+        (amount as f64 * self.documents as f64 / documents.max(1) as f64).ceil() as u64
+    }
 }

@@ -1,8 +1,10 @@
 //! What an ingestion would take, told before it begins.
 
-use clew_core::CorpusName;
+use clew_core::{Attributes, CorpusName, Document, Labels, Limits, Violations};
 use clew_formats::{Discovery, Found, Options};
+use clew_proto::convert::ingest::document_to_wire;
 use clew_proto::ingest::v1 as wire;
+use serde_json::json;
 
 use crate::connection::Connection;
 
@@ -10,8 +12,9 @@ use crate::connection::Connection;
 const SAMPLED_FILES: usize = 32;
 /// Bytes of texts that are read of a sampled file of many documents.
 const READ_BYTES: usize = 256 << 10;
-/// Bytes of a sample that is sent.
-const SAMPLE_BYTES: usize = 16 << 10;
+/// Bytes of the texts that are sent, of all files together and of one document: as much as the server takes.
+const SAMPLE_BYTES: usize = 1 << 20;
+const DOCUMENT_BYTES: usize = 64 << 10;
 
 /// An estimate and what it rests on.
 #[derive(Clone, Debug)]
@@ -33,24 +36,27 @@ struct Samples {
     text_bytes: u64,
     documents: u64,
     files: u64,
-    texts: Vec<Vec<u8>>,
+    documents_sent: Vec<wire::Document>,
 }
 
 impl Samples {
     fn read(sampled: Vec<Found>, options: &Options) -> Self {
         let mut samples = Self::default();
+        let of_file = SAMPLE_BYTES / sampled.len().max(1);
         for found in sampled {
             let Some(bytes) = found.source.stored_bytes() else { continue };
-            let mut text_bytes = 0;
+            let (mut text_bytes, mut sent) = (0, 0);
             let mut is_whole = true;
             for document in clew_formats::read(found.source, found.format, options) {
                 let Ok(document) = document else { continue };
-                if text_bytes == 0 {
-                    let end = document.text.floor_char_boundary(SAMPLE_BYTES);
-                    samples.texts.push(document.text.as_bytes()[..end].to_vec());
-                }
                 text_bytes += document.text.len();
                 samples.documents += 1;
+                if sent < of_file
+                    && let Some(sample) = sample(document, (of_file - sent).min(DOCUMENT_BYTES))
+                {
+                    sent += sample.text.len();
+                    samples.documents_sent.push(sample);
+                }
                 if text_bytes > READ_BYTES {
                     is_whole = false;
                     break;
@@ -63,6 +69,16 @@ impl Samples {
         }
         samples
     }
+}
+
+/// How a document begins, with what tells how it is cut; `None` for one that the server would refuse.
+fn sample(mut document: Document, bytes: usize) -> Option<wire::Document> {
+    document.text.truncate(document.text.floor_char_boundary(bytes));
+    let sample = Document { attributes: Attributes::new(), labels: Labels::default(), ..document };
+    let mut violations = Violations::default();
+    sample.check(&Limits::default(), &mut violations);
+    violations.into_result().ok()?;
+    Some(document_to_wire(sample))
 }
 
 /// Estimates what taking in the files that were found would take: from their sizes, and from what some
@@ -83,24 +99,107 @@ pub async fn estimate(
     let share = |of: u64, all: u64| of as f64 / all.max(1) as f64;
     let request = wire::EstimateIngestionRequest {
         corpus: corpus.to_string(),
-        documents: (files as f64 * share(samples.documents, samples.files)) as u64,
+        documents: (files as f64 * share(samples.documents, samples.files)).ceil() as u64,
         text_bytes: (bytes as f64 * share(samples.text_bytes, samples.bytes)) as u64,
-        samples: samples.texts.into_iter().map(Into::into).collect(),
+        samples: Vec::new(),
+        sample_documents: samples.documents_sent,
     };
     Ok(Estimate { files, bytes, expected: connection.client.estimate(request).await? })
 }
 
+impl Estimate {
+    /// All of it as JSON.
+    pub fn document(&self) -> serde_json::Value {
+        let expected = &self.expected;
+        json!({
+            "files": self.files,
+            "bytes": self.bytes,
+            "tokens": expected.tokens,
+            "chunks": expected.chunks,
+            "model_calls": expected.model_calls,
+            "prompt_tokens": expected.prompt_tokens,
+            "completion_tokens": expected.completion_tokens,
+            "nodes": expected.nodes,
+            "entities": expected.entities,
+            "relations": expected.relations,
+            "memories": expected.memories,
+            "memory_tokens": expected.memory_tokens,
+            "stored_bytes": expected.stored_bytes,
+            "document_bytes": expected.document_bytes,
+            "chunk_bytes": expected.chunk_bytes,
+            "tree_bytes": expected.tree_bytes,
+            "index_bytes": expected.index_bytes,
+            "memory_bytes": expected.memory_bytes,
+            "basis": basis(expected.basis()),
+            "sampled_documents": expected.sampled_documents,
+            "sampled_bytes": expected.sampled_bytes,
+        })
+    }
+
+    /// All of it as a table.
+    pub fn table(&self) -> String {
+        let expected = &self.expected;
+        let rows = [
+            ("files", self.files.to_string(), mebibytes(self.bytes)),
+            ("chunks", expected.chunks.to_string(), mebibytes(expected.chunk_bytes)),
+            ("documents", String::new(), mebibytes(expected.document_bytes)),
+            (
+                "nodes of trees and graph",
+                expected.nodes.to_string(),
+                mebibytes(expected.tree_bytes),
+            ),
+            ("indexes", String::new(), mebibytes(expected.index_bytes)),
+            ("memories", expected.memories.to_string(), mebibytes(expected.memory_bytes)),
+            ("stored in all", String::new(), mebibytes(expected.stored_bytes)),
+            ("tokens embedded", expected.tokens.to_string(), String::new()),
+            ("tokens read into memories", expected.memory_tokens.to_string(), String::new()),
+            ("entities named", expected.entities.to_string(), String::new()),
+            ("relations", expected.relations.to_string(), String::new()),
+            ("calls of language models", expected.model_calls.to_string(), String::new()),
+            ("tokens of their prompts", expected.prompt_tokens.to_string(), String::new()),
+            ("tokens of their replies", expected.completion_tokens.to_string(), String::new()),
+        ];
+        let mut table = format!("{:26} {:>12} {:>12}\n", "", "number", "MiB");
+        for (what, number, bytes) in rows {
+            table.push_str(&format!("{what:26} {number:>12} {bytes:>12}\n"));
+        }
+        let (documents, bytes) = (expected.sampled_documents, mebibytes(expected.sampled_bytes));
+        let from = basis(expected.basis());
+        table.push_str(&format!("scaled from {documents} documents ({from}) of {bytes} MiB\n"));
+        table
+    }
+}
+
+fn basis(basis: wire::EstimateBasis) -> &'static str {
+    match basis {
+        wire::EstimateBasis::Unspecified => "unknown",
+        wire::EstimateBasis::Request => "of these files",
+        wire::EstimateBasis::Corpus => "of the corpus",
+        wire::EstimateBasis::English => "a text in English",
+    }
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1}", bytes as f64 / (1 << 20) as f64)
+}
+
+/// In one line, before it begins.
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const MIB: f64 = (1 << 20) as f64;
-        let wire::EstimateIngestionResponse { tokens, chunks, model_calls, stored_bytes } =
-            self.expected;
-        let (read, stored) = (self.bytes as f64 / MIB, stored_bytes as f64 / MIB);
+        let expected = &self.expected;
         write!(
             f,
-            "{} files of {read:.1} MiB: about {tokens} tokens in {chunks} chunks to embed, \
-             {model_calls} calls of language models, {stored:.1} MiB to store",
-            self.files
-        )
+            "{} files of {} MiB: about {} tokens in {} chunks to embed, ",
+            self.files,
+            mebibytes(self.bytes),
+            expected.tokens,
+            expected.chunks
+        )?;
+        if expected.model_calls > 0 {
+            let tokens = expected.prompt_tokens + expected.completion_tokens;
+            let calls = expected.model_calls;
+            write!(f, "{calls} calls of language models with {tokens} tokens, ")?;
+        }
+        write!(f, "{} MiB to store", mebibytes(expected.stored_bytes))
     }
 }

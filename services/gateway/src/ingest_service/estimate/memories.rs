@@ -1,0 +1,137 @@
+//! The compressed memories of a run.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use clew_core::{COUNTED_BYTES, Corpus, Document, Error, MemorySettings, MemoryText};
+
+use super::Run;
+use super::sample::Samples;
+use crate::Backends;
+
+/// Bytes of text that are read at once, and those that a token counts as where a memory's room is reckoned, as the
+/// indexer has both.
+const BATCH_BYTES: usize = 512 << 10;
+const ROOM_TOKEN_BYTES: usize = 4;
+/// Bytes of what is told of a part of a memory before its snapshot: an id, a version and a span.
+const PART_BYTES: u64 = 100;
+/// Most documents of a shard whose memories are gone through one by one.
+const MOST_GONE_THROUGH: u64 = 10_000;
+
+/// What memories would be formed.
+#[derive(Debug, Default)]
+pub(super) struct Memories {
+    pub count: u64,
+    pub tokens: u64,
+    pub bytes: u64,
+}
+
+/// The memories of a run of documents like the samples.
+pub(super) async fn estimate(
+    backends: &Backends,
+    corpus: &Corpus,
+    samples: &Samples,
+    run: &Run,
+    deadline: Instant,
+) -> Result<Memories, Error> {
+    let Some(settings) = corpus.settings().memory else { return Ok(Memories::default()) };
+    let Some(model) = backends.memory_encoder.memory_model(deadline).await? else {
+        return Ok(Memories::default());
+    };
+    let (texts, bytes) = counted(&samples.documents);
+    let tokens = backends.memory_encoder.count_tokens(texts, deadline).await?;
+    let tokens_per_byte = tokens as f64 / bytes.max(1) as f64;
+    let shards = corpus.shards().len().max(1) as u64;
+    let gone_through = run.documents.div_ceil(shards).min(MOST_GONE_THROUGH);
+    let formed = form(sizes(samples, run, gone_through), settings, tokens_per_byte);
+    let shares = run.documents as f64 / gone_through.max(1) as f64;
+    let scaled = |n: u64| (n as f64 * shares).ceil() as u64;
+    let slots: u64 = formed.iter().map(|tokens| model.slots(*tokens, settings.ratio)).sum();
+    Ok(Memories {
+        count: scaled(formed.len() as u64),
+        tokens: scaled(formed.iter().sum()),
+        bytes: scaled(slots)
+            .saturating_mul(model.slot_bytes)
+            .saturating_add(run.documents.saturating_mul(PART_BYTES)),
+    })
+}
+
+/// As many samples as the model counts at once, and the bytes of their texts.
+fn counted(samples: &[Document]) -> (Vec<MemoryText>, usize) {
+    let (mut texts, mut bytes, mut left) = (Vec::new(), 0, COUNTED_BYTES);
+    for Document { title, text, .. } in samples {
+        let size = title.len() + text.len();
+        if size > left {
+            break;
+        }
+        left -= size;
+        bytes += text.len();
+        texts.push(MemoryText { title: title.clone(), text: text.clone() });
+    }
+    (texts, bytes)
+}
+
+/// The sizes of so many documents like the samples. What samples were cut short of their ends, all documents have.
+fn sizes(samples: &Samples, run: &Run, count: u64) -> Vec<usize> {
+    let sampled = samples.sizes();
+    let mean = sampled.iter().sum::<usize>() as f64 / sampled.len().max(1) as f64;
+    let longer = run.text_bytes as f64 / run.documents.max(1) as f64 / mean.max(1.0);
+    let size = |size: &usize| (*size as f64 * longer).ceil() as usize;
+    sampled.iter().map(size).cycle().take(count as usize).collect()
+}
+
+/// The tokens of each memory that documents of these sizes are read into, one after the other: a document goes to the
+/// last memory if it fits, and one that is too long for any is continued in the next.
+fn form(sizes: Vec<usize>, settings: MemorySettings, tokens_per_byte: f64) -> Vec<u64> {
+    let whole = settings.segment_tokens as usize * ROOM_TOKEN_BYTES;
+    let mut formed: Vec<u64> = Vec::new();
+    // What is left of each, and whether it was begun.
+    let mut left: VecDeque<(usize, bool)> =
+        sizes.into_iter().filter(|size| *size > 0).map(|size| (size, false)).collect();
+    while let Some(&(first, is_begun)) = left.front() {
+        let room_in = |tokens: &u64| whole.saturating_sub(*tokens as usize * ROOM_TOKEN_BYTES);
+        let last = formed.last().map(room_in).filter(|room| *room > 0);
+        let last = last.filter(|room| is_begun || first <= *room);
+        let mut room = last.unwrap_or(whole).min(BATCH_BYTES);
+        let mut read = 0;
+        while let Some((size, is_begun)) = left.front_mut() {
+            if *size > room {
+                if read == 0 {
+                    read = room;
+                    (*size, *is_begun) = (*size - room, true);
+                }
+                break;
+            }
+            room -= *size;
+            read += *size;
+            left.pop_front();
+        }
+        let tokens = (read as f64 * tokens_per_byte).ceil() as u64;
+        match formed.last_mut().filter(|_| last.is_some()) {
+            Some(going_on) => *going_on += tokens,
+            None => formed.push(tokens),
+        }
+    }
+    formed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formed(sizes: &[usize], segment_tokens: u32) -> Vec<u64> {
+        form(sizes.to_vec(), MemorySettings { ratio: 4, segment_tokens }, 0.25)
+    }
+
+    #[test]
+    fn documents_share_memories_as_far_as_they_fit() {
+        assert_eq!(formed(&[], 1000), Vec::<u64>::new());
+        assert_eq!(formed(&[1000, 1000, 1000], 1000), [750]);
+        // The third does not fit behind the first two.
+        assert_eq!(formed(&[1600, 1600, 1600], 1000), [800, 400]);
+        // One that is longer than a memory fills several.
+        assert_eq!(formed(&[10_000], 1000), [1000, 1000, 500]);
+        // Several batches go to one memory.
+        assert_eq!(formed(&[2 * BATCH_BYTES], 1_000_000), [2 * BATCH_BYTES as u64 / 4]);
+    }
+}

@@ -1,0 +1,351 @@
+//! The trees and the graph of typical documents, made without asking a model.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::ops::Add;
+use std::time::Instant;
+
+use clew_core::{
+    CorpusSettings, Cost, DocumentId, DocumentShape, EncoderIdentity, EntityVectors, Error,
+    Extraction, ExtractionTask, GraphBuilder, Signs, StructureSettings, Summary, SummaryLevel,
+    SummaryTask, UpperKey, UpperTree, Version,
+};
+
+use super::Run;
+use super::sample::CutDocument;
+
+/// Bytes of a node's key.
+const KEY_BYTES: u64 = 32;
+/// Most documents above which nodes are made for an estimate.
+const MOST_BELOW: u64 = 256;
+
+/// What trees and graph of typical documents consist of, and what making them takes.
+#[derive(Debug, Default)]
+pub(super) struct Structured {
+    /// Nodes of the documents' own trees.
+    pub nodes: u64,
+    /// Bytes of their summaries, keys and titles.
+    pub summary_bytes: u64,
+    /// Bytes of what is stored of extractions.
+    pub extraction_bytes: u64,
+    pub entities: u64,
+    pub relations: u64,
+    pub cost: Calls,
+    pub upper: Upper,
+}
+
+/// The nodes above some documents.
+#[derive(Debug, Default)]
+pub(super) struct Upper {
+    pub documents: u64,
+    pub nodes: u64,
+    /// Bytes of their summaries and keys.
+    pub summary_bytes: u64,
+    pub cost: Calls,
+}
+
+/// What is asked of a model, in whole numbers or scaled.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Calls {
+    pub calls: f64,
+    pub prompt_tokens: f64,
+    pub completion_tokens: f64,
+}
+
+impl Calls {
+    fn add_cost(&mut self, cost: &Cost) {
+        self.calls += cost.model_calls as f64;
+        self.prompt_tokens += cost.prompt_tokens as f64;
+        self.completion_tokens += cost.completion_tokens as f64;
+    }
+
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self {
+            calls: self.calls * factor,
+            prompt_tokens: self.prompt_tokens * factor,
+            completion_tokens: self.completion_tokens * factor,
+        }
+    }
+}
+
+impl Add for Calls {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            calls: self.calls + other.calls,
+            prompt_tokens: self.prompt_tokens + other.prompt_tokens,
+            completion_tokens: self.completion_tokens + other.completion_tokens,
+        }
+    }
+}
+
+/// Makes the trees of documents as the indexer would, by a builder that only rehearses, and the nodes above as many
+/// documents like them as there are in the run, or some.
+pub(super) async fn rehearse(
+    builder: &dyn GraphBuilder,
+    settings: &CorpusSettings,
+    documents: &[CutDocument],
+    run: &Run,
+    deadline: Instant,
+) -> Result<Structured, Error> {
+    let Some(structure) = settings.structure else { return Ok(Structured::default()) };
+    let max_bytes = structure.summary_bytes as usize;
+    let shape = |of: &CutDocument| {
+        let segments = u32::try_from(of.segments.len()).unwrap_or(u32::MAX);
+        DocumentShape::new(segments, structure.max_children)
+    };
+    let shapes: Vec<DocumentShape> = documents.iter().map(shape).collect();
+    let mut growing =
+        Growing { builder, documents, shapes, max_bytes, deadline, made: Structured::default() };
+    let leaves = growing.leaves().await?;
+    let sketches = growing.sketch(&leaves).await?;
+    growing.extract(&sketches, &settings.encoder).await?;
+    let roots = growing.grow(leaves, &sketches).await?;
+    let mut made = growing.made;
+    let below = run.documents.min(MOST_BELOW) as usize;
+    let roots = roots.iter().cycle().take(below).cloned().collect();
+    made.upper = above(builder, &structure, roots, deadline).await?;
+    Ok(made)
+}
+
+/// Trees that are made side by side, level by level.
+struct Growing<'a> {
+    builder: &'a dyn GraphBuilder,
+    documents: &'a [CutDocument],
+    shapes: Vec<DocumentShape>,
+    /// Most bytes of a summary.
+    max_bytes: usize,
+    deadline: Instant,
+    made: Structured,
+}
+
+impl Growing<'_> {
+    /// The summaries of segments, by document. One that is no longer than a summary may be is its own.
+    async fn leaves(&mut self) -> Result<Vec<Vec<String>>, Error> {
+        let max_bytes = self.max_bytes;
+        let mut summaries: Vec<Vec<String>> = Vec::with_capacity(self.documents.len());
+        let (mut tasks, mut of_task) = (Vec::new(), Vec::new());
+        for (document, of) in self.documents.iter().enumerate() {
+            let mut own = Vec::with_capacity(of.segments.len());
+            for (segment, span) in of.segments.iter().enumerate() {
+                let text = span.of(&of.document.text).unwrap_or_default();
+                let line = clew_text::one_line(text);
+                if line.len() > max_bytes {
+                    let parts = vec![text.to_owned()];
+                    tasks.push(SummaryTask { level: SummaryLevel::Leaf, parts, max_bytes });
+                    of_task.push((document, segment));
+                }
+                own.push(line);
+            }
+            summaries.push(own);
+        }
+        for (summary, (document, segment)) in self.summarise(tasks).await?.into_iter().zip(of_task)
+        {
+            summaries[document][segment] = summary;
+        }
+        for (document, own) in summaries.iter().enumerate() {
+            own.iter().for_each(|summary| self.add_node(document, summary));
+        }
+        Ok(summaries)
+    }
+
+    /// What each document is about, out of the summaries of some segments; `None` for one of a single segment.
+    async fn sketch(&mut self, leaves: &[Vec<String>]) -> Result<Vec<Option<String>>, Error> {
+        let (mut tasks, mut of_task) = (Vec::new(), Vec::new());
+        for (document, (shape, own)) in self.shapes.iter().zip(leaves).enumerate() {
+            if own.len() > 1 {
+                let sketched = shape.sketched().into_iter();
+                let parts = sketched.filter_map(|at| own.get(at as usize).cloned()).collect();
+                tasks.push(self.inner(parts));
+                of_task.push(document);
+            }
+        }
+        let mut sketches = vec![None; self.documents.len()];
+        for (summary, document) in self.summarise(tasks).await?.into_iter().zip(of_task) {
+            sketches[document] = Some(summary);
+        }
+        Ok(sketches)
+    }
+
+    /// Extracts what segments name, in view of what their documents are about.
+    async fn extract(
+        &mut self,
+        sketches: &[Option<String>],
+        encoder: &EncoderIdentity,
+    ) -> Result<(), Error> {
+        let mut tasks: Vec<ExtractionTask> = Vec::new();
+        for (CutDocument { document, segments }, sketch) in self.documents.iter().zip(sketches) {
+            let background = match sketch {
+                Some(sketch) => format!("{}\n{sketch}", document.title),
+                None => document.title.clone(),
+            };
+            tasks.extend(segments.iter().map(|span| ExtractionTask {
+                text: span.of(&document.text).unwrap_or_default().to_owned(),
+                background: background.clone(),
+                ..ExtractionTask::default()
+            }));
+        }
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        let mut found = self.builder.extract(tasks, self.deadline).await?.into_iter();
+        for CutDocument { segments, .. } in self.documents {
+            let mut of_document: Vec<Extraction> = found.by_ref().take(segments.len()).collect();
+            add_vectors(&mut of_document, encoder);
+            for extraction in &of_document {
+                self.made.cost.add_cost(&extraction.cost);
+                self.made.entities += extraction.entities.len() as u64;
+                self.made.relations += extraction.relations.len() as u64;
+                self.made.extraction_bytes += stored_bytes(extraction)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the levels above the segments; tells the summaries of the roots.
+    async fn grow(
+        &mut self,
+        mut summaries: Vec<Vec<String>>,
+        sketches: &[Option<String>],
+    ) -> Result<Vec<String>, Error> {
+        let most = self.shapes.iter().map(DocumentShape::root_level).max().unwrap_or(0);
+        for level in 1..=most {
+            let (mut tasks, mut of_task) = (Vec::new(), Vec::new());
+            for (document, shape) in self.shapes.iter().enumerate() {
+                let count = shape.levels().get(level as usize).copied().unwrap_or(0);
+                if count == 0 || shape.is_sketched_as_root() {
+                    continue;
+                }
+                for ordinal in 0..count {
+                    let children = shape.children(level, ordinal);
+                    let children = children.start as usize..children.end as usize;
+                    let parts = summaries[document].get(children).unwrap_or_default().to_vec();
+                    tasks.push(self.inner(parts));
+                    of_task.push(document);
+                }
+                summaries[document].clear();
+            }
+            for (summary, document) in self.summarise(tasks).await?.into_iter().zip(of_task) {
+                self.add_node(document, &summary);
+                summaries[document].push(summary);
+            }
+        }
+        let mut roots = Vec::with_capacity(summaries.len());
+        for (document, (mut own, sketch)) in summaries.into_iter().zip(sketches).enumerate() {
+            let is_made = self.shapes[document].is_sketched_as_root();
+            let root = if is_made { sketch.clone() } else { own.pop() };
+            if is_made && let Some(root) = &root {
+                self.add_node(document, root);
+            }
+            roots.extend(root);
+        }
+        Ok(roots)
+    }
+
+    fn inner(&self, parts: Vec<String>) -> SummaryTask {
+        SummaryTask { level: SummaryLevel::Inner, parts, max_bytes: self.max_bytes }
+    }
+
+    async fn summarise(&mut self, tasks: Vec<SummaryTask>) -> Result<Vec<String>, Error> {
+        let told = summarise(self.builder, tasks, self.deadline).await?;
+        told.iter().for_each(|summary| self.made.cost.add_cost(&summary.cost));
+        Ok(told.into_iter().map(|summary| summary.text).collect())
+    }
+
+    fn add_node(&mut self, document: usize, summary: &str) {
+        let title = &self.documents[document].document.title;
+        self.made.nodes += 1;
+        self.made.summary_bytes += (summary.len() + title.len()) as u64 + KEY_BYTES;
+    }
+}
+
+/// Adds what takes the room of the vectors that the entities of a document are stored with.
+fn add_vectors(extractions: &mut [Extraction], encoder: &EncoderIdentity) {
+    let described = {
+        let all: Vec<&Extraction> = extractions.iter().collect();
+        clew_graph::describe(&all, &BTreeSet::new())
+    };
+    let signs = Signs::of(&vec![0.0; encoder.dimension as usize]);
+    for extraction in extractions.iter_mut() {
+        let (encoder, dimension) = (encoder.fingerprint(), encoder.dimension);
+        extraction.vectors = Some(EntityVectors { encoder, dimension, of: Vec::new() });
+    }
+    for entity in described {
+        if let Some(vectors) = &mut extractions[entity.extraction].vectors {
+            vectors.of.push((entity.entity, signs.clone()));
+        }
+    }
+}
+
+/// Bytes of an extraction as shards store it.
+fn stored_bytes(extraction: &Extraction) -> Result<u64, Error> {
+    let mut counting = Counting(0);
+    serde_json::to_writer(&mut counting, extraction)
+        .map_err(|error| Error::internal("writing an extraction").with_source(error))?;
+    Ok(counting.0)
+}
+
+/// Counts what is written.
+struct Counting(u64);
+
+impl io::Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes the nodes above documents whose trees have these roots.
+async fn above(
+    builder: &dyn GraphBuilder,
+    settings: &StructureSettings,
+    roots: Vec<String>,
+    deadline: Instant,
+) -> Result<Upper, Error> {
+    let max_bytes = settings.summary_bytes as usize;
+    let mut made = Upper { documents: roots.len() as u64, ..Upper::default() };
+    // Where a group of neighbours ends is decided by their ids, which are not known.
+    let key = |number: usize| {
+        let id: DocumentId = format!("sample {number:06}").parse()?;
+        let key = UpperKey::of_document(&id, Version(1), 0);
+        Ok((id, key))
+    };
+    let documents = (0..roots.len()).map(key).collect::<Result<Vec<_>, Error>>()?;
+    let tree = UpperTree::new(&documents, settings.max_children);
+    let mut summaries: HashMap<UpperKey, String> =
+        documents.iter().map(|(_, key)| *key).zip(roots).collect();
+    let mut nodes: Vec<_> = tree.nodes().collect();
+    nodes.sort_by_key(|(_, node)| (node.level, node.documents.start));
+    for level in nodes.chunk_by(|(_, a), (_, b)| a.level == b.level) {
+        let part = |child: &UpperKey| summaries.get(child).cloned();
+        let tasks = level.iter().map(|(_, node)| SummaryTask {
+            level: SummaryLevel::Inner,
+            parts: node.children.iter().filter_map(part).collect(),
+            max_bytes,
+        });
+        let told = summarise(builder, tasks.collect(), deadline).await?;
+        for (summary, (key, _)) in told.into_iter().zip(level) {
+            made.cost.add_cost(&summary.cost);
+            made.nodes += 1;
+            made.summary_bytes += summary.text.len() as u64 + KEY_BYTES;
+            summaries.insert(**key, summary.text);
+        }
+    }
+    Ok(made)
+}
+
+async fn summarise(
+    builder: &dyn GraphBuilder,
+    tasks: Vec<SummaryTask>,
+    deadline: Instant,
+) -> Result<Vec<Summary>, Error> {
+    match tasks.is_empty() {
+        true => Ok(Vec::new()),
+        false => builder.summarise(tasks, deadline).await,
+    }
+}
