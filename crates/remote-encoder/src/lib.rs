@@ -19,6 +19,7 @@ mod board;
 mod config;
 mod courier;
 mod crew;
+mod described;
 mod memory;
 mod model;
 mod remote_encoder;

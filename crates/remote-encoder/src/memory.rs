@@ -20,17 +20,13 @@ use clew_runtime::deadline::{request, within};
 use clew_runtime::peer::{Channel, Link, Peer, PeerOptions, PeerState, Reach};
 use clew_runtime::pool::Pool;
 use futures::stream;
-use tokio::sync::Mutex;
 use tonic::{Status, Streaming};
 
+use crate::described::{BELIEVED, Described};
 use crate::remote_encoder::SERVICE;
 
 /// Calls that may be under way on one encoder.
 const CREDITS: u32 = 64;
-/// How long it is believed which memory model the encoders have.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// How long encoders are asked for it.
-const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
 /// After how long of silence an encoder that reads texts counts as lost: it tells every few seconds how far it is.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -40,19 +36,14 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// sent the snapshot when it takes over.
 pub struct RemoteMemoryEncoder {
     encoders: Pool,
-    known: Mutex<Option<Known>>,
-}
-
-/// Which model the encoders have, as they told.
-struct Known {
-    model: Option<MemoryModelIdentity>,
-    until: Instant,
+    /// Which memory model the encoders have.
+    described: Described<MemoryModelIdentity>,
 }
 
 impl RemoteMemoryEncoder {
     /// The memory models of `encoders`, which all have the same or none.
     pub fn new(encoders: Pool) -> Self {
-        Self { encoders, known: Mutex::default() }
+        Self { encoders, described: Described::new("NO_MEMORY_MODEL", BELIEVED) }
     }
 
     /// What a pool of encoders for it is made with.
@@ -75,24 +66,9 @@ impl RemoteMemoryEncoder {
 #[async_trait]
 impl MemoryEncoder for RemoteMemoryEncoder {
     async fn memory_model(&self, deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error> {
-        let asking = async {
-            let mut known = self.known.lock().await;
-            if let Some(Known { model, until }) = &*known
-                && Instant::now() < *until
-            {
-                return Ok(model.clone());
-            }
-            let patience = deadline.min(Instant::now() + DESCRIBE_PATIENCE);
-            let described = self.encoders.call(1, patience, |channel| describe(channel, patience));
-            let model = match described.await {
-                Ok(model) => Some(model),
-                Err(error) if error.reason() == "NO_MEMORY_MODEL" => None,
-                Err(error) => return Err(error),
-            };
-            let until = Instant::now() + BELIEVED;
-            *known = Some(Known { model: model.clone(), until });
-            Ok(model)
-        };
+        let asking = self.described.get(deadline, |patience| {
+            self.encoders.call(1, patience, move |channel| describe(channel, patience))
+        });
         within(deadline, "asking encoders for their memory model", asking).await
     }
 

@@ -1,6 +1,6 @@
 //! The seam `Reranker` over rerankers elsewhere.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{Error, Limits, Reranker, Scored};
@@ -12,9 +12,9 @@ use clew_runtime::deadline::{request, within};
 use clew_runtime::peer::{Channel, PeerOptions, Reach};
 use clew_runtime::pool::Pool;
 use futures::future::try_join_all;
-use tokio::sync::Mutex;
 use tonic::Status;
 
+use crate::described::{BELIEVED, Described};
 use crate::remote_encoder::SERVICE;
 
 /// Calls that may be under way on one encoder.
@@ -23,27 +23,19 @@ const CREDITS: u32 = 64;
 const PASSAGES_AT_ONCE: usize = 32;
 /// Longest passage that is sent, in bytes: no reranker reads more.
 const PASSAGE_BYTES: usize = 64 << 10;
-/// How long it is believed which reranker the encoders have.
-const BELIEVED: Duration = Duration::from_secs(60);
-/// How long encoders are asked for it.
-const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Reranks on other nodes, the passages of one question on several of them at once.
 pub struct RemoteReranker {
     encoders: Pool,
-    known: Mutex<Option<Known>>,
-}
-
-/// Which reranker the encoders have, as they told.
-struct Known {
-    model: Option<String>,
-    until: Instant,
+    /// Which reranker the encoders have.
+    described: Described<String>,
 }
 
 impl RemoteReranker {
     /// The rerankers of `encoders`, which all have the same or none.
     pub fn new(encoders: Pool) -> Self {
-        Self { encoders, known: Mutex::default() }
+        // One that is configured anew is to be found soon; one that is there stays.
+        Self { encoders, described: Described::new("NO_RERANKER", BELIEVED / 12) }
     }
 
     /// What a pool of encoders for it is made with.
@@ -73,25 +65,9 @@ impl RemoteReranker {
 #[async_trait]
 impl Reranker for RemoteReranker {
     async fn reranker_model(&self, deadline: Instant) -> Result<Option<String>, Error> {
-        let asking = async {
-            let mut known = self.known.lock().await;
-            if let Some(Known { model, until }) = &*known
-                && Instant::now() < *until
-            {
-                return Ok(model.clone());
-            }
-            let patience = deadline.min(Instant::now() + DESCRIBE_PATIENCE);
-            let described = self.encoders.call(1, patience, |channel| describe(channel, patience));
-            let model = match described.await {
-                Ok(model) => Some(model),
-                Err(error) if error.reason() == "NO_RERANKER" => None,
-                Err(error) => return Err(error),
-            };
-            // One that is configured anew is to be found soon; one that is there stays.
-            let until = Instant::now() + if model.is_some() { BELIEVED } else { BELIEVED / 12 };
-            *known = Some(Known { model: model.clone(), until });
-            Ok(model)
-        };
+        let asking = self.described.get(deadline, |patience| {
+            self.encoders.call(1, patience, move |channel| describe(channel, patience))
+        });
         within(deadline, "asking encoders for their reranker", asking).await
     }
 
