@@ -197,17 +197,11 @@ mod tests {
     }
 
     fn settings() -> CorpusSettings {
+        let name = "notes".parse().unwrap();
+        let chunking = crate::Chunking::Sections { max_tokens: 200 };
         CorpusSettings {
-            name: "notes".parse().unwrap(),
-            shards: 1,
-            chunking: crate::Chunking::Sections { max_tokens: 200 },
-            encoder: model("a"),
             structure: Some(crate::StructureSettings::default()),
-            retention_days: None,
-            memory: None,
-            chat: None,
-            reembedding: None,
-            created_at: Timestamp::from_micros(0),
+            ..CorpusSettings::plain(name, 1, chunking, model("a"), Timestamp::from_micros(0))
         }
     }
 

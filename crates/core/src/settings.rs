@@ -126,6 +126,28 @@ pub struct CorpusSettings {
 }
 
 impl CorpusSettings {
+    /// Of a corpus without trees, graphs and memories, whose documents are kept for ever.
+    pub fn plain(
+        name: CorpusName,
+        shards: u32,
+        chunking: Chunking,
+        encoder: EncoderIdentity,
+        created_at: Timestamp,
+    ) -> Self {
+        Self {
+            name,
+            shards,
+            chunking,
+            encoder,
+            structure: None,
+            retention_days: None,
+            memory: None,
+            chat: None,
+            reembedding: None,
+            created_at,
+        }
+    }
+
     /// Refuses settings that cannot work.
     ///
     /// # Errors
@@ -255,22 +277,17 @@ mod tests {
     use super::*;
 
     fn settings() -> CorpusSettings {
+        let encoder = EncoderIdentity {
+            model: "m".to_owned(),
+            revision: "r".to_owned(),
+            dimension: 8,
+            max_tokens: 256,
+        };
+        let (name, chunking) = ("notes".parse().unwrap(), Chunking::Sections { max_tokens: 200 });
+        let made = Timestamp::from_micros(0);
         CorpusSettings {
-            name: "notes".parse().unwrap(),
-            shards: 1,
-            chunking: Chunking::Sections { max_tokens: 200 },
-            encoder: EncoderIdentity {
-                model: "m".to_owned(),
-                revision: "r".to_owned(),
-                dimension: 8,
-                max_tokens: 256,
-            },
             structure: Some(StructureSettings::default()),
-            retention_days: None,
-            memory: None,
-            chat: None,
-            reembedding: None,
-            created_at: Timestamp::from_micros(0),
+            ..CorpusSettings::plain(name, 1, chunking, encoder, made)
         }
     }
 

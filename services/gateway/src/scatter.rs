@@ -286,18 +286,10 @@ mod tests {
         let encoder = Arc::new(Held { identity, asked, may: Semaphore::new(0) });
         let turns = Turnstile::new("searches", 1, Duration::from_secs(60)).bounded_as("test", 2);
         let of = |tenant: &str| {
-            let settings = CorpusSettings {
-                name: format!("{tenant}.notes").parse().unwrap(),
-                shards: 0,
-                chunking: Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 },
-                encoder: encoder.identity.clone(),
-                structure: None,
-                retention_days: None,
-                memory: None,
-                chat: None,
-                reembedding: None,
-                created_at: Timestamp::from_micros(0),
-            };
+            let name = format!("{tenant}.notes").parse().unwrap();
+            let chunking = Chunking::Tokens { max_tokens: 8, overlap_tokens: 0 };
+            let (encoder_of, made) = (encoder.identity.clone(), Timestamp::from_micros(0));
+            let settings = CorpusSettings::plain(name, 0, chunking, encoder_of, made);
             let corpus = Arc::new(Corpus::new(Arc::new(settings), Vec::new()));
             let encoders = Arc::new(OneEncoder(Arc::clone(&encoder) as Arc<dyn Encoder>));
             let shards = Shards::new(corpus, Duration::from_secs(60));

@@ -635,23 +635,15 @@ mod tests {
     use super::*;
 
     fn settings(name: &str) -> CorpusSettings {
-        CorpusSettings {
-            name: name.parse().unwrap(),
-            shards: 2,
-            chunking: Chunking::Sentences { max_tokens: 100 },
-            encoder: EncoderIdentity {
-                model: "m".to_owned(),
-                revision: "r".to_owned(),
-                dimension: 8,
-                max_tokens: 256,
-            },
-            structure: None,
-            retention_days: None,
-            memory: None,
-            chat: None,
-            reembedding: None,
-            created_at: Timestamp::from_micros(1),
-        }
+        let encoder = EncoderIdentity {
+            model: "m".to_owned(),
+            revision: "r".to_owned(),
+            dimension: 8,
+            max_tokens: 256,
+        };
+        let chunking = Chunking::Sentences { max_tokens: 100 };
+        let made = Timestamp::from_micros(1);
+        CorpusSettings::plain(name.parse().unwrap(), 2, chunking, encoder, made)
     }
 
     #[test]

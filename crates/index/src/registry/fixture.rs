@@ -7,23 +7,15 @@ use crate::error::Error;
 
 /// Settings of a corpus, told from others of its name by when it was made.
 pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
-    CorpusSettings {
-        name: name.parse().unwrap(),
-        shards: 2,
-        chunking: Chunking::Sentences { max_tokens: 100 },
-        encoder: EncoderIdentity {
-            model: "m".to_owned(),
-            revision: "r".to_owned(),
-            dimension: 8,
-            max_tokens: 256,
-        },
-        structure: None,
-        retention_days: None,
-        memory: None,
-        chat: None,
-        reembedding: None,
-        created_at: Timestamp::from_micros(created_at),
-    }
+    let encoder = EncoderIdentity {
+        model: "m".to_owned(),
+        revision: "r".to_owned(),
+        dimension: 8,
+        max_tokens: 256,
+    };
+    let (chunking, made) =
+        (Chunking::Sentences { max_tokens: 100 }, Timestamp::from_micros(created_at));
+    CorpusSettings::plain(name.parse().unwrap(), 2, chunking, encoder, made)
 }
 
 /// The settings of all corpora, which can be read.

@@ -24,18 +24,9 @@ struct Moving {
 impl Moving {
     async fn new(tuning: Tuning) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let corpus = CorpusSettings {
-            name: "notes".parse().unwrap(),
-            shards: 1,
-            chunking: Chunking::Sections { max_tokens: 200 },
-            encoder: model("first", 16),
-            structure: None,
-            retention_days: None,
-            memory: None,
-            chat: None,
-            reembedding: None,
-            created_at: Timestamp::from_micros(0),
-        };
+        let (name, chunking) = ("notes".parse().unwrap(), Chunking::Sections { max_tokens: 200 });
+        let made = Timestamp::from_micros(0);
+        let corpus = CorpusSettings::plain(name, 1, chunking, model("first", 16), made);
         let settings = ShardSettings { tuning, ..ShardSettings::of(&corpus) };
         let shard = open(folder.path(), settings).await.unwrap();
         Self { corpus, shard, folder, tuning }

@@ -41,23 +41,14 @@ async fn server() -> S3Server {
 }
 
 fn corpus(name: &str, created_at: i64) -> CorpusSettings {
-    CorpusSettings {
-        name: name.parse().unwrap(),
-        shards: 1,
-        chunking: Chunking::Sentences { max_tokens: 100 },
-        encoder: EncoderIdentity {
-            model: "m".to_owned(),
-            revision: "r".to_owned(),
-            dimension: 16,
-            max_tokens: 256,
-        },
-        structure: None,
-        retention_days: None,
-        memory: None,
-        chat: None,
-        reembedding: None,
-        created_at: at(created_at),
-    }
+    let encoder = EncoderIdentity {
+        model: "m".to_owned(),
+        revision: "r".to_owned(),
+        dimension: 16,
+        max_tokens: 256,
+    };
+    let chunking = Chunking::Sentences { max_tokens: 100 };
+    CorpusSettings::plain(name.parse().unwrap(), 1, chunking, encoder, at(created_at))
 }
 
 /// A registry and the place of a shard of its only corpus.

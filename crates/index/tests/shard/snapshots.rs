@@ -48,22 +48,16 @@ fn nightly() -> SnapshotName {
 }
 
 fn corpus() -> CorpusSettings {
+    let encoder = EncoderIdentity {
+        model: "m".to_owned(),
+        revision: "r".to_owned(),
+        dimension: 16,
+        max_tokens: 256,
+    };
+    let chunking = Chunking::Sentences { max_tokens: 100 };
     CorpusSettings {
-        name: notes(),
-        shards: SHARDS,
-        chunking: Chunking::Sentences { max_tokens: 100 },
-        encoder: EncoderIdentity {
-            model: "m".to_owned(),
-            revision: "r".to_owned(),
-            dimension: 16,
-            max_tokens: 256,
-        },
         structure: Some(StructureSettings::default()),
-        retention_days: None,
-        memory: None,
-        chat: None,
-        reembedding: None,
-        created_at: at(1),
+        ..CorpusSettings::plain(notes(), SHARDS, chunking, encoder, at(1))
     }
 }
 

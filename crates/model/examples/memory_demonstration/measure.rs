@@ -34,6 +34,10 @@ pub struct AtRatio {
     pub perplexity: f64,
     /// Nats a token that it saves beside no context, over the same texts.
     pub saved: Mean,
+    /// The same for the context of another place in the book: what any text of its kind would save.
+    pub saved_by_another: Mean,
+    /// By how much the first is more than the second, text by text: what is owed to this context.
+    pub owed_to_this: Mean,
     /// Share of facts that are said when they are asked for, where one was planted.
     pub recall_of_one: Mean,
     /// The same where several were ([`MOST_FACTS`]).
@@ -84,19 +88,16 @@ impl Questions {
         let without = without.collect::<anyhow::Result<Vec<f64>>>()?;
         let mut by_ratio = Vec::new();
         for ratio in [0].into_iter().chain(RATIOS) {
-            let with = self.texts.iter().map(|text| {
-                let mut memory = remembered(&model, ratio, &text[..CONTEXT])?;
-                losses(&model, &mut memory, &text[CONTEXT..])
-            });
-            let with = with.collect::<anyhow::Result<Vec<f64>>>()?;
-            let pairs = without.iter().zip(&with);
-            let saved: Vec<f64> = pairs.map(|(without, with)| without - with).collect();
+            let with = self.behind_contexts(&model, ratio, 0)?;
+            let with_another = self.behind_contexts(&model, ratio, TEXTS / 2)?;
             eprintln!("measured with ratio {ratio}");
             by_ratio.push(AtRatio {
                 ratio,
                 slots: CONTEXT.checked_div(ratio).unwrap_or(CONTEXT),
                 perplexity: mean(&with).value.exp(),
-                saved: mean(&saved),
+                saved: mean(&differences(&without, &with)),
+                saved_by_another: mean(&differences(&without, &with_another)),
+                owed_to_this: mean(&differences(&with_another, &with)),
                 recall_of_one: recall(&model, ratio, &self.one)?,
                 recall_of_several: recall(&model, ratio, &self.several)?,
             });
@@ -104,6 +105,25 @@ impl Questions {
         let perplexity_without = mean(&without).value.exp();
         Ok(OfModel { perplexity_without, tokens: TEXTS * (WINDOW - 1), by_ratio })
     }
+
+    /// The loss of each text's window behind the context of the text that lies `further` on.
+    fn behind_contexts(
+        &self,
+        model: &MemoryModel,
+        ratio: usize,
+        further: usize,
+    ) -> anyhow::Result<Vec<f64>> {
+        let contexts = self.texts.iter().cycle().skip(further);
+        let losses = self.texts.iter().zip(contexts).map(|(text, other)| {
+            let mut memory = remembered(model, ratio, &other[..CONTEXT])?;
+            losses(model, &mut memory, &text[CONTEXT..])
+        });
+        losses.collect()
+    }
+}
+
+fn differences(from: &[f64], what: &[f64]) -> Vec<f64> {
+    from.iter().zip(what).map(|(from, what)| from - what).collect()
 }
 
 /// A memory in which what follows the context is read as it is, as in training.

@@ -11,8 +11,8 @@ use crate::texts::MOST_FACTS;
 pub fn write(measured: &Measured, out: &Path) -> anyhow::Result<()> {
     let json = serde_json::to_string_pretty(measured)?;
     let mut table = format!(
-        "| model | context | slots | perplexity | nats saved a token | 1 fact | 1 of {MOST_FACTS} facts |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| model | context | slots | perplexity | nats saved a token | by another's | owed to this | 1 fact | 1 of {MOST_FACTS} facts |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     rows("not trained", &measured.untrained, &mut table)?;
     rows("trained on texts", &measured.trained_on_texts, &mut table)?;
@@ -25,17 +25,19 @@ pub fn write(measured: &Measured, out: &Path) -> anyhow::Result<()> {
 }
 
 fn rows(name: &str, model: &OfModel, table: &mut String) -> anyhow::Result<()> {
-    writeln!(table, "| {name} | none | 0 | {:.2} | | | |", model.perplexity_without)?;
+    writeln!(table, "| {name} | none | 0 | {:.2} | | | | | |", model.perplexity_without)?;
     for at in &model.by_ratio {
-        let AtRatio { slots, perplexity, saved, recall_of_one, recall_of_several, .. } = at;
+        let AtRatio { slots, perplexity, recall_of_one, recall_of_several, .. } = at;
         let percent =
             |mean: &Mean| format!("{:.0} ± {:.0} %", 100.0 * mean.value, 100.0 * mean.margin);
+        let nats = |mean: &Mean| format!("{:.4} ± {:.4}", mean.value, mean.margin);
         writeln!(
             table,
-            "| | {} | {slots} | {perplexity:.2} | {:.4} ± {:.4} | {} | {} |",
+            "| | {} | {slots} | {perplexity:.2} | {} | {} | {} | {} | {} |",
             named(at.ratio),
-            saved.value,
-            saved.margin,
+            nats(&at.saved),
+            nats(&at.saved_by_another),
+            nats(&at.owed_to_this),
             percent(recall_of_one),
             percent(recall_of_several),
         )?;
@@ -63,52 +65,79 @@ fn picture(measured: &Measured) -> anyhow::Result<String> {
     let models = [&measured.untrained, &measured.trained_on_texts, &measured.tuned_on_recall];
     let all = models.iter().flat_map(|model| &model.by_ratio);
     let most = all.map(|at| at.saved.value).fold(1e-9, f64::max);
-    let title = "nats a token that a context of four windows saves: not trained (grey), trained on texts, then on recall";
-    chart(
-        &mut svg,
-        190.0,
+    let title = "nats a token that a context of four windows saves (line: a context of another place): \
+         not trained (grey), trained on texts, then on recall";
+    let saved = Chart {
+        base: 190.0,
         title,
-        models,
-        |at| at.saved,
-        |mean| format!("{:.3}", mean.value),
+        value: |at| at.saved.value,
+        beside: |at| Some(at.saved_by_another.value),
+        written: |value| format!("{value:.3}"),
         most,
-    )?;
+    };
+    saved.draw(models, &mut svg)?;
     let title = format!("facts recalled, 1 of {MOST_FACTS} asked for");
-    let recalled = |mean: &Mean| format!("{:.0} %", 100.0 * mean.value);
-    chart(&mut svg, 400.0, &title, models, |at| at.recall_of_several, recalled, 1.0)?;
+    let recalled = Chart {
+        base: 400.0,
+        title: &title,
+        value: |at| at.recall_of_several.value,
+        beside: |_| None,
+        written: |value| format!("{:.0} %", 100.0 * value),
+        most: 1.0,
+    };
+    recalled.draw(models, &mut svg)?;
     svg.push_str("</svg>\n");
     Ok(svg)
 }
 
-/// Bars on a line at the height `base`, for each ratio one of each model; a value of `most` is the highest.
-fn chart(
-    svg: &mut String,
+/// Bars, for each ratio one of each model.
+struct Chart<'a> {
+    /// Of the line that they stand on, from the top.
     base: f64,
-    title: &str,
-    models: [&OfModel; 3],
-    value: impl Fn(&AtRatio) -> Mean,
-    written: impl Fn(&Mean) -> String,
+    title: &'a str,
+    value: fn(&AtRatio) -> f64,
+    /// What a line over the bar compares it with.
+    beside: fn(&AtRatio) -> Option<f64>,
+    written: fn(f64) -> String,
+    /// The value of the highest bar.
     most: f64,
-) -> anyhow::Result<()> {
-    writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\">{title}</text>", base - TALL - 24.0)?;
-    for (model, (of, colour)) in models.iter().zip(COLOURS).enumerate() {
-        for (place, at) in of.by_ratio.iter().enumerate() {
-            let x = LEFT + place as f64 * STEP + model as f64 * 40.0;
-            let mean = value(at);
-            let tall = (TALL * mean.value / most).max(0.0);
-            writeln!(
-                svg,
-                "<rect x=\"{x}\" y=\"{:.1}\" width=\"36\" height=\"{tall:.1}\" fill=\"{colour}\"/>\n\
-                 <text x=\"{x}\" y=\"{:.1}\">{}</text>",
-                base - tall,
-                base - tall - 4.0,
-                written(&mean),
-            )?;
-            if model == 0 {
-                let name = named(at.ratio);
-                writeln!(svg, "<text x=\"{x}\" y=\"{}\">{name}</text>", base + 16.0)?;
+}
+
+impl Chart<'_> {
+    fn draw(&self, models: [&OfModel; 3], svg: &mut String) -> anyhow::Result<()> {
+        let Self { base, title, .. } = *self;
+        writeln!(svg, "<text x=\"{LEFT}\" y=\"{}\">{title}</text>", base - TALL - 24.0)?;
+        for (model, (of, colour)) in models.iter().zip(COLOURS).enumerate() {
+            for (place, at) in of.by_ratio.iter().enumerate() {
+                let x = LEFT + place as f64 * STEP + model as f64 * 40.0;
+                let value = (self.value)(at);
+                let top = self.top(value);
+                writeln!(
+                    svg,
+                    "<rect x=\"{x}\" y=\"{top:.1}\" width=\"36\" height=\"{:.1}\" fill=\"{colour}\"/>\n\
+                     <text x=\"{x}\" y=\"{:.1}\">{}</text>",
+                    base - top,
+                    top - 4.0,
+                    (self.written)(value),
+                )?;
+                if let Some(beside) = (self.beside)(at) {
+                    let (right, top) = (x + 36.0, self.top(beside));
+                    writeln!(
+                        svg,
+                        "<path d=\"M{x} {top:.1}H{right}\" stroke=\"#d1495b\" stroke-width=\"2\"/>"
+                    )?;
+                }
+                if model == 0 {
+                    let name = named(at.ratio);
+                    writeln!(svg, "<text x=\"{x}\" y=\"{}\">{name}</text>", base + 16.0)?;
+                }
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Where a bar of a value ends.
+    fn top(&self, value: f64) -> f64 {
+        self.base - (TALL * value / self.most).max(0.0)
+    }
 }

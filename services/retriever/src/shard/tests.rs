@@ -223,17 +223,12 @@ impl Bench {
         let store = FaultyStore::new(Arc::new(tables.fork()));
         let (encoder, clock) = (FailingEncoder::new("failing", at_poison), FastClock::new());
         let another = FailingEncoder::new("another", Some((Point::Embedding, Failing::Hangs)));
+        let name = "notes".parse().unwrap();
+        let chunking = Chunking::Sentences { max_tokens: 16 };
+        let (identity, made) = (encoder.identity.clone(), Timestamp::from_micros(0));
         let settings = CorpusSettings {
-            name: "notes".parse().unwrap(),
-            shards: 1,
-            chunking: Chunking::Sentences { max_tokens: 16 },
-            encoder: encoder.identity.clone(),
             structure,
-            retention_days: None,
-            memory: None,
-            chat: None,
-            reembedding: None,
-            created_at: Timestamp::from_micros(0),
+            ..CorpusSettings::plain(name, 1, chunking, identity, made)
         };
         // Maintenance and checks have tests of their own; here they would count among the storage's
         // operations.
