@@ -4,7 +4,9 @@ Run as `make deploy-check`. It says what it checked, names every problem, and fa
 """
 
 import argparse
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -237,6 +239,27 @@ def containerfile_breaches():
     yield from ran.stdout.splitlines() + ran.stderr.splitlines()
 
 
+def context_breaches():
+    """What the stage that compiles is given is the whole workspace: Cargo reads all of it before it builds any."""
+    stage = (WORKSPACE / "Containerfile").read_text().partition("AS compiled\n")[2].partition("\nFROM ")[0]
+    copied = [word for line in re.findall(r"^COPY (.*)$", stage, re.MULTILINE) for word in line.split()[:-1]]
+    let_through = (WORKSPACE / ".dockerignore").read_text().splitlines()
+    for source in copied:
+        if f"!{source}" not in let_through:
+            yield f"Containerfile: copies {source}, which .dockerignore leaves out"
+    environment = dict(re.findall(r"^ENV (\w+)=(\S+)$", stage, re.MULTILINE))
+    with manifests.temporary() as folder:
+        for source in copied:
+            taken, place = WORKSPACE / source, Path(folder) / source
+            shutil.copytree(taken, place) if taken.is_dir() else shutil.copy(taken, place)
+        command = ["cargo", "metadata", "--locked", "--offline", "--format-version=1"]
+        ran = subprocess.run(
+            command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True
+        )
+    if ran.returncode:
+        yield f"Containerfile: what is copied is no workspace: {' '.join(ran.stderr.split())}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     task = parser.add_mutually_exclusive_group(required=True)
@@ -270,6 +293,7 @@ def main():
             print(f"??? kustomize {overlay}: neither kubectl nor kustomize is installed", flush=True)
     report.section("versions agree", versions_differ())
     report.section("Containerfile, by hadolint", containerfile_breaches())
+    report.section("the images are built of the whole workspace", context_breaches())
     for problem in report.problems:
         print(f"error: {problem}", file=sys.stderr)
     sys.exit(bool(report.problems))
