@@ -6,6 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use clew_client::Client;
+use clew_cluster::ClusterConfig;
+use clew_runtime::peer::PeerConfig;
 use clew_testkit::{RedisServer, signal};
 
 use crate::disk::Disk;
@@ -23,12 +25,9 @@ pub const ON_SMALL_DISK: &str = "retriever-2";
 /// How long a request may take in a cluster that is being hurt.
 pub const REQUEST_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a lease lasts.
-pub const LEASE: Duration = Duration::from_millis(3000);
-
 /// Short times, so that a test sees in seconds what takes a minute in production, and long enough for
 /// ten processes on two cores.
-const TIMES: [(&str, &str); 8] = [
+const SHORT_TIMES: [(&str, &str); 8] = [
     ("CLEW_CLUSTER__HEARTBEAT_MS", "300"),
     ("CLEW_CLUSTER__MEMBER_TTL_MS", "2000"),
     ("CLEW_CLUSTER__LEASE_TTL_MS", "3000"),
@@ -38,6 +37,53 @@ const TIMES: [(&str, &str); 8] = [
     ("CLEW_PEERS__RECONNECT_MAX_MS", "300"),
     ("CLEW_GATEWAY__SHARD_PATIENCE_MS", "2000"),
 ];
+
+/// By which times a cluster notices that a node is gone.
+#[derive(Clone, Copy, Debug)]
+pub enum Times {
+    /// Those of [`SHORT_TIMES`].
+    Short,
+    /// Those that users have who set none.
+    Default,
+}
+
+impl Times {
+    /// As `CLEW_FAULT_TIMES` says: `default`, or short ones.
+    pub fn wanted() -> Self {
+        match std::env::var("CLEW_FAULT_TIMES").as_deref() {
+            Err(_) | Ok("short") => Self::Short,
+            Ok("default") => Self::Default,
+            Ok(other) => panic!("CLEW_FAULT_TIMES is `short` or `default`, not `{other}`"),
+        }
+    }
+
+    fn settings(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Short => &SHORT_TIMES,
+            Self::Default => &[],
+        }
+    }
+
+    /// How long a lease lasts.
+    pub fn lease(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_secs(3),
+            Self::Default => Duration::from_millis(ClusterConfig::default().lease_ttl_ms),
+        }
+    }
+
+    /// How long it takes at most until a connection counts as lost.
+    pub fn notice(self) -> Duration {
+        match self {
+            Self::Short => Duration::from_millis(1500),
+            Self::Default => {
+                let PeerConfig { keepalive_interval_ms, keepalive_timeout_ms, .. } =
+                    PeerConfig::default();
+                Duration::from_millis(keepalive_interval_ms + keepalive_timeout_ms)
+            }
+        }
+    }
+}
 
 /// The host of Redis.
 pub const REDIS_HOST: &str = "redis";
@@ -50,6 +96,7 @@ const ENDED: usize = 4;
 
 /// A cluster. Its fields go in the order in which they can: processes before storage and hosts.
 pub struct Cluster {
+    times: Times,
     nodes: BTreeMap<String, Server>,
     ended: Vec<Server>,
     redis: RedisServer,
@@ -71,7 +118,8 @@ impl Cluster {
         let at = SocketAddr::from((host.address, REDIS_PORT));
         let redis = RedisServer::start_at(at, &host.through()).unwrap();
         let (nodes, ended) = (BTreeMap::new(), Vec::new());
-        let mut cluster = Self { nodes, ended, redis, storage, network, home };
+        let times = Times::wanted();
+        let mut cluster = Self { times, nodes, ended, redis, storage, network, home };
         for name in node_names() {
             cluster.start_again(&name).await;
         }
@@ -96,7 +144,7 @@ impl Cluster {
         // The network is of this test alone.
         command.env("CLEW_AUTH__INSECURE", "true");
         command.env("CLEW_LOG", "info").env("NO_COLOR", "1");
-        command.envs(TIMES);
+        command.envs(self.times.settings().iter().copied());
         let check_interval = self.storage.kind().check_interval();
         command.env("CLEW_RETRIEVER__CHECK_INTERVAL_SECS", check_interval);
         let mut through = self.network.host(name).through();
@@ -108,6 +156,10 @@ impl Cluster {
 
     fn address(&self, name: &str) -> String {
         format!("{}:{PORT}", self.network.host(name).address)
+    }
+
+    pub fn times(&self) -> Times {
+        self.times
     }
 
     pub fn redis(&mut self) -> &mut RedisServer {

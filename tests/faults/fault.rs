@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use crate::cluster::{Cluster, LEASE, ON_SMALL_DISK, REDIS_HOST, SERVICES, processes_of};
+use crate::cluster::{Cluster, ON_SMALL_DISK, REDIS_HOST, SERVICES, processes_of};
 use crate::storage::{STORAGE_HOST, StorageKind};
 
 /// A kind of fault.
@@ -106,19 +106,20 @@ impl Fault {
     /// Does it, waits, and undoes it.
     pub async fn inflict(self, cluster: &mut Cluster, random: &mut Rng) -> Inflicted {
         let began = Instant::now();
+        let lease = cluster.times().lease().as_secs_f64();
         let whom = match self {
             Self::Kill(service) => {
                 let name = one_of(&processes_of(service), random);
                 cluster.kill(&name);
                 // Sometimes back before its leases end, sometimes after others took over.
-                pause(random, 0.3..5.0).await;
+                pause(random, 0.3..lease * 1.7).await;
                 cluster.start_again(&name).await;
                 name
             }
             Self::StopOwner => {
                 let name = one_of(&owners(cluster).await, random);
                 cluster.signal(&name, "STOP");
-                pause(random, LEASE.as_secs_f64() * 1.2..LEASE.as_secs_f64() * 2.0).await;
+                pause(random, lease * 1.2..lease * 2.0).await;
                 cluster.signal(&name, "CONT");
                 name
             }
@@ -160,7 +161,7 @@ impl Fault {
             Self::EmptyRedis => {
                 cluster.redis().kill().unwrap();
                 // Sometimes shorter than its leases last, sometimes longer.
-                pause(random, 0.3..5.0).await;
+                pause(random, 0.3..lease * 1.7).await;
                 cluster.redis().restart_empty().unwrap();
                 "redis".to_owned()
             }
@@ -190,7 +191,9 @@ impl Fault {
 /// Undoes cuts after a while.
 async fn heal_later(name: String, cluster: &Cluster, random: &mut Rng) -> String {
     // Longer than it takes to notice, and on average longer than leases last.
-    pause(random, 2.0..6.0).await;
+    let (notice, lease) = (cluster.times().notice(), cluster.times().lease());
+    let shortest = notice.as_secs_f64() * 1.3;
+    pause(random, shortest..shortest + lease.as_secs_f64() * 1.4).await;
     cluster.heal_network();
     name
 }
