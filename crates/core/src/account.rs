@@ -11,8 +11,8 @@ use std::time::Instant;
 use async_trait::async_trait;
 
 use crate::{
-    Budget, Cost, Embedding, Encoder, EncoderIdentity, Encoders, Error, GraphBuilder, Guide,
-    Ledger, Priority, Reasoner, Reranker, Scored, Span, TextKind,
+    Budget, Cost, Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, GraphBuilder,
+    Guide, Ledger, Priority, Reasoner, Reranker, Scored, Span, TextKind,
 };
 
 /// Who asks, as caches tell it apart: a hash of a tenant's name, from which nobody reads the name, or nothing for the
@@ -121,6 +121,37 @@ pub trait GraphBuilders: Send + Sync {
     fn rehearsal(&self) -> Arc<dyn GraphBuilder>;
 }
 
+/// About what a token of English has, where only a time limit tells how much of a text was read.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Texts that a model is reading. Dropped, as when nobody waits any longer, they count by their length: the model has
+/// them, and reads them.
+struct Reading<'a> {
+    ledger: &'a Ledger,
+    spent: Cost,
+}
+
+impl<'a> Reading<'a> {
+    fn begin(ledger: &'a Ledger, bytes: usize, cost: impl FnOnce(u64) -> Cost) -> Self {
+        Self { ledger, spent: cost(bytes.div_ceil(BYTES_PER_TOKEN) as u64) }
+    }
+
+    /// Ends it with what it took; what failed before its time counts nothing.
+    fn end<T>(mut self, read: &Result<T, Error>, cost: impl FnOnce(&T) -> Cost) {
+        match read {
+            Ok(read) => self.spent = cost(read),
+            Err(error) if error.kind() == ErrorKind::DeadlineExceeded => {}
+            Err(_) => self.spent = Cost::default(),
+        }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.ledger.add_aside(self.spent);
+    }
+}
+
 /// Counts what is embedded and reranked.
 struct Metered<T: ?Sized> {
     inner: Arc<T>,
@@ -169,10 +200,12 @@ impl Encoder for Metered<dyn Encoder> {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
-        let embedded = self.inner.embed(texts, kind, priority, deadline).await?;
-        let tokens = embedded.iter().map(|embedding| u64::from(embedding.tokens)).sum();
-        self.ledger.add_aside(Cost { embedded_tokens: tokens, ..Cost::default() });
-        Ok(embedded)
+        let cost = |embedded_tokens| Cost { embedded_tokens, ..Cost::default() };
+        let bytes = texts.iter().map(String::len).sum();
+        let reading = Reading::begin(&self.ledger, bytes, cost);
+        let embedded = self.inner.embed(texts, kind, priority, deadline).await;
+        reading.end(&embedded, |all| cost(all.iter().map(|one| u64::from(one.tokens)).sum()));
+        embedded
     }
 }
 
@@ -188,9 +221,12 @@ impl Reranker for Metered<dyn Reranker> {
         passages: Vec<String>,
         deadline: Instant,
     ) -> Result<Scored, Error> {
-        let scored = self.inner.score(query, passages, deadline).await?;
-        self.ledger.add_aside(Cost { reranked_tokens: scored.tokens, ..Cost::default() });
-        Ok(scored)
+        let cost = |reranked_tokens| Cost { reranked_tokens, ..Cost::default() };
+        let bytes = passages.iter().map(|passage| query.len() + passage.len()).sum();
+        let reading = Reading::begin(&self.ledger, bytes, cost);
+        let scored = self.inner.score(query, passages, deadline).await;
+        reading.end(&scored, |scored| cost(scored.tokens));
+        scored
     }
 }
 
@@ -210,6 +246,8 @@ mod tests {
         async fn score(&self, _: &str, passages: Vec<String>, _: Instant) -> Result<Scored, Error> {
             match passages.len() {
                 0 => Err(crate::NoReranker::refusal()),
+                5 => Err(Error::deadline("reranking")),
+                6 => std::future::pending().await,
                 read => Ok(Scored { scores: vec![0.5; read], tokens: 3 * read as u64 }),
             }
         }
@@ -229,6 +267,21 @@ mod tests {
         assert_eq!((cost.reranked_tokens, cost.tokens(), cost.is_out_of_budget), (15, 15, false));
         let of_others = crate::Spent::of(cost);
         assert_eq!(of_others.cost(), cost);
+    }
+
+    #[test]
+    fn what_a_reranker_was_given_counts_where_nobody_waited_for_it() {
+        let now = Instant::now();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        // A query of 4 bytes with each passage of 36.
+        for (passages, tokens) in [(0, 0), (5, 50), (6, 60)] {
+            let account = Account::open(Owner::of(None), Budget::UNBOUNDED);
+            let reranker = account.reranking(Arc::new(Reads));
+            let mut scoring = reranker.score("once", vec!["p".repeat(36); passages], now);
+            let _is_ready = scoring.as_mut().poll(&mut context).is_ready();
+            drop(scoring);
+            assert_eq!(account.ledger().cost().reranked_tokens, tokens, "{passages}");
+        }
     }
 
     #[test]

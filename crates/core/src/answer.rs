@@ -232,19 +232,25 @@ pub struct Cost {
 impl Cost {
     /// Tokens that models read and wrote.
     pub fn tokens(&self) -> u64 {
-        self.embedded_tokens + self.reranked_tokens + self.prompt_tokens + self.completion_tokens
+        let read = self.embedded_tokens.saturating_add(self.reranked_tokens);
+        read.saturating_add(self.prompt_tokens).saturating_add(self.completion_tokens)
     }
 }
 
 impl std::ops::AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
-        self.embedded_tokens += other.embedded_tokens;
-        self.reranked_tokens += other.reranked_tokens;
-        self.model_calls += other.model_calls;
-        self.prompt_tokens += other.prompt_tokens;
-        self.completion_tokens += other.completion_tokens;
-        self.shards_searched += other.shards_searched;
-        self.is_out_of_budget |= other.is_out_of_budget;
+        // What endpoints tell is not to be trusted with a sum.
+        for (sum, more) in [
+            (&mut self.embedded_tokens, other.embedded_tokens),
+            (&mut self.reranked_tokens, other.reranked_tokens),
+            (&mut self.model_calls, other.model_calls),
+            (&mut self.prompt_tokens, other.prompt_tokens),
+            (&mut self.completion_tokens, other.completion_tokens),
+            (&mut self.shards_searched, other.shards_searched),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.is_out_of_budget = self.is_out_of_budget || other.is_out_of_budget;
     }
 }
 

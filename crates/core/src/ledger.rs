@@ -275,7 +275,7 @@ impl Ledger {
         let draw = self.draw(wanted).map_err(|what| self.refuse(what))?;
         let taken = Spent { calls: 1, prompt_tokens, ..Spent::default() };
         draw.takes(taken);
-        Ok(Call { draw, prompt_tokens, asked: 0, taken })
+        Ok(Call { draw, prompt_tokens, asked: 0, taken, lost: (0, 0) })
     }
 
     /// Sets all aside that is left, for somebody elsewhere who tells what they spend of it. That may be nothing: they
@@ -425,8 +425,9 @@ impl Draw<'_> {
             let after = *now;
             self.ledger.change(|state| {
                 state.spent = state.spent.without(&before.taken).and(after.taken);
-                state.held.calls = state.held.calls + after.held.calls - before.held.calls;
-                state.held.tokens = state.held.tokens + after.held.tokens - before.held.tokens;
+                // Never more than is held: what was held before is part of it.
+                state.held.calls = state.held.calls - before.held.calls + after.held.calls;
+                state.held.tokens = state.held.tokens - before.held.tokens + after.held.tokens;
             });
         }
         if let Some(whole) = &self.whole {
@@ -456,6 +457,8 @@ pub struct Call<'a> {
     /// Requests that the model was heard to be sent.
     asked: u64,
     taken: Spent,
+    /// Tokens of prompts and replies of tries that were lost in their midst.
+    lost: (u64, u64),
 }
 
 impl Call<'_> {
@@ -482,12 +485,19 @@ impl Call<'_> {
         self.draw.takes(self.taken);
     }
 
-    /// Ends it with what it took.
+    /// What the model said is void, and was read and said for nothing: it begins anew.
+    pub fn is_void(&mut self) {
+        let (prompts, _) = self.lost;
+        self.lost = (prompts.saturating_add(self.prompt_tokens), self.taken.completion_tokens);
+    }
+
+    /// Ends it with what the reply took, besides tries that were lost.
     pub fn end(mut self, usage: &Usage) {
+        let (prompts, replies) = self.lost;
         self.taken = Spent {
             calls: self.taken.calls.max(usage.calls.into()),
-            prompt_tokens: usage.prompt_tokens,
-            completion_tokens: usage.completion_tokens,
+            prompt_tokens: prompts.saturating_add(usage.prompt_tokens),
+            completion_tokens: replies.saturating_add(usage.completion_tokens),
             time: usage.took,
             ..self.taken
         };
@@ -597,6 +607,26 @@ mod tests {
         assert_eq!((ledger.spent().calls, ledger.spent().prompt_tokens), (3, 20));
         ledger.begin(10, 50).unwrap().fail(&Error::deadline("waiting"), SECOND);
         assert_eq!((ledger.spent().prompt_tokens, ledger.spent().time), (30, 2 * SECOND));
+    }
+
+    #[test]
+    fn what_is_said_before_a_model_begins_anew_is_spent_whatever_becomes_of_the_call() {
+        for succeeds in [true, false] {
+            let ledger = bounded(9, 1000);
+            let mut call = ledger.begin(10, 50).unwrap();
+            call.is_asked();
+            call.is_said(30);
+            call.is_void();
+            call.is_asked();
+            call.is_said(4);
+            match succeeds {
+                true => call.end(&Usage { calls: 2, ..usage(11, 5) }),
+                false => call.fail(&Error::new(ErrorKind::Unavailable, "GONE", "gone"), SECOND),
+            }
+            let spent = ledger.spent();
+            let told = (spent.calls, spent.prompt_tokens, spent.completion_tokens);
+            assert_eq!(told, if succeeds { (2, 21, 35) } else { (2, 20, 34) });
+        }
     }
 
     #[test]

@@ -107,9 +107,9 @@ impl Endpoint {
             Some(tokens) => (tokens.prompt, tokens.completion),
             None => (estimated_prompt(messages), estimate_tokens(&reply.text).into()),
         };
-        usage.calls += called.calls;
-        usage.prompt_tokens += prompt;
-        usage.completion_tokens += completion;
+        usage.calls = usage.calls.saturating_add(called.calls);
+        usage.prompt_tokens = usage.prompt_tokens.saturating_add(prompt);
+        usage.completion_tokens = usage.completion_tokens.saturating_add(completion);
         Ok(reply)
     }
 
@@ -121,18 +121,28 @@ impl Endpoint {
         heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
         usage: &mut Usage,
     ) -> Result<Reply, Error> {
-        // The text may not be the one that is returned.
-        let mut hear = |part: Heard<'_>| {
-            if matches!(part, Heard::Asked) {
-                heard(part);
-            }
-        };
+        // Of rounds whose text is not returned, told if none is: whoever pays for them is to know.
+        let mut said = String::new();
         for round in 1..=FORMAT_ROUNDS {
+            let before = said.len();
+            let mut hear = |part: Heard<'_>| match part {
+                Heard::Asked => heard(part),
+                Heard::Text(more) => said.push_str(more),
+                Heard::Anew => {
+                    heard(Heard::Text(&said[before..]));
+                    heard(part);
+                    said.truncate(before);
+                }
+            };
             let asked = self.ask(ask, deadline, &mut hear, usage).await;
             let mut reply = match asked {
                 // The server takes the conversation, but not with our remark.
                 Err(error) if round > 1 && error.kind() == ErrorKind::InvalidInput => break,
-                asked => asked?,
+                Err(error) => {
+                    tell(&said, heard);
+                    return Err(error);
+                }
+                Ok(reply) => reply,
             };
             match format.settle(&reply.text, reply.finish) {
                 Ok(text) => {
@@ -148,8 +158,15 @@ impl Endpoint {
                 }
             }
         }
+        tell(&said, heard);
         let message = "the model did not keep to the format of the reply, though asked twice";
         Err(Error::new(ErrorKind::Unavailable, "MALFORMED_REPLY", message))
+    }
+}
+
+fn tell(said: &str, heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send)) {
+    if !said.is_empty() {
+        heard(Heard::Text(said));
     }
 }
 

@@ -255,6 +255,14 @@ async fn check(row: &Row, structured_output: StructuredOutput) {
             assert_eq!((error.kind(), error.reason()), (*kind, *reason), "{what}: {error}");
             let shown = format!("{error} {error:?} {}", error.chain());
             assert!(!shown.contains(SECRET), "{what}: {shown}");
+            if *reason == "MALFORMED_REPLY" {
+                // Whoever pays for it is told what was said for nothing.
+                let said = replies.iter().filter_map(|reply| match reply {
+                    ModelReply::Text(text) | ModelReply::Cut(text) => Some(text.as_str()),
+                    _ => None,
+                });
+                assert_eq!(heard, said.collect::<String>(), "{what}");
+            }
             fall_back(row, &server, model, *kind).await;
         }
         (Ok(reply), Ends::Fails(_, reason)) => panic!("{what}: expected {reason}, got {reply:?}"),

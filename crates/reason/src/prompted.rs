@@ -228,7 +228,7 @@ impl Prompted {
         let mut hear = |heard: Heard<'_>| match heard {
             Heard::Asked => call.is_asked(),
             Heard::Text(more) => call.is_said(self.generator.count_tokens(more).into()),
-            Heard::Anew => {}
+            Heard::Anew => call.is_void(),
         };
         let generated = self.generator.generate(request, ends.unwrap_or(deadline), &mut hear).await;
         match generated {
