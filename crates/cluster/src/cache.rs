@@ -38,14 +38,17 @@ impl Cache {
 
     /// What was kept by that key; `None` also if it cannot be known soon.
     pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let redis = self.reachable()?;
+        let redis = Arc::clone(self.reachable()?);
         let mut command = redis::pipe();
         let key = redis.key_alone(format_args!("cache:{key}"));
         command.cmd("GET").arg(&key);
-        let read = redis.query_alone::<(Option<Vec<u8>>,)>("reading the cache", &key, &command);
+        // To its own end, so that a server that went silent is given up, which nothing else may ask anything.
+        let read = tokio::spawn(async move {
+            redis.query_alone::<(Option<Vec<u8>>,)>("reading the cache", &key, &command).await
+        });
         match tokio::time::timeout(PATIENCE, read).await {
-            Ok(Ok((found,))) => found,
-            Ok(Err(_)) | Err(_) => {
+            Ok(Ok(Ok((found,)))) => found,
+            Ok(_) | Err(_) => {
                 self.leave_alone();
                 None
             }

@@ -174,10 +174,12 @@ impl Redis {
         );
         let error = match done {
             Ok(Ok(reply)) => return Ok(reply),
+            // The server is there, and would say the same again.
+            Ok(Err(error)) if is_refusal(&error) => return Err(unavailable.with_source(error)),
             Ok(Err(error)) => unavailable.with_source(error),
             Err(elapsed) => unavailable.with_source(elapsed),
         };
-        // Also after a refusal: a server that became a replica is left by looking for its master anew.
+        // Also after another error of the server: one that became a replica is left by looking for its master anew.
         self.give_up(used);
         Err(error)
     }
@@ -393,4 +395,10 @@ fn asked_for(commands: &Pipeline) -> Pipeline {
 
 fn refusal(why: &'static str) -> RedisError {
     RedisError::from((redis::ErrorKind::Client, why))
+}
+/// Whether the server answered that it does not do it for us, or does not know it.
+pub(crate) fn is_refusal(error: &RedisError) -> bool {
+    use redis::{ErrorKind, ServerErrorKind};
+    let kinds = [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError];
+    kinds.iter().any(|kind| error.kind() == ErrorKind::Server(*kind))
 }

@@ -7,7 +7,7 @@ use clew_core::{ClockOffset, Error, ErrorKind};
 use redis::RedisError;
 
 use crate::config::ClusterConfig;
-use crate::connection::{Place, Redis};
+use crate::connection::{Place, Redis, is_refusal};
 
 /// What a Redis tells of itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,14 +37,23 @@ impl RedisHealth {
     /// [`ErrorKind::Unavailable`] if it does not answer in time.
     pub async fn ask(config: &ClusterConfig) -> Result<Option<Self>, Error> {
         let Some(redis) = Redis::new(config).await? else { return Ok(None) };
-        let mut worst: Option<Self> = None;
+        let (mut worst, mut away): (Option<Self>, Option<Error>) = (None, None);
         for master in redis.masters().await? {
-            let health = Self::of(&redis, &master).await?;
-            if worst.as_ref().is_none_or(|worst| worst.is_better_than(&health)) {
-                worst = Some(health);
+            match Self::of(&redis, &master).await {
+                Ok(health) => {
+                    if worst.as_ref().is_none_or(|worst| worst.is_better_than(&health)) {
+                        worst = Some(health);
+                    }
+                }
+                Err(error) => away = Some(error),
             }
         }
-        Ok(worst)
+        match (worst, away) {
+            // What some say holds, whatever those would say that are away.
+            (Some(worst), _) => Ok(Some(worst)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(None),
+        }
     }
 
     fn is_better_than(&self, other: &Self) -> bool {
@@ -71,8 +80,12 @@ impl RedisHealth {
         let ((seconds, micros),): ((u64, u64),) =
             redis.query_at("asking for the time", master, &time).await?;
         let answered = SystemTime::now();
-        let theirs =
-            SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + Duration::from_micros(micros);
+        let theirs = Duration::from_secs(seconds).checked_add(Duration::from_micros(micros));
+        let theirs = theirs.and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since));
+        let theirs = theirs.ok_or_else(|| {
+            let message = format!("Redis tells a time that is none: {seconds} s and {micros} µs");
+            Error::new(ErrorKind::Unavailable, "REDIS_UNAVAILABLE", message)
+        })?;
         Ok(Self {
             version: version.unwrap_or_default().to_owned(),
             eviction,
@@ -147,12 +160,7 @@ fn unless_refused<T>(asked: Result<T, Error>) -> Result<Option<T>, Error> {
         Err(error) => error,
     };
     let cause = error.source().and_then(|cause| cause.downcast_ref::<RedisError>());
-    let is_refusal = cause.is_some_and(|cause| {
-        use redis::{ErrorKind, ServerErrorKind};
-        let kinds = [ServerErrorKind::NoPerm, ServerErrorKind::ResponseError];
-        kinds.iter().any(|kind| cause.kind() == ErrorKind::Server(*kind))
-    });
-    if is_refusal { Ok(None) } else { Err(error) }
+    if cause.is_some_and(is_refusal) { Ok(None) } else { Err(error) }
 }
 
 /// The value that follows `key:` on a line of its own.
