@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use clew_cluster::Cache;
 use clew_core::{
     Account, Budget, ChildChoice, Clues, Concerns, Cost, Encoders, EntityChoice, Error, Evidence,
-    Findings, Guide, LeafReading, Listener, MemoryPoint, MergedPoint, Named, Navigator, Planner,
-    PointChanges, Reasoner, Reasoners, Reflection, Rewording, TimeRange, Timestamp, Triage,
+    Findings, GeneratorIdentity, Guide, LeafReading, Listener, MemoryPoint, MergedPoint, Named,
+    Navigator, Planner, PointChanges, Reasoner, Reasoners, Reflection, Rewording, TimeRange,
+    Timestamp, Triage,
 };
 use clew_node::Node;
 use clew_runtime::deadline::within;
@@ -18,8 +19,11 @@ use tokio::sync::Mutex;
 use crate::models::{Judge, prompted};
 use crate::remote::{RemoteGenerator, RemoteReasoner, generators};
 
-/// How long it is believed that the generators have no model.
+/// How long it is believed which model the generators have, and which budget.
 const BELIEVED: Duration = Duration::from_secs(60);
+/// How long they are asked whether that is still so, and how long what was known is believed if they do not say.
+const RENEWAL_PATIENCE: Duration = Duration::from_secs(2);
+const BELIEVED_UNTOLD: Duration = Duration::from_secs(10);
 
 /// Has evidence read by a cluster's generators, and trees and graphs walked with their language model, or, where they
 /// have none, extractively. Which it is, the generators are asked with the first question. Cheap to clone.
@@ -34,8 +38,10 @@ pub struct RemoteReasoners {
 #[derive(Clone)]
 struct Known {
     judge: Judge,
+    /// The model; `None`: there is none.
+    model: Option<GeneratorIdentity>,
     budget: Budget,
-    until: Option<Instant>,
+    until: Instant,
 }
 
 impl RemoteReasoners {
@@ -54,23 +60,35 @@ impl RemoteReasoners {
 
     async fn known(&self, deadline: Instant) -> Result<Known, Error> {
         let mut known = self.known.lock().await;
-        if let Some(known) = &*known
-            && known.until.is_none_or(|until| Instant::now() < until)
-        {
-            return Ok(known.clone());
-        }
-        let found = match RemoteGenerator::described(self.generators.clone(), deadline).await {
-            Ok((model, budget)) => {
-                // The budget is the whole question's, which its account holds each call to.
-                let prompted = prompted(Arc::new(model), budget, self.cache.clone());
-                Known { judge: Judge::Model(prompted), budget, until: None }
+        let before = known.as_ref();
+        let patience = match before {
+            Some(before) if Instant::now() < before.until => return Ok(before.clone()),
+            Some(_) => deadline.min(Instant::now() + RENEWAL_PATIENCE),
+            None => deadline,
+        };
+        let described = RemoteGenerator::described(self.generators.clone(), patience).await;
+        let until = Instant::now() + BELIEVED;
+        let found = match (described, before) {
+            (Ok((model, budget)), before) => {
+                let identity = Some(clew_core::Generator::identity(&model).clone());
+                match before.filter(|it| it.model == identity && it.budget == budget) {
+                    // Replies that it remembers are not to be asked for again.
+                    Some(before) => Known { until, ..before.clone() },
+                    None => {
+                        // The budget is the whole question's, which its account holds each call to.
+                        let prompted = prompted(Arc::new(model), budget, self.cache.clone());
+                        Known { judge: Judge::Model(prompted), model: identity, budget, until }
+                    }
+                }
             }
-            Err(error) if error.reason() == "NO_MODEL" => {
+            (Err(error), _) if error.reason() == "NO_MODEL" => {
                 let judge = Judge::Rules(Arc::clone(&self.encoders));
-                let until = Some(Instant::now() + BELIEVED);
-                Known { judge, budget: Budget::default(), until }
+                Known { judge, model: None, budget: Budget::default(), until }
             }
-            Err(error) => return Err(error),
+            (Err(_), Some(before)) => {
+                Known { until: Instant::now() + BELIEVED_UNTOLD, ..before.clone() }
+            }
+            (Err(error), None) => return Err(error),
         };
         *known = Some(found.clone());
         Ok(found)
