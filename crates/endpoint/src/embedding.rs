@@ -12,8 +12,10 @@ use bytes::Bytes;
 use clew_core::{
     Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind, Violations,
 };
-use clew_tokenizer::TokenCounter;
+use clew_runtime::deadline::within;
+use clew_tokenizer::{TokenCounter, estimated_spans};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
@@ -228,13 +230,15 @@ impl EmbeddingConfig {
 ///
 /// Without the model's tokenizer, tokens are estimated. A text that is longer than the window is cut, and said to be,
 /// before it is sent; one that the server finds too long all the same is sent again with as many bytes as the window
-/// has tokens, which is more tokens for no tokenizer. Vectors are checked and made unit vectors. All priorities wait in
-/// the order in which they come, since the queue that matters is the server's.
+/// has tokens, which is more tokens for no tokenizer. Vectors are checked and made unit vectors. What nobody waits for
+/// leaves room for what somebody does; otherwise the queue that matters is the server's.
 pub struct EmbeddingEndpoint {
     identity: EncoderIdentity,
     config: EmbeddingConfig,
     cutter: Arc<Cutter>,
     tokenizer_json: Bytes,
+    /// Places of texts that nobody waits for, so that these do not take all that the connection has.
+    bulk: Semaphore,
     connection: Connection,
     embedded_tokens: AtomicU64,
 }
@@ -261,9 +265,13 @@ impl EmbeddingEndpoint {
     ) -> Result<Self, Error> {
         let connection = Connection::try_new(&config.endpoint(), key, "embeddings")?;
         let tokens = TokenCounter::try_new("tokenizer.json", &tokenizer_json)?;
-        let length = |prefix: &str| tokens.spans(prefix).len();
+        // By the estimate also where there is a tokenizer: the window is part of what a corpus knows its model by, and
+        // that a tokenizer is named later changes no vector.
+        let length = |prefix: &str| estimated_spans(prefix).len();
         let taken = length(&config.passage_prefix).max(length(&config.query_prefix));
         let window = config.window.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
+        // Of what runs at once, one is left to those who wait for an answer.
+        let bulk = (config.max_concurrency.saturating_sub(1)).max(1) as usize;
         Ok(Self {
             identity: config.identity(window),
             cutter: Arc::new(Cutter {
@@ -274,6 +282,7 @@ impl EmbeddingEndpoint {
             }),
             config,
             tokenizer_json: tokenizer_json.into(),
+            bulk: Semaphore::new(bulk),
             connection,
             embedded_tokens: AtomicU64::new(0),
         })
@@ -410,9 +419,17 @@ impl Encoder for EmbeddingEndpoint {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
-        let _place = match priority {
-            Priority::Interactive => self.connection.admit()?,
-            Priority::Bulk => self.connection.admitted(deadline).await?,
+        let (_bulk, _place) = match priority {
+            Priority::Interactive => (None, self.connection.admit()?),
+            Priority::Bulk => {
+                let turn = async {
+                    let closed =
+                        |error| Error::internal("the endpoint is closed").with_source(error);
+                    self.bulk.acquire().await.map_err(closed)
+                };
+                let turn = within(deadline, "waiting for a place at the endpoint", turn).await?;
+                (Some(turn), self.connection.admitted(deadline).await?)
+            }
         };
         let cutter = Arc::clone(&self.cutter);
         let prepare = move || -> Vec<Prepared> {

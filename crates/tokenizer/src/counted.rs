@@ -4,7 +4,8 @@ use clew_core::Span;
 
 use crate::{EncoderTokenizer, Error};
 
-/// Letters of a word that count as one token.
+/// Letters of a word that count as one token: of those that UTF-8 has in two bytes, as Cyrillic, Greek, Hebrew and Arabic
+/// ones and those with accents, each counts twice.
 const LETTERS_PER_TOKEN: usize = 4;
 
 /// Tells the tokens of a text: by the model's tokenizer, or by an estimate where nobody has that.
@@ -56,8 +57,8 @@ impl TokenCounter {
 }
 
 /// The byte range of every token of `text`, about and rather too many than too few: up to four ASCII letters of a word,
-/// and every other character by itself but white space. The vocabularies in use have longer tokens than that of all
-/// scripts that they were made for, and shorter ones only of what is no language.
+/// two of other alphabets, and every other character by itself but white space. The vocabularies in use have longer tokens
+/// than that of all scripts that they were made for, and shorter ones of others, and of what is no language.
 pub fn estimated_spans(text: &str) -> Vec<Span> {
     spans(text).collect()
 }
@@ -72,17 +73,21 @@ fn spans(text: &str) -> impl Iterator<Item = Span> {
     std::iter::from_fn(move || {
         let (start, first) = rest.find(|(_, character)| !character.is_whitespace())?;
         let mut end = start + first.len_utf8();
-        if first.is_ascii_alphabetic() {
-            let mut letters = 1;
-            while letters < LETTERS_PER_TOKEN
-                && rest.next_if(|(_, next)| next.is_ascii_alphabetic()).is_some()
-            {
-                letters += 1;
-                end += 1;
-            }
+        let mut letters = letters_of(first).unwrap_or(LETTERS_PER_TOKEN);
+        let fits = |next: char, letters: usize| {
+            letters_of(next).filter(|more| letters + more <= LETTERS_PER_TOKEN)
+        };
+        while let Some((_, next)) = rest.next_if(|(_, next)| fits(*next, letters).is_some()) {
+            letters += fits(next, letters).unwrap_or(LETTERS_PER_TOKEN);
+            end += next.len_utf8();
         }
         Some(Span::new(start, end))
     })
+}
+
+/// As how many letters of a token a character counts; `None` if it is one by itself.
+fn letters_of(character: char) -> Option<usize> {
+    (character.is_alphabetic() && character.len_utf8() <= 2).then(|| character.len_utf8())
 }
 
 #[cfg(test)]
@@ -91,13 +96,16 @@ mod tests {
 
     #[test]
     fn an_estimate_cuts_words_and_counts_every_other_character() {
-        let text = "Ariadne's  clew 東京 1999\n";
+        let text = "Ariadne's  clew forêt Москва 東京 1999\n";
         let tokens: Vec<&str> =
             estimated_spans(text).into_iter().map(|span| span.of(text).unwrap()).collect();
-        let expected = ["Aria", "dne", "'", "s", "clew", "東", "京", "1", "9", "9", "9"];
+        let expected = [
+            "Aria", "dne", "'", "s", "clew", "for", "êt", "Мо", "ск", "ва", "東", "京", "1", "9",
+            "9", "9",
+        ];
         assert_eq!(tokens, expected);
         assert_eq!(estimated_beginning(text, 5), "Ariadne's  clew ");
-        assert_eq!(estimated_beginning(text, 11), text);
+        assert_eq!(estimated_beginning(text, 16), text);
         assert_eq!(estimated_beginning(text, 0), "");
         assert!(estimated_spans(" \n").is_empty());
     }

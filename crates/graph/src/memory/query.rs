@@ -376,19 +376,22 @@ impl<'a> GraphView<'a> {
         }
         let mut alike: Vec<(u32, u32)> = found.into_iter().collect();
         alike.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| self.key(a.0).cmp(self.key(b.0))));
-        alike.retain(|(other, _)| self.may_be_one(node, *other));
-        alike.truncate(MOST_ALIKE);
+        let (kind, documents) = (self.seen(node).kind(), self.documents_of(node));
+        let documents: HashSet<u32> = documents.map(|(handle, _)| handle).collect();
+        // In order, as far as it takes: among many alike most need not be looked at.
+        let alike =
+            alike.into_iter().filter(|(other, _)| self.may_be_one(kind, &documents, *other));
         let cosine = |(other, apart)| (other, cosine_of_signs(apart, dimension));
-        alike.into_iter().map(cosine).collect()
+        alike.take(MOST_ALIKE).map(cosine).collect()
     }
 
-    /// Whether two names may be those of one thing: no document uses both, and they are not of different kinds.
-    fn may_be_one(&self, node: &'a Node, other: u32) -> bool {
+    /// Whether another name may be that of a thing of this kind that these documents name: none of them uses both, and
+    /// they are not of different kinds.
+    fn may_be_one(&self, kind: EntityKind, documents: &HashSet<u32>, other: u32) -> bool {
         let Some(other) = self.graph.entities.get(other) else { return false };
-        let kinds = [self.seen(node).kind(), self.seen(other).kind()];
+        let kinds = [kind, self.seen(other).kind()];
         let is_of_one_kind = kinds[0] == kinds[1] || kinds.contains(&EntityKind::Other);
-        let both = self.documents_of(node).any(|(handle, _)| other.documents.contains(&handle));
-        is_of_one_kind && !both
+        is_of_one_kind && !other.documents.iter().any(|handle| documents.contains(handle))
     }
 
     /// Neighbours of `frontier`, best first.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
-use clew_core::{Answer, Citation, Clues, Error, MemoryPoint, MemoryUse, Task};
+use clew_core::{Answer, Citation, Clues, Error, ErrorKind, MemoryPoint, MemoryUse, Task};
 use clew_text::{Term, terms};
 
 use super::DEFAULT_K;
@@ -55,8 +55,12 @@ impl Strategy for MemoRag {
         let sought = weighed(queries, 1.0).chain(weighed(key_points, 1.0));
         let sought = sought.chain(weighed(clues, CLUE_WEIGHT));
         for (sought, weight) in sought.chain(weighed(answers.clone(), CLUE_WEIGHT)) {
-            let found = work.search(work.query(sought, k)).await?;
-            pool.add(found, weight);
+            match work.search(work.query(sought, k)).await {
+                Ok(found) => pool.add(found, weight),
+                // Of dozens of lines one finds nothing; the question itself was searched for.
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         let points: Vec<MemoryPoint> = answers.iter().map(|answer| hint(answer)).collect();
         let evidence = pool.best(k);
@@ -69,6 +73,11 @@ impl Strategy for MemoRag {
         }
         Ok(work.conclude(reading))
     }
+}
+
+/// Whether a search that failed could be done another time.
+fn is_passing(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Unavailable)
 }
 
 /// What the reader is told of a memory's own answer.

@@ -23,11 +23,13 @@ const MAX_STATEMENT_BYTES: usize = 400;
 /// The paper fuses while it builds the graph for its question, which is also where the question bears on
 /// what is said first. Here it is done when an edge might be followed: of the two entities that the most
 /// similar edges join, those of which several segments tell in different words. What is fused is told with the words of
-/// the segments that state it. An edge that was fused says what all of them say, and leads to all of them.
+/// the segments that state it. An edge that was fused says what all of them say, and leads to all of them. Of what the
+/// paper shows the model besides, the questions made for merging and the document's summary are left out: the question
+/// that is asked says what matters, and one relation may be told of in several documents.
 #[derive(Debug, Default)]
 pub(super) struct Fusions {
-    /// By what was fused.
-    fused: BTreeMap<Vec<String>, String>,
+    /// By what was fused; `None`: it could not be.
+    fused: BTreeMap<Vec<String>, Option<String>>,
     /// How many were tried, those that could not be fused included.
     tried: usize,
 }
@@ -64,7 +66,7 @@ impl Fusions {
         let Some(different) = different(edges) else { return Ok(None) };
         let said: Vec<String> = different.iter().map(|edge| edge.text().to_owned()).collect();
         if let Some(known) = self.fused.get(&said) {
-            return Ok(Edge::fused(edges, known.clone()));
+            return Ok(known.clone().and_then(|known| Edge::fused(edges, known)));
         }
         if self.tried == MAX_FUSED {
             return Ok(None);
@@ -78,11 +80,14 @@ impl Fusions {
             Ok(fused) => fused,
             Err(error) if error.kind() == ErrorKind::DeadlineExceeded => return Err(error),
             // What cannot be fused is as good as before.
-            Err(_) => return Ok(None),
+            Err(_) => {
+                self.fused.insert(said, None);
+                return Ok(None);
+            }
         };
         work.spend(cost);
         let edge = Edge::fused(edges, fused.clone());
-        self.fused.insert(said, fused);
+        self.fused.insert(said, Some(fused));
         Ok(edge)
     }
 }
