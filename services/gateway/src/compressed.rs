@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use clew_core::{
-    Account, ClueQuery, Clues, Cost, DraftedClues, Error, Evidence, Memory, Partial, Planner,
+    Account, ClueQuery, Clues, Cost, DraftedClues, Error, ErrorKind, Evidence, Memory, Partial,
+    Planner,
 };
 use clew_strategy::TreeMemory;
 
@@ -33,7 +34,15 @@ impl Memory for CompressedMemory<'_> {
     ) -> Result<Partial<(Clues, Cost)>, Error> {
         let Partial { found: drafted, shards_missing } = match self.memory.corpus.settings().memory
         {
-            Some(_) => self.drafted(query, deadline).await?,
+            Some(_) => match self.drafted(query, deadline).await {
+                // The tree is there all the same.
+                Err(error) if error.kind() == ErrorKind::Unavailable => {
+                    tracing::warn!(error = error.chain(), "no memory drafts");
+                    let shards = self.memory.corpus.shards().iter();
+                    Partial::default().missing(shards.map(|shard| shard.index()))
+                }
+                drafted => drafted?,
+            },
             None => Partial::default(),
         };
         let is_drafted = drafted.clues != Clues::default();
@@ -61,7 +70,7 @@ impl CompressedMemory<'_> {
     ) -> Result<Partial<DraftedClues>, Error> {
         let shards = &self.memory.shards;
         // What memory models draft is no call of a language model, and no budget bounds it.
-        let drafts = shards.ask_all(|shard| async move {
+        let drafts = shards.ask_all_for_once(|shard| async move {
             let drafted = shard.clues(query, deadline).await?;
             self.account.ledger().add_aside(Cost { shards_searched: 0, ..drafted.cost });
             Ok(drafted)

@@ -26,6 +26,9 @@ const DOCUMENTS: usize = 200;
 /// Segments whose texts are read by one call.
 const SEGMENTS_AT_ONCE: usize = 256;
 
+/// Fewest of the nearest entities that a shard is asked for.
+const LEAST_NEAREST: usize = 8;
+
 /// The tree and the graph of one corpus.
 #[derive(Clone)]
 pub(crate) struct CorpusMemory {
@@ -200,6 +203,12 @@ impl Tree for CorpusMemory {
     }
 }
 
+/// How many of the nearest entities each of so many shards is asked for: twice its share, since they do not lie evenly,
+/// and some in any case.
+fn nearest_of_a_shard(most: usize, shards: usize) -> usize {
+    (2 * most).div_ceil(shards.max(1)).max(LEAST_NEAREST).min(most)
+}
+
 #[async_trait]
 impl GraphMemory for CorpusMemory {
     async fn subgraph(
@@ -214,6 +223,10 @@ impl GraphMemory for CorpusMemory {
             let mut asked = query.clone();
             let is_here = |id: &DocumentId| self.corpus.shard_of(id).index() == shard.index();
             asked.places.retain(|place| is_here(&place.document_id));
+            if asked.like.is_some() {
+                asked.most_entities =
+                    nearest_of_a_shard(query.most_entities, self.corpus.shards().len());
+            }
             async move { shard.subgraph(&asked, deadline).await }
         });
         Ok(parts.await?.map(|mut parts| match parts.len() {

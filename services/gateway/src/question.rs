@@ -102,7 +102,13 @@ async fn run(arguments: Arguments) {
     let guide = backends.reasoners.guide(&account);
     let graph_builder = backends.graph_builders.on(&account);
     let progress = Reported(events.clone());
-    let encoder = backends.encoders_on(&account).current();
+    let encoders = backends.encoders_on(&account);
+    // What is compared with stored vectors is to be of their model; where that is away, others compare texts as well.
+    let model = &memory.corpus.settings().encoder;
+    let encoder = match encoders.of(model, question.deadline).await {
+        Ok(encoder) => encoder,
+        Err(_missing) => encoders.current(),
+    };
     let seams = Seams {
         retriever: retriever.as_ref(),
         documents: &memory,

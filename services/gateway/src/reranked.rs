@@ -4,11 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
-use clew_core::{Account, Error, Evidence, Limits, Query, Reranker, Retrieved, Retriever, Scored};
+use clew_core::{
+    Account, Error, Evidence, Grouping, Limits, Query, Reranker, Retrieved, Retriever, Scored,
+};
 use clew_telemetry::{child, metrics};
 use tracing::Instrument;
 
 use crate::Backends;
+
+/// How much of a query a reranker reads: with the shortest windows in use, of 512 tokens, as much room is left for a
+/// passage. What strategies search for on their way may be longer.
+const QUERY_BYTES: usize = 1000;
 
 /// Finds what `inner` finds first, by what a reranker says of it.
 pub(crate) struct Reranked<R> {
@@ -49,9 +55,9 @@ impl<R: Retriever> Reranked<R> {
         if found.is_empty() {
             return Ok((found, 0));
         }
+        let asked = &query.text[..query.text.floor_char_boundary(QUERY_BYTES)];
         let passages = found.iter().map(|item| item.text.clone()).collect();
-        let Scored { scores, tokens } =
-            self.reranker.score(&query.text, passages, deadline).await?;
+        let Scored { scores, tokens } = self.reranker.score(asked, passages, deadline).await?;
         if scores.len() != found.len() {
             return Err(Error::internal("the reranker returned fewer scores than passages"));
         }
@@ -69,6 +75,10 @@ impl<R: Retriever> Reranked<R> {
 impl<R: Retriever> Retriever for Reranked<R> {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
+        // More documents than are reranked are asked for as a set, whose order does not matter.
+        if query.grouping == Grouping::Documents && query.k > self.candidates {
+            return self.inner.retrieve(query, deadline).await;
+        }
         let wide = Query { k: self.candidates, rerank: None, ..query.clone() };
         let Retrieved { evidence, shards_missing, mut cost } =
             self.inner.retrieve(&wide, deadline).await?;
@@ -125,7 +135,13 @@ mod tests {
             Ok(Some("alphabet".to_owned()))
         }
 
-        async fn score(&self, _: &str, passages: Vec<String>, _: Instant) -> Result<Scored, Error> {
+        async fn score(
+            &self,
+            query: &str,
+            passages: Vec<String>,
+            _: Instant,
+        ) -> Result<Scored, Error> {
+            assert!(query.len() <= QUERY_BYTES);
             if passages.iter().any(|passage| passage == "x") {
                 return Err(Error::deadline("reranking"));
             }
@@ -159,6 +175,18 @@ mod tests {
         assert_eq!(found.shards_missing, [ShardIndex(3)]);
         assert_eq!((found.cost.embedded_tokens, found.cost.reranked_tokens), (2, 5));
         assert_eq!(account.ledger().cost().reranked_tokens, 5);
+    }
+
+    #[tokio::test]
+    async fn a_long_query_leaves_room_for_passages_and_a_set_is_found_as_it_is() {
+        let (retriever, account) = reranked(&["a", "d", "c"], 2);
+        let long = format!("{}é", "q".repeat(QUERY_BYTES - 1));
+        retriever.retrieve(&Query::new(long, 2), soon()).await.unwrap();
+        let set = Query { grouping: Grouping::Documents, ..Query::new("q", 3) };
+        let found = retriever.retrieve(&set, soon()).await.unwrap();
+        let names: Vec<&str> = found.evidence.iter().map(|item| item.text.as_str()).collect();
+        assert_eq!(names, ["a", "d", "c"]);
+        assert_eq!(account.ledger().cost().reranked_tokens, 2);
     }
 
     #[tokio::test]

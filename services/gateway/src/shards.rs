@@ -43,6 +43,14 @@ impl Shards {
         self.ask(|_| true, ask).await
     }
 
+    /// As [`Self::ask_all`], for what a shard may fail in that answers everything else: it is asked again for that.
+    pub async fn ask_all_for_once<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        ask: impl Fn(Arc<dyn Shard>) -> F,
+    ) -> Result<Partial<Vec<T>>, Error> {
+        Self { silent: self.silent.apart(), ..self.clone() }.ask_all(ask).await
+    }
+
     /// As [`Self::ask_all`], of `concerned` shards alone.
     pub async fn ask<T, F: Future<Output = Result<T, Error>>>(
         &self,
@@ -72,6 +80,11 @@ struct Silent(Arc<Mutex<BTreeSet<ShardIndex>>>);
 impl Silent {
     fn shards(&self) -> BTreeSet<ShardIndex> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The same shards, of which what is remembered from now on is not told.
+    fn apart(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.shards())))
     }
 
     fn remember<T>(&self, answers: &[(ShardIndex, Result<T, Error>)]) {
@@ -152,5 +165,9 @@ mod tests {
         // By all that ask for the request, the search among them.
         silent.clone().remember(&answers(vec![Err(Error::deadline("searching"))]));
         assert_eq!(silent.shards(), BTreeSet::from([ShardIndex(0), ShardIndex(1)]));
+        // What fails in one thing is asked for others.
+        let apart = silent.apart();
+        apart.remember(&answers(vec![Ok('a'), Ok('b'), Err(gone())]));
+        assert_eq!((apart.shards().len(), silent.shards().len()), (3, 2));
     }
 }
