@@ -18,6 +18,7 @@ use std::time::Instant;
 use clew_auth::Caller;
 use clew_core::{Corpus, Error, Limits};
 use clew_proto::ingest::v1 as wire;
+use clew_runtime::deadline::within;
 use tonic::Request;
 
 use self::sample::{Cut, Samples};
@@ -140,9 +141,12 @@ async fn cut(
         Ok(encoder) => encoder,
         Err(_missing) => backends.encoders.current(),
     };
-    tokio::task::spawn_blocking(move || samples.cut(&settings, encoder.as_ref()))
-        .await
-        .map_err(|panic| Error::internal("cutting the samples panicked").with_source(panic))
+    let cutting = async {
+        tokio::task::spawn_blocking(move || samples.cut(&settings, encoder.as_ref()))
+            .await
+            .map_err(|panic| Error::internal("cutting the samples panicked").with_source(panic))
+    };
+    within(deadline, "cutting samples", cutting).await
 }
 
 /// What was made of the samples, and how it is scaled.
@@ -161,7 +165,8 @@ impl Made<'_> {
 
     fn nodes(&self) -> u64 {
         let upper = &self.structured.upper;
-        self.scale.bytes(self.structured.nodes) + self.run.share(upper.nodes, upper.documents)
+        let above = self.run.share(upper.nodes, upper.documents);
+        self.scale.bytes(self.structured.nodes).saturating_add(above)
     }
 
     fn cost(&self) -> structure::Calls {

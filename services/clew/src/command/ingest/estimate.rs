@@ -15,6 +15,8 @@ const READ_BYTES: usize = 256 << 10;
 /// Bytes of the texts that are sent, of all files together and of one document: as much as the server takes.
 const SAMPLE_BYTES: usize = 1 << 20;
 const DOCUMENT_BYTES: usize = 64 << 10;
+/// Documents that are sent, of all files together: as many as the server takes.
+const MOST_SENT: usize = 4096;
 
 /// An estimate and what it rests on.
 #[derive(Clone, Debug)]
@@ -52,6 +54,7 @@ impl Samples {
                 text_bytes += document.text.len();
                 samples.documents += 1;
                 if sent < of_file
+                    && samples.documents_sent.len() < MOST_SENT
                     && let Some(sample) = sample(document, (of_file - sent).min(DOCUMENT_BYTES))
                 {
                     sent += sample.text.len();

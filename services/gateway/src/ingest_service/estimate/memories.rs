@@ -15,8 +15,9 @@ const BATCH_BYTES: usize = 512 << 10;
 const ROOM_TOKEN_BYTES: usize = 4;
 /// Bytes of what is told of a part of a memory before its snapshot: an id, a version and a span.
 const PART_BYTES: u64 = 100;
-/// Most documents of a shard whose memories are gone through one by one.
+/// Most documents of a shard whose memories are gone through one by one, and memories that are.
 const MOST_GONE_THROUGH: u64 = 10_000;
+const MOST_FORMED: u64 = 10_000;
 
 /// What memories would be formed.
 #[derive(Debug, Default)]
@@ -42,9 +43,11 @@ pub(super) async fn estimate(
     let tokens = backends.memory_encoder.count_tokens(texts, deadline).await?;
     let tokens_per_byte = tokens as f64 / bytes.max(1) as f64;
     let shards = corpus.shards().len().max(1) as u64;
-    let gone_through = run.documents.div_ceil(shards).min(MOST_GONE_THROUGH);
-    let formed = form(sizes(samples, run, gone_through), settings, tokens_per_byte);
-    let shares = run.documents as f64 / gone_through.max(1) as f64;
+    let gone_through = run.documents.div_ceil(shards).min(most_gone_through(run, settings));
+    let sizes = sizes(samples, run, gone_through);
+    // Documents differ in length, so that the text tells how many times there is as much.
+    let shares = run.text_bytes as f64 / sizes.iter().sum::<usize>().max(1) as f64;
+    let formed = form(sizes, settings, tokens_per_byte);
     let scaled = |n: u64| (n as f64 * shares).ceil() as u64;
     let slots: u64 = formed.iter().map(|tokens| model.slots(*tokens, settings.ratio)).sum();
     Ok(Memories {
@@ -56,17 +59,25 @@ pub(super) async fn estimate(
     })
 }
 
-/// As many samples as the model counts at once, and the bytes of their texts.
+/// How many documents of a mean size are gone through, so that what they are read into is no more than
+/// [`MOST_FORMED`].
+fn most_gone_through(run: &Run, settings: MemorySettings) -> u64 {
+    let each = (run.text_bytes / run.documents.max(1)).max(1);
+    let whole = u64::from(settings.segment_tokens) * ROOM_TOKEN_BYTES as u64;
+    (MOST_FORMED.saturating_mul(whole) / each).clamp(1, MOST_GONE_THROUGH)
+}
+
+/// As much of the samples as the model counts at once, and the bytes of their texts.
 fn counted(samples: &[Document]) -> (Vec<MemoryText>, usize) {
     let (mut texts, mut bytes, mut left) = (Vec::new(), 0, COUNTED_BYTES);
     for Document { title, text, .. } in samples {
-        let size = title.len() + text.len();
-        if size > left {
+        if title.len() >= left {
             break;
         }
-        left -= size;
+        let text = &text[..text.floor_char_boundary(left - title.len())];
+        left -= title.len() + text.len();
         bytes += text.len();
-        texts.push(MemoryText { title: title.clone(), text: text.clone() });
+        texts.push(MemoryText { title: title.clone(), text: text.to_owned() });
     }
     (texts, bytes)
 }
@@ -121,6 +132,31 @@ mod tests {
 
     fn formed(sizes: &[usize], segment_tokens: u32) -> Vec<u64> {
         form(sizes.to_vec(), MemorySettings { ratio: 4, segment_tokens }, 0.25)
+    }
+
+    #[test]
+    fn a_large_run_is_gone_through_in_part() {
+        let settings = MemorySettings { ratio: 4, segment_tokens: 256 };
+        let run = |documents, text_bytes| Run { documents, text_bytes };
+        assert_eq!(most_gone_through(&run(10_000, 10_000), settings), MOST_GONE_THROUGH);
+        assert_eq!(most_gone_through(&run(10_000, 160 << 30), settings), 1);
+        let documents = most_gone_through(&run(10_000, 10_000 << 14), settings);
+        assert_eq!(documents, MOST_FORMED / 16);
+    }
+
+    #[test]
+    fn as_much_of_the_samples_is_counted_as_the_model_takes() {
+        let sample = |title: &str, bytes: usize| Document {
+            id: "a".parse().unwrap(),
+            text: "é".repeat(bytes / 2),
+            media_type: clew_core::MediaType::Plain,
+            title: title.to_owned(),
+            attributes: clew_core::Attributes::new(),
+            event_time: None,
+            labels: clew_core::Labels::default(),
+        };
+        let (texts, bytes) = counted(&[sample("odd", COUNTED_BYTES), sample("", 10)]);
+        assert_eq!((texts.len(), bytes), (1, COUNTED_BYTES - 4));
     }
 
     #[test]

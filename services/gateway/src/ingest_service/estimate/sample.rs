@@ -11,10 +11,12 @@ use clew_proto::ingest::v1 as wire;
 
 use super::Run;
 
-/// Most bytes of samples, in all.
+/// Most bytes of samples, in all, and most samples.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// Most documents of the corpus that are taken for samples.
+const MOST_SAMPLES: usize = 4096;
+/// Most documents of the corpus that are taken for samples, and how much of each.
 const OWN_SAMPLES: usize = 32;
+const OWN_SAMPLE_BYTES: usize = 64 << 10;
 /// A text in English, where nothing better is known.
 const TYPICAL: &str = include_str!("typical.txt");
 
@@ -43,6 +45,16 @@ pub(super) fn given(
             format!("expected at most {SAMPLE_BYTES} bytes in all, got {}", texts + whole);
         let field = if whole > 0 { "sample_documents" } else { "samples" };
         return Err(Error::invalid(field, problem));
+    }
+    for (field, count) in
+        [("samples", request.samples.len()), ("sample_documents", request.sample_documents.len())]
+    {
+        if count > MOST_SAMPLES {
+            return Err(Error::invalid(
+                field,
+                format!("expected at most {MOST_SAMPLES}, got {count}"),
+            ));
+        }
     }
     let mut violations = Violations::default();
     let mut documents = Vec::new();
@@ -94,12 +106,16 @@ async fn own(corpus: &Corpus, deadline: Instant) -> Result<Vec<Document>, Error>
     for shard in corpus.shards() {
         let query = ListQuery { after: None, limit, state: None };
         for status in shard.list(&query, deadline).await? {
-            bytes += usize::try_from(status.bytes).unwrap_or(usize::MAX);
+            let Some((stored, _)) = shard.document(&status.document_id, deadline).await? else {
+                continue;
+            };
+            let mut document = stored.document;
+            document.text.truncate(document.text.floor_char_boundary(OWN_SAMPLE_BYTES));
+            bytes += document.text.len();
             if bytes > SAMPLE_BYTES {
                 return Ok(found);
             }
-            let read = shard.document(&status.document_id, deadline).await?;
-            found.extend(read.map(|(stored, _)| stored.document));
+            found.push(document);
         }
     }
     Ok(found)
@@ -190,6 +206,8 @@ mod tests {
         assert_eq!(fields, ["sample_documents[1].id", "sample_documents[2].text"]);
         let large = asked(vec![document("a", &vec![b'a'; SAMPLE_BYTES + 1])]);
         assert_eq!(large.map(|_| ()).unwrap_err().violations()[0].field, "sample_documents");
+        let many = asked(vec![document("", b"x"); MOST_SAMPLES + 1]);
+        assert_eq!(many.map(|_| ()).unwrap_err().violations()[0].field, "sample_documents");
         assert_eq!(asked(vec![good]).unwrap().unwrap().sizes(), [12]);
         assert!(asked(Vec::new()).unwrap().is_none());
     }
