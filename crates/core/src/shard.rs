@@ -162,7 +162,7 @@ pub struct ErasureScan {
     pub searched_files: u64,
     /// Their bytes.
     pub searched_bytes: u64,
-    /// Such files that were not searched, as there were too many bytes.
+    /// Such files that were not searched, as there were too many bytes or the storage engine compressed texts in them.
     pub unsearched_files: u64,
     /// What is left of the documents, or may be: the first of it.
     pub left: Vec<Leftover>,

@@ -98,6 +98,8 @@ impl Shard {
             before = self.named_files().await?;
             self.erase(patience).await?;
         }
+        // Those of a removal that was interrupted, too: its memories are not known any more.
+        self.remove_other_memories().await?;
         let files = self.finished_files().await?;
         // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
         for kind in self.tables_with_other_files(&files).await? {
@@ -110,14 +112,16 @@ impl Shard {
     /// The shard's files, without what a process left that was killed while it wrote one: the beginning of it, under
     /// a name of its own, which pruning does not know. That is removed: only the shard's one writer writes files, and
     /// it is here.
-    async fn finished_files(&self) -> Result<Vec<String>> {
-        let mut finished = Vec::new();
-        for name in self.place().files(FINDING).await?.into_keys() {
-            if is_unfinished(&name) {
-                self.place().remove_file(&name, FINDING).await?;
-            } else {
-                finished.push(name);
-            }
+    async fn finished_files(&mut self) -> Result<Vec<String>> {
+        let files = self.place().files(FINDING).await?.into_keys();
+        let (unfinished, finished): (Vec<String>, Vec<String>) =
+            files.partition(|name| is_unfinished(name));
+        if !unfinished.is_empty() {
+            // What was there before is no file that a later owner is writing.
+            self.sources.confirm_owned().await?;
+        }
+        for name in unfinished {
+            self.place().remove_file(&name, FINDING).await?;
         }
         Ok(finished)
     }

@@ -20,7 +20,7 @@ use crate::place::Place;
 use crate::shard::Shard;
 
 /// Where they lie in the shard's place.
-const FOLDER: &str = "memories";
+pub(crate) const FOLDER: &str = "memories";
 /// Ends the name of a file that is whole.
 const WHOLE: &str = ".memory";
 /// Bytes before the record.
@@ -98,17 +98,14 @@ impl MemoryFiles {
         Ok(removed.len())
     }
 
-    /// Removes files that are no memory of these records: of a write that was interrupted, or of an owner that was
-    /// overtaken meanwhile.
-    async fn remove_others(&self) -> Result<()> {
+    /// Files that are no memory of these records: of a write or a removal that was interrupted, or of an owner that
+    /// was overtaken meanwhile.
+    async fn others(&self) -> Result<Vec<String>> {
         let records = self.records();
         let known: HashSet<String> = records.iter().map(|record| file(&record.key)).collect();
-        for name in self.place.names("list memories").await? {
-            if !known.contains(&name) {
-                self.place.remove_file(&name, "remove what is no memory").await?;
-            }
-        }
-        Ok(())
+        let mut others = self.place.names("list memories").await?;
+        others.retain(|name| !known.contains(name));
+        Ok(others)
     }
 }
 
@@ -179,19 +176,32 @@ impl Shard {
             .memories
             .remove(|record| !record.parts.iter().all(|part| self.is_live(part)))
             .await?;
-        self.sources.confirm_owned().await?;
-        self.memories.remove_others().await?;
+        self.remove_other_memories().await?;
         self.end_write();
         Ok(removed)
     }
 
+    /// Removes files of memories that nothing tells of.
+    pub(crate) async fn remove_other_memories(&mut self) -> Result<()> {
+        let others = self.memories.others().await?;
+        if others.is_empty() {
+            return Ok(());
+        }
+        // Of the files that were there before only: a later owner's are not these.
+        self.sources.confirm_owned().await?;
+        for name in others {
+            self.memories.place.remove_file(&name, "remove what is no memory").await?;
+        }
+        Ok(())
+    }
+
     /// Removes the memories that cover any of these documents, in any version.
-    pub(crate) async fn forget_memories(&self, ids: &[DocumentId]) -> Result<()> {
+    pub(crate) async fn forget_memories(&mut self, ids: &[DocumentId]) -> Result<()> {
         let ids: HashSet<&DocumentId> = ids.iter().collect();
         let covers =
             |record: &MemoryRecord| record.parts.iter().any(|part| ids.contains(&part.document_id));
         if self.memories.remove(covers).await? > 0 {
-            self.memories.remove_others().await?;
+            self.remove_other_memories().await?;
         }
         Ok(())
     }

@@ -132,7 +132,18 @@ impl Registry {
         if was_there { Ok(()) } else { Err(Error::CorpusNotFound(name.clone())) }
     }
 
-    /// Corpora that were retired and are not deleted yet, with how long ago that was.
+    /// Whether a corpus was retired and is not deleted yet.
+    ///
+    /// # Errors
+    /// Those of the storage.
+    pub async fn is_retired(&self, name: &CorpusName) -> Result<bool> {
+        match &self.0 {
+            Kind::Folder(registry) => registry.is_retired(name).await,
+            Kind::Objects(registry) => registry.is_retired(name).await,
+        }
+    }
+
+    /// Corpora that were retired and are not deleted yet, and whose settings can be read, with how long ago that was.
     ///
     /// # Errors
     /// Those of the storage.

@@ -163,6 +163,10 @@ impl Retriever {
         }
         let _one_at_a_time = self.changing.lock().await;
         for name in unusable {
+            // Restored or made anew meanwhile.
+            if self.known().running.contains_key(&name) {
+                continue;
+            }
             let healed = match self.registry.get(&name).await {
                 Ok(settings) => self.run(settings).await.map(drop),
                 Err(error) => Err(error.into()),
@@ -224,7 +228,11 @@ impl Retriever {
             shards.push(ShardHandle::start(line).await?);
         }
         let running = Arc::new(Running { settings: Arc::clone(&settings), shards });
-        self.known_mut().running.insert(settings.name.clone(), Arc::clone(&running));
+        {
+            let mut known = self.known_mut();
+            known.unusable.remove(&settings.name);
+            known.running.insert(settings.name.clone(), Arc::clone(&running));
+        }
         self.tell();
         Ok(running)
     }

@@ -273,7 +273,7 @@ impl Inner {
         self.registry.retire(name).await?;
         loop {
             self.finish_deletions().await?;
-            if !self.registry.retired().await?.iter().any(|(settings, _)| settings.name == *name) {
+            if !self.registry.is_retired(name).await? {
                 return Ok(());
             }
             if Instant::now() + LOOK_INTERVAL > deadline {

@@ -126,6 +126,11 @@ impl FolderRegistry {
         Ok(true)
     }
 
+    pub async fn is_retired(&self, name: &CorpusName) -> Result<bool> {
+        let mark = self.corpus_folder(name).join(RETIRED);
+        on_files("look whether the corpus is retired", move || Ok(age(&mark)?.is_some())).await
+    }
+
     pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
         let mut retired = Vec::new();
         for name in self.names().await? {

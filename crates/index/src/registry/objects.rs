@@ -219,6 +219,10 @@ impl ObjectRegistry {
         }
     }
 
+    pub async fn is_retired(&self, name: &CorpusName) -> Result<bool> {
+        Ok(self.read(name).await?.is_some_and(|(found, _)| found.state == State::Retired))
+    }
+
     pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
         let registers = self.registers().await?.into_iter();
         // Settings that cannot be read do not say which shards there are; such a corpus stays for a person.

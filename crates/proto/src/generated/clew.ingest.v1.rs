@@ -304,7 +304,8 @@ pub struct ErasureScan {
     /// Their bytes.
     #[prost(uint64, tag = "5")]
     pub searched_bytes: u64,
-    /// Such files that were not searched: with 16 MiB a shard, the smallest files first, it ends.
+    /// Such files that were not searched: those in which the storage engine compressed texts, as it does with columns of
+    /// 32 KiB and more, and those beyond 16 MiB a shard, of which the smallest files come first.
     #[prost(uint64, tag = "6")]
     pub unsearched_files: u64,
     /// What is left of the documents, or may be; the first 32.
@@ -380,7 +381,8 @@ pub struct EstimateIngestionRequest {
     /// Bytes of text of the run.
     #[prost(uint64, tag = "3")]
     pub text_bytes: u64,
-    /// Typical texts of the run in UTF-8, at most 1 MiB in all together with those of `sample_documents`; may be empty.
+    /// Typical texts of the run in UTF-8, at most 1 MiB in all together with those of `sample_documents`, and at most
+    /// 4,096 of each; may be empty.
     #[prost(bytes = "bytes", repeated, tag = "4")]
     pub samples: ::prost::alloc::vec::Vec<::prost::bytes::Bytes>,
     /// Typical documents of the run, whole or as far as their texts begin; ids need not be those of the run. Without these
