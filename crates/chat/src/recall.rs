@@ -4,7 +4,7 @@ mod history;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::RangeInclusive;
 use std::slice;
 use std::time::Instant;
@@ -26,6 +26,8 @@ use history::{Said, latest_first, said};
 /// smoothing knows neighbours that were found.
 const HITS_PER_ITEM: usize = 3;
 const MIN_HITS: usize = 200;
+/// Hits of one search where those are of too few turns: by several keys a turn is hit several times.
+const MORE_HITS: usize = 1000;
 /// Turns of those that are completed for each item that is wanted: reading turns is most of what recalling costs.
 const TURNS_PER_ITEM: usize = 2;
 /// Turns that are read with one that is found: mostly they hold its round, and where the next begins.
@@ -151,6 +153,13 @@ async fn search(
     query.filter = asked.filter.clone();
     query.filter.attributes.extend(key.map(of_key).transpose()?);
     let mut found = retriever.retrieve(&query, deadline).await?;
+    let turns: HashSet<&DocumentId> = found.evidence.iter().map(|hit| &hit.document_id).collect();
+    if turns.len() < asked.k && found.evidence.len() == query.k {
+        query.k = MORE_HITS;
+        let cost = found.cost;
+        found = retriever.retrieve(&query, deadline).await?;
+        found.cost += cost;
+    }
     match (range, asked.time) {
         (Some(range), TimeUse::Boost) => {
             for hit in &mut found.evidence {

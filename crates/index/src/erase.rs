@@ -99,7 +99,7 @@ impl Shard {
             self.erase(patience).await?;
         }
         // Those of a removal that was interrupted, too: its memories are not known any more.
-        self.remove_other_memories().await?;
+        self.remove_unfinished_memories().await?;
         let files = self.finished_files().await?;
         // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
         for kind in self.tables_with_other_files(&files).await? {

@@ -23,6 +23,8 @@ use crate::shard::Shard;
 pub(crate) const FOLDER: &str = "memories";
 /// Ends the name of a file that is whole.
 const WHOLE: &str = ".memory";
+/// Ends the name of one that is being written, in place of that.
+const UNFINISHED: &str = ".new";
 /// Bytes before the record.
 const PREFIX: usize = 8;
 /// Bytes of a record that are read with the prefix: those of some thousand parts.
@@ -176,14 +178,20 @@ impl Shard {
             .memories
             .remove(|record| !record.parts.iter().all(|part| self.is_live(part)))
             .await?;
-        self.remove_other_memories().await?;
+        self.remove_other_memories(|_any| true).await?;
         self.end_write();
         Ok(removed)
     }
 
-    /// Removes files of memories that nothing tells of.
-    pub(crate) async fn remove_other_memories(&mut self) -> Result<()> {
-        let others = self.memories.others().await?;
+    /// Removes what writes and removals of memories left that were interrupted. Who forgets is told of anything else
+    /// there, and not rid of it.
+    pub(crate) async fn remove_unfinished_memories(&mut self) -> Result<()> {
+        self.remove_other_memories(|name| name.ends_with(WHOLE) || name.ends_with(UNFINISHED)).await
+    }
+
+    async fn remove_other_memories(&mut self, which: fn(&str) -> bool) -> Result<()> {
+        let mut others = self.memories.others().await?;
+        others.retain(|name| which(name));
         if others.is_empty() {
             return Ok(());
         }
@@ -201,7 +209,7 @@ impl Shard {
         let covers =
             |record: &MemoryRecord| record.parts.iter().any(|part| ids.contains(&part.document_id));
         if self.memories.remove(covers).await? > 0 {
-            self.remove_other_memories().await?;
+            self.remove_unfinished_memories().await?;
         }
         Ok(())
     }

@@ -79,12 +79,16 @@ impl<R: Retriever> Retriever for Reranked<R> {
         if query.grouping == Grouping::Documents && query.k > self.candidates {
             return self.inner.retrieve(query, deadline).await;
         }
-        let wide = Query { k: self.candidates, rerank: None, ..query.clone() };
-        let Retrieved { evidence, shards_missing, mut cost } =
+        let wide = Query { k: self.candidates.max(query.k), rerank: None, ..query.clone() };
+        let Retrieved { mut evidence, shards_missing, mut cost } =
             self.inner.retrieve(&wide, deadline).await?;
+        let rest = evidence.split_off(self.candidates.min(evidence.len()));
         let span = child(|| tracing::info_span!("rerank", passages = evidence.len(), k = query.k));
         let ranking = self.rerank(query, evidence, deadline).instrument(span);
-        let (evidence, tokens) = metrics::stage("rerank", ranking).await?;
+        let (mut evidence, tokens) = metrics::stage("rerank", ranking).await?;
+        // What was not read comes behind, with the least that a reranker says.
+        evidence.extend(rest.into_iter().map(|item| Evidence { score: 0.0, ..item }));
+        evidence.truncate(query.k);
         cost.reranked_tokens += tokens;
         Ok(Retrieved { evidence, shards_missing, cost })
     }
@@ -175,6 +179,16 @@ mod tests {
         assert_eq!(found.shards_missing, [ShardIndex(3)]);
         assert_eq!((found.cost.embedded_tokens, found.cost.reranked_tokens), (2, 5));
         assert_eq!(account.ledger().cost().reranked_tokens, 5);
+    }
+
+    #[tokio::test]
+    async fn what_is_wanted_beyond_the_candidates_comes_behind_them() {
+        let (retriever, account) = reranked(&["a", "d", "c", "b", "f"], 2);
+        let found = retriever.retrieve(&Query::new("q", 4), soon()).await.unwrap();
+        let found: Vec<(&str, bool)> =
+            found.evidence.iter().map(|item| (item.text.as_str(), item.score > 0.0)).collect();
+        assert_eq!(found, [("d", true), ("a", false), ("c", false), ("b", false)]);
+        assert_eq!(account.ledger().cost().reranked_tokens, 2);
     }
 
     #[tokio::test]

@@ -76,6 +76,7 @@ impl Retriever for Memory {
         let shards_missing = self.missing.0.into_iter().collect();
         let asked = query.filter.event_time;
         evidence.retain(|hit| hit.event_time.is_none_or(|time| asked.contains(time)));
+        evidence.truncate(query.k);
         Ok(Retrieved { evidence, shards_missing, cost: Cost::default() })
     }
 }
@@ -125,6 +126,17 @@ fn of_hives() -> Recall {
 
 fn days(items: &[Item]) -> Vec<&str> {
     items.iter().map(|item| item.session.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_turn_that_many_hits_are_of_leaves_room_for_others() {
+    let mut memory = Memory::default();
+    memory.say(1, "I keep seven hives on my roof.", Some(0.9));
+    let first = memory.hits[0].clone();
+    memory.hits.extend(vec![first; MIN_HITS]);
+    memory.say(2, "The hives are painted blue.", Some(0.1));
+    let items = memory.recall(2, History::All).await;
+    assert_eq!(days(&items), ["day-01", "day-02"]);
 }
 
 #[tokio::test]

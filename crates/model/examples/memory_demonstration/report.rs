@@ -65,8 +65,8 @@ fn picture(measured: &Measured) -> anyhow::Result<String> {
     let models = [&measured.untrained, &measured.trained_on_texts, &measured.tuned_on_recall];
     let all = models.iter().flat_map(|model| &model.by_ratio);
     let most = all.map(|at| at.saved.value).fold(1e-9, f64::max);
-    let title = "nats a token that a context of four windows saves (line: a context of another place): \
-         not trained (grey), trained on texts, then on recall";
+    let title = "nats a token saved by a context of four windows (red: by another place's); \
+         memory not trained, on texts, then on recall";
     let saved = Chart {
         base: 190.0,
         title,

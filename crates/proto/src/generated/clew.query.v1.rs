@@ -162,8 +162,8 @@ pub struct AnswerRequest {
     #[prost(enumeration = "MemoryUse", tag = "9")]
     pub memory_use: i32,
     /// Has a reranker read so many of the best candidates with what a search of the strategy looks for, at least `k` if
-    /// that is set, and at most 200; each search then finds as many at most, the best by what the reranker says. Absent:
-    /// none does. Refused where no reranker is configured.
+    /// that is set, and at most 200; they come first, in the order of what it says, before what else the search finds.
+    /// Absent: none does. Refused where no reranker is configured.
     #[prost(uint32, optional, tag = "10")]
     pub rerank: ::core::option::Option<u32>,
 }

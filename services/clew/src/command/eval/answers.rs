@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clew_client::Question as Asked;
-use clew_core::{CorpusName, DocumentId, StructureSettings, Task};
+use clew_core::{CorpusName, DocumentId, Error, StructureSettings, Task};
 use clew_eval::answers::{Metric, Outcome, Scoring};
 use clew_eval::{
     AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, UnitDocument,
@@ -24,6 +24,9 @@ use crate::connection::Connection;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 
+/// How long a question is asked again that was told to come later, and the pause where none is told.
+const PATIENCE: Duration = Duration::from_secs(600);
+const PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a token where only bytes are told: about what English has.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -235,6 +238,22 @@ impl Asking<'_> {
             evidence_tokens: self.evidence_tokens,
             ..Asked::default()
         };
+        let patient_until = Instant::now() + PATIENCE;
+        loop {
+            let error = match self.answer_once(asked.clone()).await {
+                Ok(answered) => return Ok(answered),
+                Err(error) => error,
+            };
+            // A machine that is busy with other questions is not the strategy's fault.
+            let later = error.downcast_ref::<Error>().filter(|error| error.is_retryable());
+            let Some(later) = later.filter(|_| Instant::now() < patient_until) else {
+                return Err(error);
+            };
+            tokio::time::sleep(later.retry_after().unwrap_or(PAUSE)).await;
+        }
+    }
+
+    async fn answer_once(&self, asked: Asked) -> anyhow::Result<Answered> {
         let began = Instant::now();
         let events = self.connection.client.answer(self.corpus, asked).await?;
         futures::pin_mut!(events);

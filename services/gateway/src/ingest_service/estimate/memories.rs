@@ -70,11 +70,11 @@ fn most_gone_through(run: &Run, settings: MemorySettings) -> u64 {
 /// As much of the samples as the model counts at once, and the bytes of their texts.
 fn counted(samples: &[Document]) -> (Vec<MemoryText>, usize) {
     let (mut texts, mut bytes, mut left) = (Vec::new(), 0, COUNTED_BYTES);
-    for Document { title, text, .. } in samples {
-        if title.len() >= left {
+    for Document { title, text: whole, .. } in samples {
+        let text = &whole[..whole.floor_char_boundary(left.saturating_sub(title.len()))];
+        if title.len() > left || (text.is_empty() && !whole.is_empty()) {
             break;
         }
-        let text = &text[..text.floor_char_boundary(left - title.len())];
         left -= title.len() + text.len();
         bytes += text.len();
         texts.push(MemoryText { title: title.clone(), text: text.to_owned() });
