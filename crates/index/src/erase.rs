@@ -100,13 +100,22 @@ impl Shard {
         }
         // Those of a removal that was interrupted, too: its memories are not known any more.
         self.remove_unfinished_memories().await?;
-        let files = self.finished_files().await?;
-        // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
-        for kind in self.tables_with_other_files(&files).await? {
-            self.prune(kind, patience).await?;
+        let mut rounds = 0;
+        loop {
+            let files = self.finished_files().await?;
+            // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
+            let others = self.tables_with_other_files(&files).await?;
+            for kind in &others {
+                self.prune(*kind, patience).await?;
+            }
+            let scan = self.scan(&traces, &before).await?;
+            if scan.is_clean() || rounds == ROUNDS {
+                return Ok((forgotten, scan));
+            }
+            // An owner that was overtaken ends what it was writing, which nothing will ever name.
+            rounds += 1;
+            tokio::time::sleep(BETWEEN_ROUNDS).await;
         }
-        let scan = self.scan(&traces, &before).await?;
-        Ok((forgotten, scan))
     }
 
     /// The shard's files, without what a process left that was killed while it wrote one: the beginning of it, under
@@ -349,6 +358,11 @@ impl ErasureMark {
         Ok(())
     }
 }
+
+/// How often what is left is removed once more before it is told, and the pause before that. Nothing else is written to
+/// the shard meanwhile.
+const ROUNDS: u32 = 4;
+const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
 
 const FINDING: &str = "look for what was not written to its end";
 
