@@ -38,17 +38,13 @@ impl Cache {
 
     /// What was kept by that key; `None` also if it cannot be known soon.
     pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
-        let redis = Arc::clone(self.reachable()?);
+        let redis = self.reachable()?;
         let mut command = redis::pipe();
         let key = redis.key_alone(format_args!("cache:{key}"));
         command.cmd("GET").arg(&key);
-        // To its own end, so that a server that went silent is given up, which nothing else may ask anything.
-        let read = tokio::spawn(async move {
-            redis.query_alone::<(Option<Vec<u8>>,)>("reading the cache", &key, &command).await
-        });
-        match tokio::time::timeout(PATIENCE, read).await {
-            Ok(Ok(Ok((found,)))) => found,
-            Ok(_) | Err(_) => {
+        match redis.query_soon("reading the cache", key, command, PATIENCE).await {
+            Some((found,)) => found,
+            None => {
                 self.leave_alone();
                 None
             }

@@ -11,7 +11,7 @@ mod link;
 mod slots;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use clew_core::{Error, ErrorKind};
@@ -126,6 +126,20 @@ impl Redis {
     ) -> Result<T, Error> {
         let used = Tracked::default();
         self.within_patience(doing, &used, self.send(slot_of(key), commands, &used)).await
+    }
+
+    /// What [`Self::query_alone`] answers, if it does so soon; `None` otherwise. It is asked to its own end all the same,
+    /// so that a server that went silent is given up: nobody else may ask it anything.
+    pub(crate) async fn query_soon<T: FromRedisValue + Send + 'static>(
+        self: &Arc<Self>,
+        doing: &'static str,
+        key: String,
+        commands: Pipeline,
+        soon: Duration,
+    ) -> Option<T> {
+        let redis = Arc::clone(self);
+        let asked = tokio::spawn(async move { redis.query_alone(doing, &key, &commands).await });
+        tokio::time::timeout(soon, asked).await.ok()?.ok()?.ok()
     }
 
     /// As [`Self::query`], of one of [`Self::masters`].
@@ -396,6 +410,7 @@ fn asked_for(commands: &Pipeline) -> Pipeline {
 fn refusal(why: &'static str) -> RedisError {
     RedisError::from((redis::ErrorKind::Client, why))
 }
+
 /// Whether the server answered that it does not do it for us, or does not know it.
 pub(crate) fn is_refusal(error: &RedisError) -> bool {
     use redis::{ErrorKind, ServerErrorKind};

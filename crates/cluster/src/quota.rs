@@ -112,7 +112,7 @@ impl Quotas {
         whole: Duration,
         in_any_case: bool,
     ) -> Option<Duration> {
-        let redis = Arc::clone(self.redis.as_ref()?);
+        let redis = self.redis.as_ref()?;
         if self.lock().away_until.is_some_and(|until| Instant::now() < until) {
             return None;
         }
@@ -120,13 +120,9 @@ impl Quotas {
         let key = redis.key_alone(format_args!("quota:{name}"));
         command.cmd("EVAL").arg(TAKE).arg(1).arg(&key);
         command.arg(micros(cost)).arg(micros(whole)).arg(u8::from(in_any_case));
-        // To its own end, so that a server that went silent is given up, which nothing else may ask anything.
-        let asked = tokio::spawn(async move {
-            redis.query_alone::<(u64,)>("counting a quota", &key, &command).await
-        });
-        match tokio::time::timeout(PATIENCE, asked).await {
-            Ok(Ok(Ok((wait,)))) => Some(Duration::from_micros(wait)),
-            Ok(_) | Err(_) => {
+        match redis.query_soon("counting a quota", key, command, PATIENCE).await {
+            Some((wait,)) => Some(Duration::from_micros(wait)),
+            None => {
                 self.lock().away_until = Some(Instant::now() + PAUSE);
                 None
             }

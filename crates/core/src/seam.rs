@@ -91,6 +91,15 @@ pub trait Encoders: Send + Sync {
         identity: &EncoderIdentity,
         deadline: Instant,
     ) -> Result<Arc<dyn Encoder>, Error>;
+
+    /// The encoder of that model, or where it is not there the current one, for what any can do about as well.
+    async fn of_or_current(
+        &self,
+        identity: &EncoderIdentity,
+        deadline: Instant,
+    ) -> Arc<dyn Encoder> {
+        self.of(identity, deadline).await.unwrap_or_else(|_missing| self.current())
+    }
 }
 
 /// The encoders of a process that has one.

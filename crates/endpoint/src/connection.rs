@@ -101,6 +101,8 @@ pub(crate) struct Connection {
     room: Gate,
     /// Requests under way.
     running: Gate,
+    /// Requests that nobody waits for, so that these do not take all that there is.
+    bulk: Gate,
     rate: Option<RateLimit>,
     budget: RetryBudget,
 }
@@ -135,6 +137,12 @@ impl Connection {
             )
             .seen_as("endpoint", "requests"),
             running: Gate::new("the model's endpoint", config.max_concurrency, ROOM_PAUSE),
+            // Of what runs at once, one is left to those who wait for an answer.
+            bulk: Gate::new(
+                "the queue of the model's endpoint",
+                config.max_concurrency.saturating_sub(1).max(1),
+                ROOM_PAUSE,
+            ),
             rate: config.requests_per_minute.map(|rate| RateLimit::new(rate, now)),
             budget: RetryBudget::new(now),
         })
@@ -148,12 +156,13 @@ impl Connection {
         self.room.try_enter(1)
     }
 
-    /// A place among those who run and wait, once there is one.
+    /// A turn among those whom nobody waits for, and a place among those who run and wait, once there are both.
     ///
     /// # Errors
     /// [`ErrorKind::Exhausted`] if there is none until `deadline`.
-    pub(crate) async fn admitted(&self, deadline: Instant) -> Result<Permit, Error> {
-        self.room.enter(1, deadline).await
+    pub(crate) async fn admitted(&self, deadline: Instant) -> Result<(Permit, Permit), Error> {
+        let turn = self.bulk.enter(1, deadline).await?;
+        Ok((turn, self.room.enter(1, deadline).await?))
     }
 
     /// Sends `body` and reads the reply; tries again what may pass, as long as attempts, of which there are at most

@@ -12,10 +12,8 @@ use bytes::Bytes;
 use clew_core::{
     Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority, Span, TextKind, Violations,
 };
-use clew_runtime::deadline::within;
 use clew_tokenizer::{TokenCounter, estimated_spans};
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
@@ -237,8 +235,6 @@ pub struct EmbeddingEndpoint {
     config: EmbeddingConfig,
     cutter: Arc<Cutter>,
     tokenizer_json: Bytes,
-    /// Places of texts that nobody waits for, so that these do not take all that the connection has.
-    bulk: Semaphore,
     connection: Connection,
     embedded_tokens: AtomicU64,
 }
@@ -270,8 +266,6 @@ impl EmbeddingEndpoint {
         let length = |prefix: &str| estimated_spans(prefix).len();
         let taken = length(&config.passage_prefix).max(length(&config.query_prefix));
         let window = config.window.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
-        // Of what runs at once, one is left to those who wait for an answer.
-        let bulk = (config.max_concurrency.saturating_sub(1)).max(1) as usize;
         Ok(Self {
             identity: config.identity(window),
             cutter: Arc::new(Cutter {
@@ -282,7 +276,6 @@ impl EmbeddingEndpoint {
             }),
             config,
             tokenizer_json: tokenizer_json.into(),
-            bulk: Semaphore::new(bulk),
             connection,
             embedded_tokens: AtomicU64::new(0),
         })
@@ -419,16 +412,11 @@ impl Encoder for EmbeddingEndpoint {
         priority: Priority,
         deadline: Instant,
     ) -> Result<Vec<Embedding>, Error> {
-        let (_bulk, _place) = match priority {
+        let (_turn, _place) = match priority {
             Priority::Interactive => (None, self.connection.admit()?),
             Priority::Bulk => {
-                let turn = async {
-                    let closed =
-                        |error| Error::internal("the endpoint is closed").with_source(error);
-                    self.bulk.acquire().await.map_err(closed)
-                };
-                let turn = within(deadline, "waiting for a place at the endpoint", turn).await?;
-                (Some(turn), self.connection.admitted(deadline).await?)
+                let (turn, place) = self.connection.admitted(deadline).await?;
+                (Some(turn), place)
             }
         };
         let cutter = Arc::clone(&self.cutter);

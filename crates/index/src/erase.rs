@@ -104,9 +104,8 @@ impl Shard {
         loop {
             let files = self.finished_files().await?;
             // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
-            let others = self.tables_with_other_files(&files).await?;
-            for kind in &others {
-                self.prune(*kind, patience).await?;
+            for kind in self.tables_with_other_files(&files).await? {
+                self.prune(kind, patience).await?;
             }
             let scan = self.scan(&traces, &before).await?;
             if scan.is_clean() || rounds == ROUNDS {

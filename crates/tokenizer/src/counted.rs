@@ -4,9 +4,9 @@ use clew_core::Span;
 
 use crate::{EncoderTokenizer, Error};
 
-/// Letters of a word that count as one token: of those that UTF-8 has in two bytes, as Cyrillic, Greek, Hebrew and Arabic
-/// ones and those with accents, each counts twice.
-const LETTERS_PER_TOKEN: usize = 4;
+/// Bytes of a word's letters that count as one token: four ASCII letters, or two of those that UTF-8 has in two bytes, as
+/// Cyrillic, Greek, Hebrew and Arabic ones and those with accents.
+const LETTER_BYTES: usize = 4;
 
 /// Tells the tokens of a text: by the model's tokenizer, or by an estimate where nobody has that.
 pub enum TokenCounter {
@@ -73,21 +73,21 @@ fn spans(text: &str) -> impl Iterator<Item = Span> {
     std::iter::from_fn(move || {
         let (start, first) = rest.find(|(_, character)| !character.is_whitespace())?;
         let mut end = start + first.len_utf8();
-        let mut letters = letters_of(first).unwrap_or(LETTERS_PER_TOKEN);
-        let fits = |next: char, letters: usize| {
-            letters_of(next).filter(|more| letters + more <= LETTERS_PER_TOKEN)
-        };
-        while let Some((_, next)) = rest.next_if(|(_, next)| fits(*next, letters).is_some()) {
-            letters += fits(next, letters).unwrap_or(LETTERS_PER_TOKEN);
-            end += next.len_utf8();
+        if is_letter(first) {
+            let fits = |next: char, end: usize| {
+                is_letter(next) && end - start + next.len_utf8() <= LETTER_BYTES
+            };
+            while let Some((_, next)) = rest.next_if(|(_, next)| fits(*next, end)) {
+                end += next.len_utf8();
+            }
         }
         Some(Span::new(start, end))
     })
 }
 
-/// As how many letters of a token a character counts; `None` if it is one by itself.
-fn letters_of(character: char) -> Option<usize> {
-    (character.is_alphabetic() && character.len_utf8() <= 2).then(|| character.len_utf8())
+/// Whether a character is a letter of an alphabet, and not a word or a syllable by itself.
+fn is_letter(character: char) -> bool {
+    character.is_alphabetic() && character.len_utf8() <= 2
 }
 
 #[cfg(test)]

@@ -102,13 +102,9 @@ async fn run(arguments: Arguments) {
     let guide = backends.reasoners.guide(&account);
     let graph_builder = backends.graph_builders.on(&account);
     let progress = Reported(events.clone());
-    let encoders = backends.encoders_on(&account);
-    // What is compared with stored vectors is to be of their model; where that is away, others compare texts as well.
-    let model = &memory.corpus.settings().encoder;
-    let encoder = match encoders.of(model, question.deadline).await {
-        Ok(encoder) => encoder,
-        Err(_missing) => encoders.current(),
-    };
+    // What is compared with stored vectors is to be of their model; texts are compared by others as well.
+    let (encoders, model) = (backends.encoders_on(&account), &memory.corpus.settings().encoder);
+    let encoder = encoders.of_or_current(model, question.deadline).await;
     let seams = Seams {
         retriever: retriever.as_ref(),
         documents: &memory,

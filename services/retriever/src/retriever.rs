@@ -157,26 +157,20 @@ impl Retriever {
 
     /// Runs the corpora whose settings can be read again.
     async fn heal(&self) {
-        let unusable: Vec<CorpusName> = self.known().unusable.keys().cloned().collect();
-        if unusable.is_empty() {
+        if self.known().unusable.is_empty() {
             return;
         }
         let _one_at_a_time = self.changing.lock().await;
+        // Only now, since some may have been restored or made anew meanwhile.
+        let unusable: Vec<CorpusName> = self.known().unusable.keys().cloned().collect();
         for name in unusable {
-            // Restored or made anew meanwhile.
-            if self.known().running.contains_key(&name) {
-                continue;
-            }
             let healed = match self.registry.get(&name).await {
                 Ok(settings) => self.run(settings).await.map(drop),
                 Err(error) => Err(error.into()),
             };
             let mut known = self.known_mut();
             match healed {
-                Ok(()) => {
-                    tracing::info!(corpus = %name, "the corpus can be used again");
-                    known.unusable.remove(&name);
-                }
+                Ok(()) => tracing::info!(corpus = %name, "the corpus can be used again"),
                 // It was removed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     known.unusable.remove(&name);

@@ -4,9 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{
-    Access, Chunking, CorpusSettings, EncoderIdentity, ErrorKind, ShardIndex, Timestamp,
-};
+use clew_core::{Access, Chunking, CorpusSettings, ErrorKind, ShardIndex, Timestamp};
 use clew_index::{
     Error, Location, ObjectStoreSettings, Place, Registry, Shard, TableStatistics, Takeover, Tuning,
 };
@@ -16,7 +14,7 @@ use object_store::ObjectStoreExt;
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
-use crate::fixture::{Search, derive, document, id, settings};
+use crate::fixture::{Search, derive, document, id, model, settings};
 
 const MARKER: &str = "zanzibarite";
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -41,14 +39,8 @@ async fn server() -> S3Server {
 }
 
 fn corpus(name: &str, created_at: i64) -> CorpusSettings {
-    let encoder = EncoderIdentity {
-        model: "m".to_owned(),
-        revision: "r".to_owned(),
-        dimension: 16,
-        max_tokens: 256,
-    };
     let chunking = Chunking::Sentences { max_tokens: 100 };
-    CorpusSettings::plain(name.parse().unwrap(), 1, chunking, encoder, at(created_at))
+    CorpusSettings::plain(name.parse().unwrap(), 1, chunking, model("m", 16), at(created_at))
 }
 
 /// A registry and the place of a shard of its only corpus.

@@ -16,7 +16,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
-use crate::fixture::{Search, derive, document, id, settings};
+use crate::fixture::{Search, derive, document, id, model, settings};
 
 const MARKER: &str = "zanzibarite";
 /// So that each step copies one file.
@@ -48,16 +48,10 @@ fn nightly() -> SnapshotName {
 }
 
 fn corpus() -> CorpusSettings {
-    let encoder = EncoderIdentity {
-        model: "m".to_owned(),
-        revision: "r".to_owned(),
-        dimension: 16,
-        max_tokens: 256,
-    };
     let chunking = Chunking::Sentences { max_tokens: 100 };
     CorpusSettings {
         structure: Some(StructureSettings::default()),
-        ..CorpusSettings::plain(notes(), SHARDS, chunking, encoder, at(1))
+        ..CorpusSettings::plain(notes(), SHARDS, chunking, model("m", 16), at(1))
     }
 }
 

@@ -136,11 +136,8 @@ async fn cut(
     deadline: Instant,
 ) -> Result<Cut, Error> {
     let settings = corpus.settings().clone();
-    // Where the corpus' model is not there, another counts about the same.
-    let encoder = match backends.encoders.of(&settings.encoder, deadline).await {
-        Ok(encoder) => encoder,
-        Err(_missing) => backends.encoders.current(),
-    };
+    // Another model counts about the same.
+    let encoder = backends.encoders.of_or_current(&settings.encoder, deadline).await;
     let cutting = async {
         tokio::task::spawn_blocking(move || samples.cut(&settings, encoder.as_ref()))
             .await
