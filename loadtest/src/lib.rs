@@ -6,6 +6,7 @@
 //! through. Nothing is left out silently: a request that is not sent is counted with its reason.
 
 mod connect;
+mod expectation;
 mod local;
 mod metrics;
 mod observe;
@@ -20,6 +21,7 @@ mod texts;
 mod verdict;
 
 pub use connect::{ApiKey, Target};
+pub use expectation::Expectation;
 pub use local::LocalServer;
 pub use metrics::ServerPart;
 pub use observe::{Figure, Observed, Sample};
@@ -31,4 +33,4 @@ pub use scenario::{
     Act, AnswerAct, BatchAct, CorpusShape, Flow, Ladder, Phase, Scenario, SearchAct, Tenant,
 };
 pub use schedule::{Arrivals, Schedule};
-pub use verdict::{Expectation, Verdict};
+pub use verdict::Verdict;

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::connect::{ApiKey, STREAMS_PER_CONNECTION, Target};
+use crate::expectation::keeps_up;
 use crate::metrics::Metrics;
 use crate::observe::{Observed, Sample};
 use crate::outcome::{CLIENT_LIMIT, Outcome};
@@ -22,7 +23,6 @@ use crate::requests::{Connections, TenantState};
 use crate::scenario::{Flow, Phase, Scenario, Tenant};
 use crate::schedule::Schedule;
 use crate::texts::{Texts, mixed};
-use crate::verdict::keeps_up;
 
 /// How long documents may take to be there and to be found before the first request.
 const PREPARING: Duration = Duration::from_secs(3600);

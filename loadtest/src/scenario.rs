@@ -7,8 +7,8 @@ use std::time::Duration;
 use clew_core::{CorpusName, Error, SearchMode, Violations};
 use serde::{Deserialize, Serialize};
 
+use crate::expectation::Expectation;
 use crate::schedule::Arrivals;
-use crate::verdict::Expectation;
 
 /// Longest phase and longest run: a day.
 const MOST_SECS: u32 = 86_400;

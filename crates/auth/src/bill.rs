@@ -69,7 +69,7 @@ mod tests {
     use clew_core::{Access, Cost};
 
     use super::*;
-    use crate::keys::TenantEntry;
+    use crate::tenant::TenantEntry;
 
     fn caller(tokens_per_second: f64) -> Caller {
         let quota =

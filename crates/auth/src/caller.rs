@@ -9,7 +9,7 @@ use clew_core::{Access, CorpusName, Error, ErrorKind, Owner, TenantName};
 use serde::{Deserialize, Serialize};
 use tonic::Request;
 
-use crate::keys::TenantEntry;
+use crate::tenant::TenantEntry;
 
 /// What a key opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

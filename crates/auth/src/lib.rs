@@ -17,11 +17,13 @@ mod guard;
 mod key;
 mod keys;
 mod methods;
+mod tenant;
 
 pub use bill::Bill;
 pub use caller::{Caller, Scope, Scopes};
 pub use config::AuthConfig;
 pub use guard::{Guard, Guarded};
 pub use key::{ApiKey, KeyHash};
-pub use keys::{KeyEntry, Keys, TenantEntry};
+pub use keys::{KeyEntry, Keys};
 pub use methods::{METHODS, Needs, is_for_nodes};
+pub use tenant::TenantEntry;

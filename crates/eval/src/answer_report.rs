@@ -2,7 +2,9 @@
 
 mod compare;
 mod html;
+mod markup;
 mod plot;
+mod runs;
 mod table;
 
 use std::collections::BTreeMap;

@@ -18,4 +18,4 @@ pub use claim::{pair_accuracy, verdict};
 pub(crate) use judging::scores_of;
 pub use overlap::{locomo_f1, locomo_sub_answers_f1, squad_exact_match, squad_f1};
 pub use rouge::rouge_l;
-pub use scoring::{AnswerScores, Metric, Outcome, Scoring, says_not_mentioned};
+pub use scoring::{AnswerScores, Metric, Outcome, says_not_mentioned};

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::str::FromStr;
 
 use clew_chat::Turn;
-use clew_core::{Attributes, Document, DocumentId, Labels, MediaType, Timestamp};
+use clew_core::{Attributes, Document, DocumentId, Judging, Labels, MediaType, Timestamp};
 use serde::{Serialize, Serializer};
 
 use crate::Error;
-use crate::answers::Scoring;
+use crate::answers::ChoiceOption;
 
 mod answer;
 mod beam;
@@ -156,6 +156,39 @@ pub struct UnitDocument {
     pub unit: DocumentId,
     /// The document.
     pub document: Document,
+}
+
+/// How the answers to a question are measured beside the reference answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scoring {
+    /// Exact match and F1 of words, as SQuAD has them.
+    Squad,
+    /// F1 of stems, as LoCoMo has it; the right reaction to an abstention question counts as an F1 of
+    /// 1 and any other as 0.
+    Locomo,
+    /// F1 of stems, averaged over the parts of the reference between commas: LoCoMo's multi-hop
+    /// questions.
+    LocomoSubAnswers,
+    /// The right letter among options; the reference answers say the right option's text.
+    Choice {
+        /// The question without its options.
+        stem: String,
+        /// The options, at least two.
+        options: Vec<ChoiceOption>,
+        /// Letter of the right one.
+        right: char,
+    },
+    /// Whether a claim, which is the question's text, is true.
+    ClaimPair {
+        /// Name of the pair of claims; unique in the data set.
+        pair: String,
+        /// Whether this claim is true.
+        is_true: bool,
+    },
+    /// ROUGE-L with the reference summaries.
+    RougeL,
+    /// By a judge only, who is asked this; no rule on the text says how good an answer is.
+    Judged(Judging),
 }
 
 /// A question whose evidence, whose answer or both are known.

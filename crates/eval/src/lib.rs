@@ -31,8 +31,8 @@ mod way;
 
 pub use answer_report::{AnswerReport, Comparison, Estimate, compare};
 pub use dataset::{
-    FORMATS, Format, Haystack, Haystacks, KEPT_USER, Places, Question, Survey, Unit, UnitDocument,
-    UnitKind,
+    FORMATS, Format, Haystack, Haystacks, KEPT_USER, Places, Question, Scoring, Survey, Unit,
+    UnitDocument, UnitKind,
 };
 pub use error::Error;
 pub use log::{AnswerCost, AnswerLog, AnswerRecord, JudgeCost, RunIdentity};

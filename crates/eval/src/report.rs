@@ -237,7 +237,7 @@ const METRIC_WIDTH: usize = 9;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Scoring;
+    use crate::dataset::Scoring;
 
     fn question(kind: &str, groups: &[&str], gold: &str) -> Question {
         Question {

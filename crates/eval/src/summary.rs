@@ -82,7 +82,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers::Scoring;
+    use crate::dataset::Scoring;
     use crate::{Question, Run, Tally, UnitKind};
 
     fn report(keys: &str, time: &str, kind: &str, ranking: &[&str]) -> Report {

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clew_eval::answers::{Metric, Outcome, Scoring};
+use clew_eval::Scoring;
+use clew_eval::answers::{Metric, Outcome};
 use clew_eval::{
     AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, compare,
 };

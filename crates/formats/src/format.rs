@@ -18,7 +18,7 @@ use std::str::FromStr;
 
 use clew_core::Error;
 
-use crate::read::Reader;
+use crate::reader::Reader;
 
 /// A file format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,6 +14,7 @@ mod format;
 mod naming;
 mod options;
 mod read;
+mod reader;
 mod row;
 mod source;
 mod table;

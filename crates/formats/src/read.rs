@@ -2,43 +2,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use clew_core::{Attributes, Document, DocumentId, MediaType, Violations};
+use clew_core::{Attributes, Document, DocumentId, Violations};
 
-use crate::row::Row;
+use crate::reader::{Open, Reader, Rows, WholeText};
 use crate::{Format, Options, Place, Problem, Source, Unreadable};
 
 /// The documents of a file, read as they are asked for.
 pub type Documents = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Send>;
-
-/// The rows of a file with their numbers, from 1.
-pub(crate) type Rows = Box<dyn Iterator<Item = (u64, Result<Row, Problem>)> + Send>;
-
-/// How a format is read.
-pub(crate) enum Reader {
-    /// A file is one document.
-    Whole {
-        /// Largest file, as a multiple of the largest document text.
-        max_file_per_text: u64,
-        /// Reads it.
-        parse: Parse,
-    },
-    /// A file is rows, each a document. They are streamed: a file may be larger than memory.
-    Rows(Open),
-}
-
-/// Finds the text in the bytes of the file of the given name. `None` says that there is nothing to
-/// read in such a file and that it is no fault.
-type Parse = fn(Vec<u8>, &str, &Options) -> Result<Option<WholeText>, Problem>;
-
-/// Opens a file up to its first row.
-type Open = fn(Source, &Options) -> Result<Rows, Problem>;
-
-/// What a file that is one document holds.
-pub(crate) struct WholeText {
-    pub(crate) text: String,
-    pub(crate) title: String,
-    pub(crate) media_type: MediaType,
-}
 
 /// Reads `source` as `format`.
 ///

@@ -6,7 +6,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use clew_core::{Timestamp, Violations};
 
-use crate::read::Rows;
+use crate::reader::Rows;
 use crate::row::{Row, Value};
 use crate::{Options, Problem};
 

@@ -1,6 +1,7 @@
 //! The graph of a corpus, in memory: what many documents name, and how it is related (QRMeM, section 2.1,
 //! "global graph combination").
 
+mod document;
 mod draft;
 mod query;
 mod store;
@@ -8,37 +9,14 @@ mod store;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use clew_core::{DocumentId, EntityKey, Extraction, Span, Version};
+use clew_core::{DocumentId, EntityKey, Version};
 
+pub use self::document::{GraphDocument, GraphSegment};
 use self::draft::Draft;
 pub use self::query::GraphView;
 use self::store::{Document, Naming, Node, Slots};
 use crate::key::entity_key;
 use crate::near::NameIndex;
-
-/// A segment of a document with what was found in it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GraphSegment {
-    /// Position among the document's segments, from 0; no other segment of the document has it.
-    pub ordinal: u32,
-    /// Byte range of the document's text.
-    pub span: Span,
-    /// What was found; its spans are relative to the segment's text.
-    pub extraction: Extraction,
-}
-
-/// A document version with what was found in its segments.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GraphDocument {
-    /// The document.
-    pub document_id: DocumentId,
-    /// Its version.
-    pub version: Version,
-    /// Its title: an entity that each of its segments mentions. May be empty.
-    pub title: String,
-    /// Its segments.
-    pub segments: Vec<GraphSegment>,
-}
 
 /// The graph of many documents, which serves any question.
 ///

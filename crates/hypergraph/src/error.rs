@@ -72,6 +72,13 @@ impl Error {
     }
 }
 
+impl Limit {
+    /// Refuses more than the most.
+    pub(crate) fn check(self, got: usize) -> Result<(), Error> {
+        if got <= self.most() { Ok(()) } else { Err(Error::TooMany { limit: self, got }) }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use clew_core::{EntityKey, EntityNode, SegmentId};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::changes::Changes;
 use crate::memory::Hypergraph;
@@ -26,7 +26,7 @@ pub struct Vertex {
     /// The entity's name.
     pub name: String,
     /// The segments it is associated with, in order.
-    #[serde(serialize_with = "segments")]
+    #[serde(serialize_with = "crate::segments::serialize")]
     pub segments: Vec<SegmentId>,
     /// Whether a point brought it because the graph did not know it.
     pub is_inserted: bool,
@@ -52,23 +52,4 @@ impl Hypergraph {
 /// [`Snapshot`]. Points are told by their numbers; a segment is its `document`, `version` and `ordinal`.
 pub fn to_json(steps: &[Snapshot]) -> String {
     serde_json::to_string(steps).expect("strings and finite numbers can always be written")
-}
-
-#[derive(Serialize)]
-struct Segment<'s> {
-    document: &'s str,
-    version: u64,
-    ordinal: u32,
-}
-
-/// Writes segments, which have no form of their own.
-pub(crate) fn segments<'s, S: Serializer>(
-    segments: impl IntoIterator<Item = &'s SegmentId>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(segments.into_iter().map(|id| Segment {
-        document: id.document_id.as_str(),
-        version: id.version.0,
-        ordinal: id.ordinal,
-    }))
 }

@@ -44,6 +44,7 @@ mod limit;
 mod memory;
 mod picture;
 mod point;
+mod segments;
 mod text;
 mod view;
 

@@ -41,11 +41,6 @@ impl Limit {
             Self::KnownRelations => 50_000,
         }
     }
-
-    /// Refuses more than the most.
-    pub(crate) fn check(self, got: usize) -> Result<(), crate::Error> {
-        if got <= self.most() { Ok(()) } else { Err(crate::Error::TooMany { limit: self, got }) }
-    }
 }
 
 impl fmt::Display for Limit {

@@ -19,8 +19,6 @@ const MOST_POINTS: usize = 24;
 const MOST_ENTITIES: usize = 60;
 /// Most lines of a description.
 const MOST_LINES: usize = 5;
-/// Most columns of a title.
-const MOST_TITLE: usize = 400;
 const MARGIN: f64 = 24.0;
 /// Width of a point's card.
 const CARD: f64 = 290.0;

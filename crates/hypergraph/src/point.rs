@@ -26,7 +26,7 @@ pub struct Point {
     /// What it is about: at least two.
     pub entities: BTreeSet<EntityKey>,
     /// What its content came from: at least one. Grows only.
-    #[serde(serialize_with = "crate::export::segments")]
+    #[serde(serialize_with = "crate::segments::serialize")]
     pub segments: BTreeSet<SegmentId>,
     /// The step that it was made in, from 0.
     pub step: u32,

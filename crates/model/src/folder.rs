@@ -20,6 +20,7 @@
 pub(crate) mod reader;
 mod sentence;
 mod transformer;
+mod weight_files;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +37,8 @@ use crate::qwen2::{self, Qwen2Config};
 use crate::weights::WeightFile;
 use reader::FolderReader;
 pub(crate) use sentence::Prompts;
-pub(crate) use transformer::{TransformerConfig, read_bert, read_weights, weight_names};
+pub(crate) use transformer::{TransformerConfig, read_bert, read_weights};
+pub(crate) use weight_files::weight_names;
 
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";

@@ -1,34 +1,17 @@
 //! A language model: a decoder with its tokenizer and its way to write conversations.
 
-use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clew_core::{ChatMessage, ReplyFormat};
 use clew_tokenizer::TextTokenizer;
 use llguidance::token_bytes_from_tokenizer_json;
 
+use crate::Error;
 use crate::constraint::{Constraint, Grammars};
 use crate::decoder::Decoder;
 use crate::folder::folder_name;
 use crate::language::Language;
-use crate::{DeviceChoice, Error, Precision};
-
-/// Where a language model lies and how it is to run.
-#[derive(Clone, Debug)]
-pub struct LanguageModelOptions {
-    /// Folder in Hugging Face layout.
-    pub folder: PathBuf,
-    /// Folder of the tokenizer, if it is another.
-    pub tokenizer: Option<PathBuf>,
-    /// Its name; by default the folder's.
-    pub name: Option<String>,
-    /// Where to compute.
-    pub device: DeviceChoice,
-    /// In which number format weights and states are kept.
-    pub precision: Precision,
-    /// Threads of the processor to compute on; 0: one per core.
-    pub threads: usize,
-}
+use crate::options::LanguageModelOptions;
 
 /// A language model that is loaded.
 pub struct LanguageModel {

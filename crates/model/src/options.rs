@@ -1,9 +1,12 @@
 //! What the caller may choose when a model is loaded.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::Precision;
 
 /// Where, how precisely and by which code a model runs. The default suits any machine: the fastest
 /// way on the CPU.
@@ -21,6 +24,23 @@ pub struct ModelOptions {
     /// Most tokens computed in one step; by default what is fastest for the path. Raising it helps
     /// GPUs, costs memory and makes an interactive text wait longer behind a bulk batch.
     pub batch_tokens: Option<NonZeroUsize>,
+}
+
+/// Where a language model lies and how it is to run.
+#[derive(Clone, Debug)]
+pub struct LanguageModelOptions {
+    /// Folder in Hugging Face layout.
+    pub folder: PathBuf,
+    /// Folder of the tokenizer, if it is another.
+    pub tokenizer: Option<PathBuf>,
+    /// Its name; by default the folder's.
+    pub name: Option<String>,
+    /// Where to compute.
+    pub device: DeviceChoice,
+    /// In which number format weights and states are kept.
+    pub precision: Precision,
+    /// Threads of the processor to compute on; 0: one per core.
+    pub threads: usize,
 }
 
 /// Where to compute; written `cpu` or `cuda:0`.

@@ -1,5 +1,6 @@
 //! Reading without a language model: the answer is made of the evidence's own sentences.
 
+mod compared;
 mod compose;
 mod counting;
 mod event;
@@ -36,11 +37,11 @@ use clew_core::{
 
 pub use self::step::{propose_clues, raise_concerns};
 
+use self::compared::{Compared, phrases};
 use self::judge::THRESHOLD;
 use self::leaning::Leaning;
 use self::matter::Matter;
 use self::question::Question;
-use self::reading::{Compared, phrases};
 use self::score::Weights;
 use self::sentence::Material;
 pub(crate) use self::sentence::best_first;

@@ -56,6 +56,7 @@ mod reply;
 mod schema;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ pub(crate) use self::material::day;
 pub use self::prompt::PromptFile;
 use self::prompt::Rendered;
 use self::rehearsal::Told;
-pub use self::reply::{Found, Reply, Unreadable};
+pub use self::reply::Reply;
+pub use self::unreadable::{Found, Unreadable};
 
 /// Temperatures of the tries: the likeliest reply first, then others (MemWalker, section 3, asks three
 /// times and says nothing of temperature).

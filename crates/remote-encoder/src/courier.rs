@@ -19,8 +19,8 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
 use crate::board::Assigned;
-use crate::crew::Shared;
 use crate::model::{describe, offered};
+use crate::shared::Shared;
 
 /// How long the stream to a member may take to open.
 const OPEN_PATIENCE: Duration = Duration::from_secs(10);

@@ -1,12 +1,12 @@
 //! The crew of one model: the members that are asked for it, and the couriers to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use clew_core::{EncoderIdentity, Error, ErrorKind};
-use clew_runtime::peer::{Peer, PeerOptions, PeerState};
+use clew_runtime::peer::{PeerOptions, PeerState};
 use clew_runtime::pool::Pool;
 use clew_runtime::tree::TreeNode;
 use tokio::sync::{Mutex, watch};
@@ -14,8 +14,9 @@ use tokio::task::JoinSet;
 
 use crate::board::{Board, nobody};
 use crate::courier::{Courier, Seen};
-use crate::model::{Description, Model};
-use crate::remote_encoder::{RemoteEncoderOptions, SERVICE};
+use crate::model::Model;
+use crate::options::{RemoteEncoderOptions, SERVICE};
+use crate::shared::{Shared, member};
 
 /// The members that are asked for one model. Dropping it ends its streams and connections.
 pub(crate) struct Crew {
@@ -24,74 +25,11 @@ pub(crate) struct Crew {
     couriers: Mutex<Couriers>,
 }
 
-/// What the couriers share.
-pub(crate) struct Shared {
-    pub board: Board,
-    model: OnceLock<Arc<Model>>,
-    expected: Option<EncoderIdentity>,
-    told: watch::Sender<Told>,
-}
-
-/// The models that members offer, as they told, by the members' names and addresses.
-type Told = BTreeMap<(String, String), Vec<EncoderIdentity>>;
-
 #[derive(Default)]
 struct Couriers {
     tasks: JoinSet<()>,
     /// By name and address: what ends the courier when it is dropped, and what is seen of it.
     by_member: HashMap<(String, String), (watch::Sender<()>, Arc<Seen>)>,
-}
-
-impl Shared {
-    /// The model that is worked with, if it is known already.
-    pub(crate) fn identity(&self) -> Option<EncoderIdentity> {
-        let known = self.model.get().map(|model| &model.identity);
-        known.or(self.expected.as_ref()).cloned()
-    }
-
-    /// The model that is worked with.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] while no member has described it.
-    pub(crate) fn model(&self) -> Result<&Arc<Model>, Error> {
-        self.model.get().ok_or_else(nobody)
-    }
-
-    /// A member offers these models, or if there are none it is not known what it offers.
-    pub(crate) fn tells(&self, peer: &Peer, offered: Vec<EncoderIdentity>) {
-        let member = member(peer);
-        self.told.send_modify(|told| match offered.is_empty() {
-            true => drop(told.remove(&member)),
-            false => drop(told.insert(member, offered)),
-        });
-    }
-
-    /// Admits a member that offers the model of the others. The first member's model becomes that of
-    /// all, unless one is expected.
-    ///
-    /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH`;
-    /// [`clew_core::ErrorKind::InvalidInput`] for a tokenizer that cannot be used.
-    pub(crate) async fn admit(&self, description: Description) -> Result<(), Error> {
-        let (identity, offered) = (description.identity.clone(), description.offered.clone());
-        if let Some(expected) = self.identity().filter(|expected| *expected != identity) {
-            return Err(expected.missing_among(&offered));
-        }
-        if self.model.get().is_none() {
-            // Two members that come at the same time both get here; one of them is first.
-            let model =
-                tokio::task::spawn_blocking(move || Model::try_new(description)).await.map_err(
-                    |panic| Error::internal("the tokenizer panicked").with_source(panic),
-                )??;
-            self.model.get_or_init(|| Arc::new(model));
-            // Whoever waits for it looks again.
-            self.told.send_modify(|_| {});
-        }
-        match &self.model()?.identity {
-            first if *first != identity => Err(first.missing_among(&offered)),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Crew {
@@ -103,12 +41,7 @@ impl Crew {
         let RemoteEncoderOptions { members, expected, config, peers } = options;
         config.validate()?;
         peers.config.validate()?;
-        let shared = Arc::new(Shared {
-            board: Board::new(config.window),
-            model: OnceLock::new(),
-            expected,
-            told: watch::Sender::default(),
-        });
+        let shared = Arc::new(Shared::new(Board::new(config.window), expected));
         let credits = config.credits();
         let pool = Pool::new(
             "encoders",
@@ -227,9 +160,4 @@ impl Crew {
         }
         node
     }
-}
-
-/// A member's name and address.
-fn member(peer: &Peer) -> (String, String) {
-    (peer.name().to_owned(), peer.address().to_owned())
 }

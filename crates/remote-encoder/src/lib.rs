@@ -22,12 +22,15 @@ mod crew;
 mod described;
 mod memory;
 mod model;
+mod options;
 mod remote_encoder;
 mod remote_encoders;
 mod reranker;
+mod shared;
 
 pub use config::RemoteEncoderConfig;
 pub use memory::RemoteMemoryEncoder;
-pub use remote_encoder::{RemoteEncoder, RemoteEncoderOptions};
+pub use options::RemoteEncoderOptions;
+pub use remote_encoder::RemoteEncoder;
 pub use remote_encoders::RemoteEncoders;
 pub use reranker::RemoteReranker;

@@ -23,7 +23,7 @@ use futures::stream;
 use tonic::{Status, Streaming};
 
 use crate::described::{BELIEVED, Described};
-use crate::remote_encoder::SERVICE;
+use crate::options::SERVICE;
 
 /// Calls that may be under way on one encoder.
 const CREDITS: u32 = 64;

@@ -9,7 +9,6 @@ use clew_core::{Embedding, Encoder, EncoderIdentity, Error, ErrorKind, Priority,
 use clew_runtime::admission::Gate;
 use clew_runtime::backoff::Backoff;
 use clew_runtime::deadline::within;
-use clew_runtime::peer::Reach;
 use clew_runtime::timing::{Part as Spending, measured};
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::{child, trace_parent};
@@ -17,14 +16,12 @@ use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use crate::RemoteEncoderConfig;
 use crate::batch::{Bounds, Part, split};
 use crate::board::Job;
 use crate::crew::Crew;
 use crate::model::Model;
+use crate::{RemoteEncoderConfig, RemoteEncoderOptions};
 
-/// The gRPC service whose health tells whether a member takes work.
-pub(crate) const SERVICE: &str = "clew.encoder.v1.EncoderService";
 /// How often one batch may be lost with its member: after that it is suspected of being the cause.
 const MAX_LOSSES: u32 = 3;
 /// How often a batch that a person waits for may be refused by full members.
@@ -41,19 +38,6 @@ pub struct RemoteEncoder {
     config: RemoteEncoderConfig,
     gate: Gate,
     embedded_tokens: AtomicU64,
-}
-
-/// What to connect to.
-#[derive(Clone, Debug)]
-pub struct RemoteEncoderOptions {
-    /// The members at first, as names and addresses.
-    pub members: Vec<(String, String)>,
-    /// The model that is worked with; `None`: the current one of the first member that answers.
-    pub expected: Option<EncoderIdentity>,
-    /// Section `remote_encoder`.
-    pub config: RemoteEncoderConfig,
-    /// How they are reached.
-    pub peers: Reach,
 }
 
 impl RemoteEncoder {

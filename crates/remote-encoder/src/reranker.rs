@@ -15,7 +15,7 @@ use futures::future::try_join_all;
 use tonic::Status;
 
 use crate::described::{BELIEVED, Described};
-use crate::remote_encoder::SERVICE;
+use crate::options::SERVICE;
 
 /// Calls that may be under way on one encoder.
 const CREDITS: u32 = 64;

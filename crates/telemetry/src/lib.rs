@@ -35,6 +35,7 @@ mod admin;
 mod config;
 mod export;
 mod health;
+mod instruments;
 mod living;
 mod logging;
 pub mod metrics;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram};
 
-use crate::metrics::{QUEUES, counter, durations, gauge, label};
+use crate::instruments::{counter, durations, gauge, label};
+use crate::living::Living;
 
 /// A queue of this process, as metrics see it. Several of one name are added up.
 pub struct Queue {
@@ -16,6 +17,8 @@ pub struct Queue {
     unit: &'static str,
     look: Box<dyn Fn() -> (usize, usize) + Send + Sync>,
 }
+
+static QUEUES: Living<Queue> = Living::new();
 
 struct Instruments {
     waits: Histogram<f64>,

@@ -15,14 +15,11 @@ mod window;
 use clew_core::{Attributes, Chunk, Chunking, Document, Span};
 
 use crate::{cut, sentences};
-use key_text::KeyTexts;
+use key_text::{KeyTexts, SPECIAL_TOKENS};
 use outline::Outline;
 use pack::Packer;
 use token_map::TokenMap;
-use unit::{Grain, Unit};
-
-/// Tokens an encoder adds around what it reads.
-const SPECIAL_TOKENS: usize = 2;
+use unit::{Grain, Unit, units};
 
 /// Where the segments of a document lie that its tree stands on, each of at most `max_tokens` as `token_spans` tells
 /// tokens; at least one.
@@ -80,7 +77,7 @@ pub fn chunk(
         Chunking::Sentences { .. } => packer.pack(
             sentences(text).into_iter().map(|span| Unit::new(span, Grain::Sentence)).collect(),
         ),
-        Chunking::Sections { .. } => packer.pack(outline.units(text)),
+        Chunking::Sections { .. } => packer.pack(units(text, &outline)),
     };
     let keys = KeyTexts { document, outline: &outline, token_spans, window_tokens };
     chunks(text, spans, &keys, max_tokens)

@@ -19,11 +19,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::TlsConfig;
 use crate::followed::Followed;
-use crate::roles::NodeRoles;
+use crate::roles::{NODE_NAME, NodeRoles};
 use crate::stream::{Proof, Stream};
-
-/// The name that the cluster's authority certifies nodes for, and nobody else.
-pub const NODE_NAME: &str = "node.clew.internal";
 
 /// What HTTP/2 is called in a handshake.
 const PROTOCOL: &[u8] = b"h2";

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
-use crate::NODE_NAME;
+/// The name that the cluster's authority certifies nodes for, and nobody else.
+pub const NODE_NAME: &str = "node.clew.internal";
 
 /// The roles that the certificate of a node names, each as `ROLE.node.clew.internal`. Cheap to clone.
 ///

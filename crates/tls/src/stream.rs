@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 use tokio_rustls::{client, server};
 use tonic::transport::server::Connected;
 
-use crate::NodeRoles;
+use crate::roles::NodeRoles;
 
 /// What a connection proves about who is at its other end.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,10 @@
 
 mod config;
 mod device;
+mod error;
 mod queue;
 mod ready;
+mod settings;
 mod turns;
 mod worker;
 
@@ -31,8 +33,10 @@ use clew_runtime::tree::TreeNode;
 use tokio::sync::{oneshot, watch};
 
 use self::device::drafts_of;
+use self::error::{lost, refused_snapshot};
 use self::queue::{Ask, Brought, Form, Queue};
 use self::ready::Ready;
+use self::settings::Settings;
 use self::turns::{Turn, Turns};
 use self::worker::Worker;
 
@@ -64,21 +68,6 @@ pub struct MemoryPool {
     /// Mebibytes of messages that are being put together.
     arriving: Gate,
     worker: Supervised<()>,
-}
-
-/// What the thread goes by.
-#[derive(Clone, Copy, Debug)]
-struct Settings {
-    draft_tokens: usize,
-    slot_bytes: u64,
-}
-
-impl Settings {
-    /// Bytes of a memory that is ready: its keys are kept turned as well.
-    fn ready_bytes(&self, slots: usize) -> u64 {
-        let slots = slots as u64 * self.slot_bytes;
-        slots + slots / 2
-    }
 }
 
 impl MemoryPool {
@@ -389,15 +378,6 @@ pub fn memory_encoder(pool: Option<&Arc<MemoryPool>>) -> Arc<dyn MemoryEncoder> 
         Some(pool) => Arc::clone(pool) as Arc<dyn MemoryEncoder>,
         None => Arc::new(NoMemoryModel),
     }
-}
-
-fn lost() -> Error {
-    let problem = "the memory model is restarting or shutting down; retry";
-    Error::new(ErrorKind::Unavailable, "UNAVAILABLE", problem)
-}
-
-fn refused_snapshot(error: clew_model::Error) -> Error {
-    Error::invalid("snapshot", error.to_string()).with_source(error)
 }
 
 async fn blocking<T: Send + 'static>(

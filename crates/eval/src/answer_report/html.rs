@@ -1,15 +1,13 @@
 //! A report as one page: tables and plots, without a script and without anything that is loaded.
 
-use super::compare::{group_names, headline, labels, metrics};
+use super::markup::{escaped, series};
 use super::plot::{Bars, Point, bars, scatter};
+use super::runs::{group_names, headline, labels, metrics};
 use super::table::{amount, per_cent, spread};
 use super::{AnswerReport, COSTS, EVIDENCE_TOKENS, Group, JUDGE_COSTS, OVERALL, Total};
 use crate::answers::Metric;
 
 const STYLE: &str = include_str!("style.css");
-
-/// Colours there are; further runs take them again and are told apart by their numbers.
-const SERIES: usize = 8;
 
 /// The page of `reports`, at least one, all of the same data.
 pub(super) fn page(reports: &[&AnswerReport]) -> String {
@@ -170,27 +168,4 @@ fn table(
 
 fn figure(title: &str, svg: &str) -> String {
     format!("<figure>\n<figcaption>{}</figcaption>\n{svg}</figure>\n", escaped(title))
-}
-
-/// The class of the colour of the run at `index`.
-pub(super) fn series(index: usize) -> String {
-    format!("s{}", index % SERIES + 1)
-}
-
-/// `text` as it can stand between tags and in quoted attributes.
-pub(super) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Not allowed in a page in any form.
-            c if c.is_control() && !c.is_whitespace() => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
 }

@@ -2,7 +2,7 @@
 //! or a text beside it says too.
 
 use super::Estimate;
-use super::html::{escaped, series};
+use super::markup::{escaped, series};
 use super::table::{amount, interval, per_cent};
 
 const WIDTH: f64 = 600.0;

@@ -2,8 +2,9 @@
 
 use clew_core::{GradingRule, JudgeTask, Judging, Verdict};
 
-use super::{AnswerScores, Metric, Outcome, Scoring};
+use super::{AnswerScores, Metric, Outcome};
 use crate::Question;
+use crate::dataset::Scoring;
 
 /// What a judge is shown where the reaction was that the memory does not hold it.
 const NOT_IN_MEMORY: &str = "I do not know: there is nothing about this in memory.";

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use clew_core::{DocumentId, Judging};
+use clew_core::DocumentId;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ChoiceOption, chosen_letter, locomo_f1, locomo_sub_answers_f1, rouge_l, squad_exact_match,
-    squad_f1, verdict,
+    chosen_letter, locomo_f1, locomo_sub_answers_f1, rouge_l, squad_exact_match, squad_f1, verdict,
 };
 use crate::Question;
+use crate::dataset::Scoring;
 
 /// What a score measures; each is from 0 to 1 and higher is better, except [`Metric::Answered`], which
 /// only describes. In the order in which reports show them.
@@ -99,39 +99,6 @@ pub enum Outcome {
     NotInMemory,
 }
 
-/// How the answers to a question are measured beside the reference answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Scoring {
-    /// Exact match and F1 of words, as SQuAD has them.
-    Squad,
-    /// F1 of stems, as LoCoMo has it; the right reaction to an abstention question counts as an F1 of
-    /// 1 and any other as 0.
-    Locomo,
-    /// F1 of stems, averaged over the parts of the reference between commas: LoCoMo's multi-hop
-    /// questions.
-    LocomoSubAnswers,
-    /// The right letter among options; the reference answers say the right option's text.
-    Choice {
-        /// The question without its options.
-        stem: String,
-        /// The options, at least two.
-        options: Vec<ChoiceOption>,
-        /// Letter of the right one.
-        right: char,
-    },
-    /// Whether a claim, which is the question's text, is true.
-    ClaimPair {
-        /// Name of the pair of claims; unique in the data set.
-        pair: String,
-        /// Whether this claim is true.
-        is_true: bool,
-    },
-    /// ROUGE-L with the reference summaries.
-    RougeL,
-    /// By a judge only, who is asked this; no rule on the text says how good an answer is.
-    Judged(Judging),
-}
-
 impl Question {
     /// [`Metric::Recall`] of an answer for which something of the units `read` was read; `None` if no unit is
     /// known to hold the evidence.
@@ -211,8 +178,9 @@ pub fn says_not_mentioned(answer: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use clew_core::GradingRule;
+    use clew_core::{GradingRule, Judging};
 
+    use super::super::ChoiceOption;
     use super::*;
 
     fn question(scoring: Scoring, references: &[&str], is_abstention: bool) -> Question {

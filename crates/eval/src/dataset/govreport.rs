@@ -6,7 +6,7 @@
 use super::leval::{self, Task};
 use super::{Format, Haystacks, Source, UnitKind};
 use crate::Error;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "govreport",

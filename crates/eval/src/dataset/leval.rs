@@ -11,7 +11,7 @@ use super::files::{first_of, name_of};
 use super::records::Records;
 use super::{Haystack, Haystacks, Question, Source, long};
 use crate::Error;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 #[derive(Deserialize)]
 struct Record {

@@ -22,7 +22,7 @@ use super::files::first_of;
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind, dates};
 use crate::Error;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "locomo",

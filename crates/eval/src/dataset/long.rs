@@ -4,7 +4,7 @@
 use clew_core::DocumentId;
 
 use super::{Haystack, Question, Unit};
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 /// The haystack of the document `id`.
 pub(super) fn haystack(

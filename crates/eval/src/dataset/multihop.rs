@@ -26,7 +26,7 @@ use super::files::{first_of, folder_of, name_of};
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, Unit, UnitKind};
 use crate::Error;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 pub(super) const FORMAT: Format =
     Format { name: "multihop", units: &[UnitKind::Passage], splits: &[], has_evidence: true, open };

@@ -7,7 +7,8 @@
 use super::leval::{self, Task};
 use super::{Format, Haystacks, Source, UnitKind};
 use crate::Error;
-use crate::answers::{ChoiceOption, Scoring};
+use crate::answers::ChoiceOption;
+use crate::dataset::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "quality",

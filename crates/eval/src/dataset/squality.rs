@@ -10,7 +10,7 @@ use super::files::first_of;
 use super::records::Records;
 use super::{Format, Haystack, Haystacks, Question, Source, UnitKind, long};
 use crate::Error;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 pub(super) const FORMAT: Format = Format {
     name: "squality",

@@ -6,7 +6,8 @@ use clew_core::{Cost, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::Question;
-use crate::answers::{AnswerScores, Outcome, Scoring, scores_of};
+use crate::answers::{AnswerScores, Outcome, scores_of};
+use crate::dataset::Scoring;
 
 /// What makes two runs the same, so that one can go on with the answers of the other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

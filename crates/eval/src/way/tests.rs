@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::Unit;
-use crate::answers::Scoring;
+use crate::dataset::Scoring;
 
 /// Rounds of two sessions, told on the days of May 2030 that are their times.
 fn haystack() -> Haystack {

@@ -8,7 +8,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::Entry;
-use crate::read::{Reader, Rows};
+use crate::reader::{Reader, Rows};
 use crate::source::RandomAccess;
 use crate::{Options, Problem, Source, table};
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use csv::{ByteRecord, Reader as CsvReader, ReaderBuilder};
 
 use super::Entry;
-use crate::read::{Reader, Rows};
+use crate::reader::{Reader, Rows};
 use crate::row::{Row, Value};
 use crate::{Options, Problem, Source, encoding};
 

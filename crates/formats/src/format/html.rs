@@ -5,7 +5,7 @@ use html2text::RcDom;
 use html2text::config::plain_no_decorate;
 
 use super::Entry;
-use crate::read::{Reader, WholeText};
+use crate::reader::{Reader, WholeText};
 use crate::{Options, Problem, encoding};
 
 pub(super) const ENTRY: Entry = Entry {

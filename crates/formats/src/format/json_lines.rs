@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use serde_json::Value as Json;
 
 use super::Entry;
-use crate::read::{Reader, Rows};
+use crate::reader::{Reader, Rows};
 use crate::row::{Row, Value};
 use crate::{Options, Problem, Source, encoding};
 

@@ -9,7 +9,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader;
 
 use super::Entry;
-use crate::read::{Reader, Rows};
+use crate::reader::{Reader, Rows};
 use crate::source::RandomAccess;
 use crate::{Options, Problem, Source, table};
 

@@ -13,7 +13,7 @@ use clew_core::MediaType;
 use pdf_extract::{Dictionary, Document, Object, ObjectId, PlainTextOutput, Stream, output_doc};
 
 use super::Entry;
-use crate::read::{Reader, WholeText};
+use crate::reader::{Reader, WholeText};
 use crate::{Options, Problem};
 
 pub(super) const ENTRY: Entry = Entry {

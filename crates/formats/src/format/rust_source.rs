@@ -8,7 +8,7 @@ use clew_core::MediaType;
 
 use super::Entry;
 use crate::encoding;
-use crate::read::{Reader, WholeText};
+use crate::reader::{Reader, WholeText};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "rust",

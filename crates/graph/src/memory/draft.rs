@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use clew_core::{DocumentId, EntityKey, EntityKind, Extraction, Signs, Span, Version};
 use clew_text::{is_grammar_word, one_line};
 
+use super::document::{GraphDocument, GraphSegment};
 use super::store::{self, Document, Mention, Vectors, narrow};
-use super::{GraphDocument, GraphSegment};
 use crate::key::entity_key;
 
 /// That a document uses a name for an entity.

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use clew_core::{
-    Cost, Entity, EntityKind, EntityNode, EntityVectors, GraphQuery, Like, Relation, RelationEdge,
-    SegmentId, Signs, Subgraph,
+    Cost, Entity, EntityKind, EntityNode, EntityVectors, Extraction, GraphQuery, Like, Relation,
+    RelationEdge, SegmentId, Signs, Span, Subgraph,
 };
 use proptest::prelude::*;
 

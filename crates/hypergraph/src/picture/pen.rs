@@ -2,11 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use super::MOST_TITLE;
 use crate::text::one_line;
 
 /// Width of a character as a share of its height: an upper mean of Helvetica.
 const WIDTH: f64 = 0.56;
+/// Most columns of a title.
+const MOST_TITLE: usize = 400;
 const PAPER: &str = "#fbfbf8";
 
 /// How a text looks.

@@ -1,10 +1,9 @@
 //! The transformer's own files: its configuration and its weights.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::{Deserialize, Serialize};
 
-use super::reader::{FolderReader, is_inner_path};
+use super::reader::FolderReader;
+use super::weight_files::weight_names;
 use crate::Error;
 use crate::bert::{BertConfig, Family};
 use crate::decoder::config::DecoderConfig;
@@ -12,8 +11,6 @@ use crate::qwen2::{Attention, Qwen2Config};
 use crate::weights::WeightFile;
 
 const CONFIG: &str = "config.json";
-const WEIGHTS: &str = "model.safetensors";
-const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
 
 /// Bounds far above any real encoder: sizes beyond them are a broken file, and products of two stay
 /// far from overflow.
@@ -93,12 +90,6 @@ struct RawBert {
     layer_norm_eps: Option<f64>,
     #[serde(default)]
     pad_token_id: Option<usize>,
-}
-
-/// What is read of `model.safetensors.index.json`: which file holds each tensor.
-#[derive(Deserialize)]
-struct RawIndex {
-    weight_map: BTreeMap<String, String>,
 }
 
 /// Reads `config.json`, whose `model_type` says which family it is; absent values are those of the
@@ -216,34 +207,6 @@ pub(crate) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Err
         Ok(WeightFile { name: folder.name(&name), bytes })
     };
     weight_names(folder)?.into_iter().map(read).collect()
-}
-
-/// The files that hold the weights, relative to `folder`: one, or those that the index names.
-///
-/// # Errors
-/// [`Error::Broken`] for an index that is none, or names files outside the folder.
-pub(crate) fn weight_names(folder: &FolderReader) -> Result<Vec<String>, Error> {
-    let single = || Ok(vec![WEIGHTS.to_owned()]);
-    if folder.has(WEIGHTS) {
-        return single();
-    }
-    let expected = "the list of files that hold the weights";
-    // Without either, the one file is the one to be missed.
-    let Some(index) = folder.json_if_present::<RawIndex>(WEIGHTS_INDEX, expected)? else {
-        return single();
-    };
-    let parts: BTreeSet<String> = index.weight_map.into_values().collect();
-    if parts.is_empty() {
-        return Err(folder.broken(
-            WEIGHTS_INDEX,
-            "the list of files that hold the weights",
-            "none",
-        ));
-    }
-    if let Some(outside) = parts.iter().find(|part| !is_inner_path(part)) {
-        return Err(folder.broken(WEIGHTS_INDEX, "files of the model folder", outside));
-    }
-    Ok(parts.into_iter().collect())
 }
 
 #[cfg(test)]

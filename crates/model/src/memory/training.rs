@@ -39,7 +39,6 @@ use self::gradients::added;
 use self::parameters::Parameters;
 use super::{MemoryModel, Pass, Reading, Schedule, Uncompressed};
 use crate::decoder::Wanted;
-use crate::decoder::config::MemoryParts;
 use crate::decoder::cores::Cores;
 use crate::folder::TOKENIZER;
 use crate::folder::reader::FolderReader;
@@ -255,9 +254,4 @@ fn value(loss: &Tensor<1>) -> Result<f64, Error> {
         [value] if value.is_finite() => Ok(f64::from(*value)),
         other => Err(Error::Device { reason: format!("a loss of {other:?}") }),
     }
-}
-
-/// What memory tokens are like once they have parameters of their own.
-fn grown_up(memory: &MemoryParts) -> MemoryParts {
-    MemoryParts { copied_from: None, ..memory.clone() }
 }

@@ -2,11 +2,11 @@
 
 use clew_text::Shape;
 
+use super::compared::Compared;
 use super::judge::{Support, names_missing};
 use super::leaning::states_of_speaker;
 use super::phrase::holds_any;
 use super::question::{Question, WordSet};
-use super::reading::Compared;
 use super::reckoning::Event;
 use super::score::Weights;
 use super::sentence::Speaker;

@@ -1,52 +1,24 @@
 //! Making a reading of what a question has been compared with, by the matter of the question.
 
 use clew_chat::time::{Moment, asked_about};
-use clew_core::{Assignment, Citation, Cost, Reading};
+use clew_core::{Assignment, Citation, Reading};
 
+use super::compared::Compared;
 use super::compose::{compose, quote};
 use super::counting::{Counted, Counting, Sum, Told};
 use super::event::Found;
 use super::joined;
 use super::judge::{Support, THRESHOLD, names_missing};
-use super::leaning::{Leaning, states_of_speaker};
+use super::leaning::states_of_speaker;
 use super::matter::Matter;
 use super::question::{Question, WordSet};
 use super::reckoning::{Dated, Event, Reckoning, dated};
 use super::score::{self, Weights};
-use super::sentence::{Material, Sentence, Speaker};
-use super::verb::in_past;
+use super::sentence::{Sentence, Speaker};
 
 /// Least confidence at which what a user said of themselves is told to one who asks for advice: it need not
 /// answer, only bear on it.
 const ADVICE_THRESHOLD: f32 = 0.15;
-
-/// A question compared with sentences.
-pub(super) struct Compared<'r, 'a> {
-    pub(super) assignment: &'r Assignment<'a>,
-    pub(super) question: &'r Question,
-    pub(super) material: &'r Material<'a>,
-    pub(super) weights: &'r Weights,
-    pub(super) leaning: &'r Leaning,
-    pub(super) sentences: &'r [&'r Sentence<'a>],
-    /// The sentences' similarities to the question, and then to each of [`phrases`].
-    pub(super) cosines: &'r [Vec<f32>],
-    pub(super) cost: Cost,
-}
-
-/// What the sentences are compared with beside the question.
-pub(super) fn phrases(matter: &Matter) -> Vec<String> {
-    match matter {
-        Matter::Reckoning(reckoning) => {
-            let written = |event: &&Event| in_past(&format!("{} {}", event.context, event.text));
-            reckoning.events().iter().map(written).map(|text| text.trim().to_owned()).collect()
-        }
-        Matter::Counting(Counting::Sum(sum)) => sum.parts.clone(),
-        Matter::Counting(Counting::Number(_))
-        | Matter::Advice
-        | Matter::Recollection
-        | Matter::Fact => Vec::new(),
-    }
-}
 
 impl<'r, 'a> Compared<'r, 'a> {
     /// The reading that the matter asks for; where its rules do not apply, that of any question.

@@ -4,7 +4,8 @@ use clew_core::{Error, ErrorKind, Generator, ReplyFormat};
 
 use super::material::Passage;
 use super::prompt::{PromptFile, Rendered, render};
-use super::reply::{Reply, Unreadable};
+use super::reply::Reply;
+use super::unreadable::Unreadable;
 
 /// A step of judgement with what it is to be made on: the value is the step's input.
 ///

@@ -2,9 +2,11 @@
 
 use clew_core::{Document, Span};
 
-use super::SPECIAL_TOKENS;
 use super::outline::Outline;
 use crate::cut;
+
+/// Tokens an encoder adds around what it reads.
+pub(super) const SPECIAL_TOKENS: usize = 2;
 
 /// Composes the key texts of one document.
 pub(super) struct KeyTexts<'a> {

@@ -3,7 +3,6 @@
 use clew_core::{MediaType, Span};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use super::unit::{Grain, Unit};
 use crate::cut;
 
 /// Longest heading text that is kept for key texts, in bytes.
@@ -96,27 +95,14 @@ impl Outline {
         self.headings.push(Heading { start, level, text: String::new(), parent });
     }
 
-    /// The blocks as units that partition the text. A heading begins a section, unless nothing but
-    /// headings stands between it and the one before.
-    pub(super) fn units(&self, text: &str) -> Vec<Unit> {
-        let spans = cut::at(text, Span::new(0, text.len()), self.blocks.iter().copied());
-        let mut headings = self.headings.iter().map(|heading| heading.start).peekable();
-        let mut after_heading = false;
-        let mut units = Vec::with_capacity(spans.len());
-        for span in spans {
-            let mut is_heading = false;
-            while headings.next_if(|&start| start < span.end).is_some() {
-                is_heading = true;
-            }
-            units.push(Unit {
-                span,
-                grain: Grain::Block,
-                begins_section: is_heading && !after_heading,
-                is_heading,
-            });
-            after_heading = is_heading;
-        }
-        units
+    /// Where blocks begin, ascending.
+    pub(super) fn blocks(&self) -> &[usize] {
+        &self.blocks
+    }
+
+    /// Where headings begin, ascending.
+    pub(super) fn headings(&self) -> impl Iterator<Item = usize> + '_ {
+        self.headings.iter().map(|heading| heading.start)
     }
 
     /// Where entries begin within `span`.

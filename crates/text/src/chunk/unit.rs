@@ -32,6 +32,29 @@ pub(super) struct Unit {
     pub(super) is_heading: bool,
 }
 
+/// The blocks of a text as units that partition it. A heading begins a section, unless nothing but headings stands
+/// between it and the one before.
+pub(super) fn units(text: &str, outline: &Outline) -> Vec<Unit> {
+    let spans = cut::at(text, Span::new(0, text.len()), outline.blocks().iter().copied());
+    let mut headings = outline.headings().peekable();
+    let mut after_heading = false;
+    let mut units = Vec::with_capacity(spans.len());
+    for span in spans {
+        let mut is_heading = false;
+        while headings.next_if(|&start| start < span.end).is_some() {
+            is_heading = true;
+        }
+        units.push(Unit {
+            span,
+            grain: Grain::Block,
+            begins_section: is_heading && !after_heading,
+            is_heading,
+        });
+        after_heading = is_heading;
+    }
+    units
+}
+
 impl Unit {
     pub(super) fn new(span: Span, grain: Grain) -> Self {
         Self { span, grain, begins_section: false, is_heading: false }

@@ -8,9 +8,10 @@ use clew_model::memory::{
     Draft, DraftRequest, Drafted, Memory, MemoryReader, Snapshot, drafted_lines,
 };
 
+use super::error::{lost, refused_snapshot};
 use super::queue::{Ask, Brought, Form, Queue, Work};
 use super::ready::Ready;
-use super::{Settings, lost, refused_snapshot};
+use super::settings::Settings;
 
 /// Most bytes of an answer.
 const ANSWER_BYTES: usize = 4 << 10;

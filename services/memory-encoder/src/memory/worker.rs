@@ -7,10 +7,10 @@ use clew_model::memory::{Memory, MemoryReader};
 use clew_runtime::supervise::{Line, start_child};
 use ractor::ActorCell;
 
-use super::Settings;
 use super::device::Device;
 use super::queue::Queue;
 use super::ready::Ready;
+use super::settings::Settings;
 use crate::worker::{Arguments, DeviceWorker};
 
 /// The worker, made anew when it fails.

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use burn::prelude::*;
 use burn::tensor::DType;
 
-use super::{MemoryModel, Trained, grown_up};
+use super::Trained;
 use crate::Error;
 use crate::decoder::config::DecoderConfig;
+use crate::decoder::config::MemoryParts;
 use crate::decoder::layers::stacks::{Stack, Stacked, head_stack};
+use crate::memory::MemoryModel;
 
 /// A parameter of a checkpoint.
 pub(super) struct Parameter {
@@ -124,4 +126,9 @@ pub(super) fn unknown(name: &str) -> Error {
         missing: vec![name.to_owned()],
         unused: Vec::new(),
     }
+}
+
+/// What memory tokens are like once they have parameters of their own.
+fn grown_up(memory: &MemoryParts) -> MemoryParts {
+    MemoryParts { copied_from: None, ..memory.clone() }
 }

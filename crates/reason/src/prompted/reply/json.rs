@@ -1,6 +1,6 @@
 //! JSON as models write it.
 
-use super::Found;
+use crate::prompted::unreadable::Found;
 
 /// Levels of lists and objects within each other.
 const MAX_DEPTH: usize = 32;

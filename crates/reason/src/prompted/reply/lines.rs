@@ -1,8 +1,8 @@
 //! Replies in lines.
 
-use super::Found;
 use super::json::{Loose, key};
 use super::record::is_nothing;
+use crate::prompted::unreadable::Found;
 
 /// The values of `Label: value` lines whose labels are among `keys`; a value goes on until the next label.
 ///

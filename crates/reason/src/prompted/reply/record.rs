@@ -1,7 +1,7 @@
 //! Fields of a reply with the types that an act expects.
 
 use super::json::Loose;
-use super::{Found, Unreadable};
+use crate::prompted::unreadable::{Found, Unreadable};
 
 /// Named values of a reply.
 #[derive(Clone, Debug, PartialEq)]

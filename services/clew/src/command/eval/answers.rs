@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clew_client::Question as Asked;
 use clew_core::{CorpusName, DocumentId, Error, StructureSettings, Task};
-use clew_eval::answers::{Metric, Outcome, Scoring};
+use clew_eval::Scoring;
+use clew_eval::answers::{Metric, Outcome};
 use clew_eval::{
     AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, UnitDocument,
 };
