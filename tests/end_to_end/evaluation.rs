@@ -110,7 +110,7 @@ fn every_strategy_is_measured_by_what_it_reads_and_by_its_answers() {
     let all = names.join(",");
     let of = ["--format", "multihop", "--data", &data, "--strategy", &all];
 
-    let retrieval = [&["eval", "retrieval", "--json", "-"][..], &of].concat();
+    let retrieval = [&["eval", "retrieval", "--json"][..], &of].concat();
     let reports = home.run_embedded(&retrieval).done();
     let reports = reports.as_array().unwrap();
     assert_eq!(reports.len(), 1 + names.len(), "a search and the strategies");

@@ -17,7 +17,7 @@ use clew_telemetry::{AdminConfig, TelemetryConfig};
 use clew_tls::TlsConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::cli::Shared;
+use crate::args::global::GlobalArgs;
 
 /// Everything that can be configured. Defaults < file < environment (`CLEW_LISTEN`,
 /// `CLEW_ENCODER__THREADS`, ...) < flags.
@@ -119,19 +119,19 @@ impl NodeConfig {
     ///
     /// # Errors
     /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
-    pub fn load(shared: &Shared, listen: Option<String>) -> Result<Self, Error> {
+    pub fn load(global: &GlobalArgs, listen: Option<String>) -> Result<Self, Error> {
         let flags = Flags {
-            data_dir: shared.data_dir.clone(),
+            data_dir: global.data_dir.clone(),
             listen,
-            encoder: shared.model.clone().map(|model| EncoderFlags { model }),
-            storage: shared.snapshots.clone().map(|snapshots| StorageFlags { snapshots }),
+            encoder: global.model.clone().map(|model| EncoderFlags { model }),
+            storage: global.snapshots.clone().map(|snapshots| StorageFlags { snapshots }),
         };
         // Tests of upgrades run one build as two releases.
         #[cfg(debug_assertions)]
         if std::env::var_os("NEXT_RELEASE_OF_CLEW").is_some() {
             clew_retriever::act_as_next_release();
         }
-        let config: Self = clew_runtime::config::load(shared.config.as_deref(), flags)?;
+        let config: Self = clew_runtime::config::load(global.config.as_deref(), flags)?;
         config.validate()?;
         Ok(config)
     }

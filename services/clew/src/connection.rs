@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Endpoint;
 
-use crate::cli::Shared;
+use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::node::RunningNode;
 
@@ -39,13 +39,13 @@ struct Embedded {
 
 impl Connection {
     /// Connects as the command line says.
-    pub async fn open(shared: &Shared) -> anyhow::Result<Self> {
-        match &shared.endpoint {
+    pub async fn open(global: &GlobalArgs) -> anyhow::Result<Self> {
+        match &global.endpoint {
             Some(endpoint) => {
-                let client = shared.connect(endpoint, PATIENCE).await?;
+                let client = global.connect(endpoint, PATIENCE).await?;
                 Ok(Self { client, embedded: None })
             }
-            None => Self::embed(&NodeConfig::load(shared, None)?).await,
+            None => Self::embed(&NodeConfig::load(global, None)?).await,
         }
     }
 

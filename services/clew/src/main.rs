@@ -1,5 +1,6 @@
 //! `clew`: the command line, and the server with all roles in one process.
 
+mod args;
 mod cli;
 mod command;
 mod config;
@@ -19,7 +20,7 @@ use crate::output::Output;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let output = Output::new(cli.command.prints_json());
+    let output = Output::new(cli.global.json);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -41,31 +42,31 @@ fn main() -> ExitCode {
 }
 
 async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
-    let shared = cli.shared;
+    let global = cli.global;
     match cli.command {
-        Command::Serve(arguments) => Box::pin(command::serve::run(&shared, arguments)).await,
-        Command::Corpus(arguments) => command::corpus::run(&shared, arguments, output).await,
-        Command::Doctor(arguments) => command::doctor::run(&shared, arguments, output).await,
-        Command::Ingest(arguments) => command::ingest::run(&shared, arguments, output).await,
-        Command::Search(arguments) => command::search::run(&shared, arguments, output).await,
-        Command::Ask(arguments) => command::ask::run(&shared, arguments, output).await,
-        Command::Strategies(_) => command::strategies::run(output),
+        Command::Serve(arguments) => Box::pin(command::serve::run(&global, arguments)).await,
+        Command::Corpus(arguments) => command::corpus::run(&global, arguments, output).await,
+        Command::Doctor => command::doctor::run(&global, output).await,
+        Command::Ingest(arguments) => command::ingest::run(&global, arguments, output).await,
+        Command::Search(arguments) => command::search::run(&global, arguments, output).await,
+        Command::Ask(arguments) => command::ask::run(&global, arguments, output).await,
+        Command::Strategies => command::strategies::run(output),
         Command::Trace(arguments) => command::trace::run(&arguments),
-        Command::Memory(arguments) => command::memory::run(&shared, arguments, output).await,
-        Command::Tree(arguments) => command::tree::run(&shared, arguments, output).await,
-        Command::Graph(arguments) => command::graph::run(&shared, arguments, output).await,
-        Command::Outline(arguments) => command::outline::run(&shared, arguments, output).await,
-        Command::Generate(arguments) => command::generate::run(&shared, arguments, output).await,
-        Command::Chat(arguments) => command::chat::run(&shared, arguments, output).await,
+        Command::Memory(arguments) => command::memory::run(&global, arguments, output).await,
+        Command::Tree(arguments) => command::tree::run(&global, arguments, output).await,
+        Command::Graph(arguments) => command::graph::run(&global, arguments, output).await,
+        Command::Outline(arguments) => command::outline::run(&global, arguments, output).await,
+        Command::Generate(arguments) => command::generate::run(&global, arguments, output).await,
+        Command::Chat(arguments) => command::chat::run(&global, arguments, output).await,
         Command::TrainMemory(arguments) => {
-            command::train_memory::run(&shared, arguments, output).await
+            command::train_memory::run(&global, arguments, output).await
         }
-        Command::Forget(arguments) => command::forget::run(&shared, arguments, output).await,
-        Command::Status(arguments) => command::status::run(&shared, arguments, output).await,
-        Command::Check(arguments) => command::check::run(&shared, arguments, output).await,
+        Command::Forget(arguments) => command::forget::run(&global, arguments, output).await,
+        Command::Status(arguments) => command::status::run(&global, arguments, output).await,
+        Command::Check(arguments) => command::check::run(&global, arguments, output).await,
         Command::Key(arguments) => command::key::run(arguments, output),
-        Command::Cluster(arguments) => command::cluster::run(&shared, arguments, output).await,
-        Command::Eval(arguments) => Box::pin(command::eval::run(&shared, arguments, output)).await,
-        Command::Bench(arguments) => command::bench::run(&shared, arguments, output).await,
+        Command::Cluster(arguments) => command::cluster::run(&global, arguments, output).await,
+        Command::Eval(arguments) => Box::pin(command::eval::run(&global, arguments, output)).await,
+        Command::Bench(arguments) => command::bench::run(&global, arguments, output).await,
     }
 }

@@ -7,11 +7,11 @@ use crate::output::Output;
 
 /// Runs the command. What it told is sent before this returns.
 pub async fn run(cli: Cli, output: &Output) -> anyhow::Result<()> {
-    let shared = &cli.shared;
-    let logging = Logging { filter: &shared.log, format: shared.log_format() };
+    let global = &cli.global;
+    let logging = Logging { filter: &global.log, format: global.log_format() };
     let program = program(&cli.command);
     // What the doctor looks at may be broken, the configuration first.
-    let config = shared.config.as_deref().filter(|_| !matches!(cli.command, Command::Doctor(_)));
+    let config = global.config.as_deref().filter(|_| !matches!(cli.command, Command::Doctor));
     let telemetry = clew_node::observed(config, &program, logging)?;
     let ended = Box::pin(crate::run(cli, output)).await;
     telemetry.stop().await;

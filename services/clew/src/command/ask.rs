@@ -4,27 +4,106 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::{Args, ValueEnum};
 use clew_client::Question;
-use clew_core::Error;
+use clew_core::{CorpusName, Error, Timestamp};
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
 use clew_trace::{Fate, Place, Point, Step};
 use futures::{Stream, StreamExt};
 use serde_json::{Value, json};
 
-use crate::cli::{Ask, Shared};
+use crate::args::filter::FilterArgs;
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::{self, Output, human, one_line};
 
+/// Arguments of `ask`.
+#[derive(Debug, Args)]
+pub struct AskArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// The question, or what to summarise.
+    pub question: String,
+    /// What is wanted: an answer or a summary.
+    #[arg(long, value_enum, default_value_t = TaskChoice::Answer)]
+    pub task: TaskChoice,
+    /// When the question is asked, such as 2024-05-20T10:00:00Z, where that matters for what it says.
+    #[arg(long, value_name = "TIME")]
+    pub asked_at: Option<Timestamp>,
+    /// Way of answering; `clew strategies` lists them.
+    #[arg(long, default_value = "direct")]
+    pub strategy: String,
+    /// Write how it was answered to this file, for `clew trace show`.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Most passages read, 1 to 1000.
+    #[arg(short)]
+    pub k: Option<u32>,
+    /// Most tokens of the passages that are read.
+    #[arg(long, value_name = "TOKENS")]
+    pub evidence_tokens: Option<u32>,
+    /// What compressed memories do for an answer, where the strategy asks them (`memorag`): draft what to search for
+    /// (`clues`), tell the reader besides what the answer may be (`hint`), or answer themselves (`answer`).
+    #[arg(long, value_enum, default_value_t = MemoryUseChoice::Clues)]
+    pub memory_use: MemoryUseChoice,
+    /// Have the configured reranker read so many of the best candidates of each search, at most 200, and put them in
+    /// order.
+    #[arg(long, value_name = "CANDIDATES")]
+    pub rerank: Option<u32>,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+}
+
+/// What compressed memories do for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MemoryUseChoice {
+    /// They draft what to search for.
+    Clues,
+    /// They also say what the answer may be.
+    Hint,
+    /// They answer themselves, as far as what is cited says so.
+    Answer,
+}
+
+impl From<MemoryUseChoice> for clew_core::MemoryUse {
+    fn from(memory_use: MemoryUseChoice) -> Self {
+        match memory_use {
+            MemoryUseChoice::Clues => Self::Clues,
+            MemoryUseChoice::Hint => Self::Hint,
+            MemoryUseChoice::Answer => Self::Answer,
+        }
+    }
+}
+
+/// What is wanted of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TaskChoice {
+    /// The answer to a question.
+    Answer,
+    /// A summary.
+    Summarise,
+}
+
+impl From<TaskChoice> for clew_core::Task {
+    fn from(task: TaskChoice) -> Self {
+        match task {
+            TaskChoice::Answer => Self::Answer,
+            TaskChoice::Summarise => Self::Summarise,
+        }
+    }
+}
+
 /// Asks a question and prints the answer with its citations.
-pub async fn run(shared: &Shared, arguments: Ask, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(global: &GlobalArgs, arguments: AskArgs, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = ask(&connection, arguments, output).await;
     connection.close().await?;
     done
 }
 
-async fn ask(connection: &Connection, arguments: Ask, output: &Output) -> anyhow::Result<()> {
+async fn ask(connection: &Connection, arguments: AskArgs, output: &Output) -> anyhow::Result<()> {
     let question = Question {
         text: arguments.question.clone(),
         task: arguments.task.into(),

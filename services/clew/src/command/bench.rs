@@ -2,16 +2,17 @@
 
 mod generate;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
 use clew_core::{CorpusName, Encoders, IfThere, Priority, Query, SearchMode, TextKind};
 use clew_formats::{Format, Naming, Options, Source};
-use clew_generator::config::{LocalConfig, Precision};
+use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
 use serde_json::{Value, json};
 
-use crate::cli::{Bench, BenchAction, Shared};
+use crate::args::global::GlobalArgs;
 use crate::command::generate::language_model;
 use crate::command::ingest::{Report, Sending, discover, send, wait_until_found};
 use crate::config::NodeConfig;
@@ -19,28 +20,92 @@ use crate::connection::Connection;
 use crate::node;
 use crate::output::Output;
 
+/// Arguments of `bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    pub action: BenchAction,
+}
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub enum BenchAction {
+    /// Tokens per second of the encoder.
+    Embed {
+        /// JSON Lines with a `text` field.
+        #[arg(value_name = "FILE")]
+        texts: PathBuf,
+        /// Threads; 0 means one per core.
+        #[arg(long, default_value_t = 0)]
+        threads: usize,
+        /// Rounds; the median is reported.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+    },
+    /// Tokens per second of an ingestion from files to searchable, and the encoder's share.
+    Ingest {
+        /// Files, folders or globs.
+        #[arg(required = true, value_name = "PATH")]
+        paths: Vec<String>,
+    },
+    /// Tokens per second of a language model, alone and with several replies at once, beside what the machine
+    /// can do at most.
+    Generate {
+        /// Folder of its tokenizer, if it is another.
+        #[arg(long, value_name = "DIR")]
+        tokenizer: Option<PathBuf>,
+        /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
+        #[arg(long, default_value = "cpu")]
+        device: DeviceChoice,
+        /// Compute in bfloat16.
+        #[arg(long)]
+        bf16: bool,
+        /// Threads of the processor; 0 means one per core.
+        #[arg(long, default_value_t = 0)]
+        threads: u32,
+        /// Words of each prompt.
+        #[arg(long, default_value_t = 400)]
+        words: usize,
+        /// Tokens of each reply.
+        #[arg(long, default_value_t = 64)]
+        tokens: u32,
+        /// Numbers of replies at once.
+        #[arg(long, value_delimiter = ',', default_value = "1,4,16")]
+        streams: Vec<u32>,
+    },
+    /// Latency of searches in a corpus, and recall of the approximate index against exact search.
+    Search {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// Searches per mode.
+        #[arg(long, default_value_t = 200)]
+        queries: usize,
+    },
+}
+
 /// Streams of documents, as `clew ingest` has them by default.
 const STREAMS: u8 = 4;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures.
-pub async fn run(shared: &Shared, arguments: Bench, output: &Output) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, arguments: BenchArgs, output: &Output) -> anyhow::Result<()> {
     let result = match arguments.action {
         BenchAction::Embed { texts, threads, rounds } => {
-            embed(shared, &texts, threads, rounds).await?
+            embed(global, &texts, threads, rounds).await?
         }
-        BenchAction::Ingest { paths } => ingest(shared, paths).await?,
+        BenchAction::Ingest { paths } => ingest(global, paths).await?,
         BenchAction::Generate { tokenizer, device, bf16, threads, words, tokens, streams } => {
             let local = LocalConfig {
                 tokenizer,
                 device,
                 precision: if bf16 { Precision::BFloat16 } else { Precision::Float32 },
                 threads,
-                ..LocalConfig::of(language_model(shared)?)
+                ..LocalConfig::of(language_model(global)?)
             };
             generate::run(local, generate::Load { words, tokens, streams }).await?
         }
-        BenchAction::Search { corpus, queries } => search(shared, &corpus, queries).await?,
+        BenchAction::Search { corpus, queries } => search(global, &corpus, queries).await?,
     };
     output.print(&result, |result| {
         let fields = result.as_object().into_iter().flatten();
@@ -61,12 +126,12 @@ fn percentile(values: &[f64], share: f64) -> f64 {
 }
 
 async fn embed(
-    shared: &Shared,
+    global: &GlobalArgs,
     texts: &Path,
     threads: usize,
     rounds: usize,
 ) -> anyhow::Result<Value> {
-    let mut config = NodeConfig::load(shared, None)?;
+    let mut config = NodeConfig::load(global, None)?;
     config.encoder.threads = threads;
     let encoders = node::start_encoders(&config).await?;
     let encoder = encoders.current();
@@ -101,9 +166,9 @@ async fn embed(
     }))
 }
 
-async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
+async fn ingest(global: &GlobalArgs, paths: Vec<String>) -> anyhow::Result<Value> {
     let folder = tempfile::tempdir().context("no temporary directory could be made")?;
-    let mut config = NodeConfig::load(shared, None)?;
+    let mut config = NodeConfig::load(global, None)?;
     config.data_dir = folder.path().to_path_buf();
     let connection = Connection::embed(&config).await?;
     let corpus: CorpusName = "bench".parse()?;
@@ -149,8 +214,8 @@ async fn ingest(shared: &Shared, paths: Vec<String>) -> anyhow::Result<Value> {
     }))
 }
 
-async fn search(shared: &Shared, corpus: &CorpusName, queries: usize) -> anyhow::Result<Value> {
-    let connection = Connection::open(shared).await?;
+async fn search(global: &GlobalArgs, corpus: &CorpusName, queries: usize) -> anyhow::Result<Value> {
+    let connection = Connection::open(global).await?;
     let (questions, mut reads) = sample_questions(&connection, corpus, queries).await?;
     reads.sort_by(f64::total_cmp);
     let mut modes = serde_json::Map::new();

@@ -1,11 +1,14 @@
 //! `clew chat`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
 use clew_chat::{Role, Turn, TurnId};
 use clew_core::{
-    AttributeName, History, Labels, Layout, Merging, Notes, TimeUse, Timestamp, Value,
+    AttributeName, CorpusName, History, Label, Labels, Layout, Merging, Notes, TimeUse, Timestamp,
+    Value,
 };
 use clew_proto::chat::v1 as wire;
 use clew_proto::convert::chat::{Appended, Inference};
@@ -17,10 +20,159 @@ use serde_json::json;
 
 use super::ask::{self, Asked};
 use super::ingest::make_if_missing;
-use crate::cli::{Chat, ChatAction, ChatRecalling, OfUser, Shared};
+use crate::args::chat::{
+    HistoryChoice, InferenceChoice, LayoutChoice, MergingChoice, NotesChoice, TimeChoice,
+    ValueChoice,
+};
+use crate::args::filter::TurnFilterArgs;
+use crate::args::global::GlobalArgs;
 use crate::command::receipt as told;
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
+
+/// Arguments of `chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    #[command(subcommand)]
+    pub action: ChatAction,
+}
+
+/// Whose memory of conversations.
+#[derive(Debug, Args)]
+pub struct UserArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Whose memory.
+    #[arg(long)]
+    pub user: String,
+}
+
+/// What to do with conversations.
+#[derive(Debug, Subcommand)]
+pub enum ChatAction {
+    /// Append turns; those that are there already change nothing.
+    Append {
+        #[command(flatten)]
+        of: UserArgs,
+        /// Session of turns that name none.
+        #[arg(long)]
+        session: Option<String>,
+        /// Who finds what speakers state of themselves, by which turns are found.
+        #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
+        infer: InferenceChoice,
+        /// Access label that every turn gets besides those of its own; may be repeated. Only who holds all labels of
+        /// a turn recalls it.
+        #[arg(long = "label", value_name = "LABEL")]
+        labels: Vec<Label>,
+        /// JSON Lines with `text`, and as known `session`, `number` (from 0; by default the place in the
+        /// file), `role` (user or assistant), `speaker`, `time` (RFC 3339), `attributes` (an object of texts),
+        /// `labels` (an array of texts); `-`: standard input.
+        file: PathBuf,
+    },
+    /// What a user's conversations hold of a question, in the order of time.
+    Recall {
+        #[command(flatten)]
+        of: UserArgs,
+        /// The question.
+        question: String,
+        /// When it is asked, such as 2024-05-20T10:00:00Z: what "last week" is told by.
+        #[arg(long, value_name = "TIME")]
+        asked_at: Option<Timestamp>,
+        /// Most items, 1 to 100.
+        #[arg(short)]
+        k: Option<u32>,
+        #[command(flatten)]
+        recalling: RecallArgs,
+        /// Who infers the time that the question asks about.
+        #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
+        infer: InferenceChoice,
+        #[command(flatten)]
+        filters: TurnFilterArgs,
+    },
+    /// Answer a question out of a user's conversations: `ask` with the strategy `chat`.
+    Ask {
+        #[command(flatten)]
+        of: UserArgs,
+        /// The question.
+        question: String,
+        /// When it is asked.
+        #[arg(long, value_name = "TIME")]
+        asked_at: Option<Timestamp>,
+        /// Most rounds read.
+        #[arg(short)]
+        k: Option<u32>,
+        #[command(flatten)]
+        recalling: RecallArgs,
+        /// Who infers the time that the question asks about.
+        #[arg(long, value_enum, default_value_t = InferenceChoice::Rules)]
+        infer: InferenceChoice,
+        /// Whether a language model takes notes before it answers [default: as the corpus has it, else chain].
+        #[arg(long, value_enum)]
+        notes: Option<NotesChoice>,
+        /// How passages are shown to a language model [default: as the corpus has it, else json].
+        #[arg(long, value_enum)]
+        layout: Option<LayoutChoice>,
+        /// Write how it was answered to this file, for `clew trace show`.
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+        #[command(flatten)]
+        filters: TurnFilterArgs,
+    },
+    /// List turns as `append` takes them: all that is kept of a user.
+    List {
+        #[command(flatten)]
+        of: UserArgs,
+        /// Only this session.
+        #[arg(long)]
+        session: Option<String>,
+        #[command(flatten)]
+        filters: TurnFilterArgs,
+    },
+    /// Forget turns, down to the bytes on disk, and print the receipt.
+    Forget {
+        #[command(flatten)]
+        of: UserArgs,
+        /// Only this session; without it all of the user.
+        #[arg(long)]
+        session: Option<String>,
+        /// Only this turn of the session; may be repeated.
+        #[arg(long = "number", value_name = "N", requires = "session")]
+        numbers: Vec<u32>,
+        /// Only the best K that a search for these words finds; look at the preview first, since a search
+        /// finds something for any words.
+        #[arg(long, value_name = "WORDS", requires = "k", conflicts_with = "numbers")]
+        about: Option<String>,
+        /// With --about: most turns, 1 to 100.
+        #[arg(short, requires = "about")]
+        k: Option<u32>,
+        #[command(flatten)]
+        filters: TurnFilterArgs,
+        /// Tell only what would be forgotten.
+        #[arg(long)]
+        preview: bool,
+    },
+}
+
+/// How conversations are recalled for a question.
+#[derive(Clone, Debug, Args)]
+pub struct RecallArgs {
+    /// By which of the corpus' keys turns are found, with commas between them [default: all].
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub keys: Vec<String>,
+    /// How what several keys find comes together [default: as the corpus has it, else best].
+    #[arg(long, value_enum)]
+    pub merging: Option<MergingChoice>,
+    /// What is recalled as one [default: as the corpus has it, else round].
+    #[arg(long, value_enum)]
+    pub value: Option<ValueChoice>,
+    /// What is made of the time that the question asks about [default: as the corpus has it, else boost].
+    #[arg(long, value_enum)]
+    pub time: Option<TimeChoice>,
+    /// What is made of statements that later ones supersede [default: as the corpus has it, else latest].
+    #[arg(long, value_enum)]
+    pub history: Option<HistoryChoice>,
+}
 
 /// Turns that are sent at once.
 const TURNS_AT_ONCE: usize = 200;
@@ -50,8 +202,8 @@ struct Line {
 }
 
 /// Appends, recalls, asks, lists or forgets.
-pub async fn run(shared: &Shared, arguments: Chat, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(global: &GlobalArgs, arguments: ChatArgs, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = act(&connection, arguments.action, output).await;
     connection.close().await?;
     done
@@ -155,9 +307,9 @@ struct Chosen {
     history: i32,
 }
 
-impl From<ChatRecalling> for Chosen {
-    fn from(recalling: ChatRecalling) -> Self {
-        let ChatRecalling { keys, merging, value, time, history } = recalling;
+impl From<RecallArgs> for Chosen {
+    fn from(recalling: RecallArgs) -> Self {
+        let RecallArgs { keys, merging, value, time, history } = recalling;
         Self {
             keys,
             merging: merging
@@ -172,7 +324,7 @@ impl From<ChatRecalling> for Chosen {
 
 async fn append(
     connection: &Connection,
-    of: OfUser,
+    of: UserArgs,
     sessions: Sessions,
     inference: Inference,
     output: &Output,

@@ -1,22 +1,31 @@
 //! `clew check`.
 
 use anyhow::bail;
+use clap::Args;
 use clew_core::CorpusName;
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Check, Shared};
+use crate::args::global::GlobalArgs;
 use crate::command::corpus;
 use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
 
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Corpus; without one, all are checked.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+}
+
 /// Breaches that are told one by one; more of them are counted.
 const TOLD: usize = 1_000;
 
 /// Checks one corpus or all.
-pub async fn run(shared: &Shared, arguments: Check, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(global: &GlobalArgs, arguments: CheckArgs, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = check(&connection, arguments.corpus, output).await;
     connection.close().await?;
     done

@@ -1,20 +1,46 @@
 //! `clew cluster`.
 
 use anyhow::bail;
+use clap::{Args, Subcommand};
 use clew_proto::cluster::v1 as wire;
 use clew_runtime::tree::TreeNode;
 use serde_json::{Value, json};
 
-use crate::cli::{Cluster, ClusterAction, Shared};
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::Output;
 
+/// Arguments of `cluster`.
+#[derive(Debug, Args)]
+pub struct ClusterArgs {
+    #[command(subcommand)]
+    pub action: ClusterAction,
+}
+
+/// What to see or do.
+#[derive(Debug, Subcommand)]
+pub enum ClusterAction {
+    /// What runs on each node: supervisors, pools, peers and queues, with restarts.
+    Tree,
+    /// The members, and the shards with their owners.
+    Topology,
+    /// Have a node hand over its work and take none.
+    Drain {
+        /// Name of the node.
+        node: String,
+    },
+}
+
 /// Shows or steers a cluster.
-pub async fn run(shared: &Shared, arguments: Cluster, output: &Output) -> anyhow::Result<()> {
-    if shared.endpoint.is_none() {
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: ClusterArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    if global.endpoint.is_none() {
         bail!("expected --endpoint (or CLEW_ENDPOINT) with the address of a gateway");
     }
-    let connection = Connection::open(shared).await?;
+    let connection = Connection::open(global).await?;
     let client = &connection.client;
     let done = match arguments.action {
         ClusterAction::Tree => {

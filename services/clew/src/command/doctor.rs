@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use clew_client::Client;
 use clew_cluster::{Eviction, RedisHealth};
 use clew_core::{ClockOffset, EncoderIdentity, Encoders, Error, Priority, TextKind, Unusable};
 use clew_memory_encoder::{OwnEncoder, OwnReranker};
@@ -11,7 +10,7 @@ use clew_retriever::Probed;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::{Doctor, Shared};
+use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::node::start_encoders;
 use crate::output::{Output, human};
@@ -71,11 +70,11 @@ impl Findings {
 }
 
 /// Looks at this machine, or at a server.
-pub async fn run(shared: &Shared, _arguments: Doctor, output: &Output) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, output: &Output) -> anyhow::Result<()> {
     let mut findings = Findings::default();
-    match &shared.endpoint {
-        Some(endpoint) => server(endpoint, &mut findings).await,
-        None => machine(shared, &mut findings).await,
+    match &global.endpoint {
+        Some(endpoint) => server(global, endpoint, &mut findings).await,
+        None => machine(global, &mut findings).await,
     }
     let version = env!("CARGO_PKG_VERSION");
     let document = json!({ "version": version, "state": findings.worst(), "findings": findings.0 });
@@ -100,8 +99,8 @@ pub async fn run(shared: &Shared, _arguments: Doctor, output: &Output) -> anyhow
     }
 }
 
-async fn machine(shared: &Shared, findings: &mut Findings) {
-    let config = match NodeConfig::load(shared, None) {
+async fn machine(global: &GlobalArgs, findings: &mut Findings) {
+    let config = match NodeConfig::load(global, None) {
         Ok(config) => config,
         Err(error) => {
             return findings.fail("configuration", &error, "correct the key that is named");
@@ -302,10 +301,10 @@ async fn redis(config: &NodeConfig, findings: &mut Findings) {
     }
 }
 
-async fn server(endpoint: &str, findings: &mut Findings) {
+async fn server(global: &GlobalArgs, endpoint: &str, findings: &mut Findings) {
     const CHECK: &str = "server";
     let advice = "see that it runs there and that nothing lies between";
-    let client = match Client::connect(endpoint, PATIENCE).await {
+    let client = match global.connect(endpoint, PATIENCE).await {
         Ok(client) => client,
         Err(error) => return findings.fail(CHECK, &error, advice),
     };

@@ -1,22 +1,43 @@
 //! `clew forget`.
 
 use anyhow::bail;
+use clap::Args;
+use clew_core::{CorpusName, DocumentId};
 use serde_json::{Value, json};
 
-use crate::cli::{Forget, Shared};
+use crate::args::global::GlobalArgs;
 use crate::command::receipt as told;
 use crate::connection::Connection;
 use crate::output::{Output, timestamp};
 
+/// Arguments of `forget`.
+#[derive(Debug, Args)]
+pub struct ForgetArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Document to forget; may be repeated.
+    #[arg(long = "document", value_name = "ID", required = true)]
+    pub documents: Vec<DocumentId>,
+}
+
 /// Forgets documents and prints the receipt.
-pub async fn run(shared: &Shared, arguments: Forget, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: ForgetArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = forget(&connection, arguments, output).await;
     connection.close().await?;
     done
 }
 
-async fn forget(connection: &Connection, arguments: Forget, output: &Output) -> anyhow::Result<()> {
+async fn forget(
+    connection: &Connection,
+    arguments: ForgetArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let receipt = connection.client.forget(&arguments.corpus, &arguments.documents).await?;
     let documents: Vec<Value> = receipt
         .documents

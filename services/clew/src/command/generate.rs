@@ -5,16 +5,63 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::Args;
 use clew_core::{
     ChatMessage, ChatRole, Error, Finish, GenerationRequest, Generator, Heard, ReplyFormat,
     Sampling,
 };
 use clew_generator::LocalGenerator;
-use clew_generator::config::{LocalConfig, Precision};
+use clew_generator::config::{DeviceChoice, LocalConfig, Precision};
 use serde_json::json;
 
-use crate::cli::{Generate, Shared};
+use crate::args::global::GlobalArgs;
 use crate::output::Output;
+
+/// Arguments of `generate`. --model names the folder of the language model here.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    /// What is asked; `-` reads it from standard input.
+    pub prompt: String,
+    /// What the model is told before.
+    #[arg(long, value_name = "TEXT")]
+    pub system: Option<String>,
+    /// Folder of the tokenizer, if it is not the model's.
+    #[arg(long, value_name = "DIR")]
+    pub tokenizer: Option<PathBuf>,
+    /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
+    #[arg(long, default_value = "cpu", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+    /// Keep the model in bfloat16 instead of 32-bit floats.
+    #[arg(long)]
+    pub bf16: bool,
+    /// Most tokens of the reply.
+    #[arg(long, default_value_t = 256, value_name = "COUNT")]
+    pub max_tokens: u32,
+    /// 0 takes the likeliest token; more lets less likely ones through. At most 2.
+    #[arg(long, default_value_t = 0.0)]
+    pub temperature: f32,
+    /// Only the likeliest tokens that together have this probability.
+    #[arg(long, default_value_t = 1.0)]
+    pub top_p: f32,
+    /// Only so many of the likeliest tokens; 0: all.
+    #[arg(long, default_value_t = 0)]
+    pub top_k: u32,
+    /// Divides the likelihood of what was said before.
+    #[arg(long, default_value_t = 1.0)]
+    pub repetition_penalty: f32,
+    /// Makes chance repeatable.
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Text that ends the reply; may be given up to four times.
+    #[arg(long, value_name = "TEXT")]
+    pub stop: Vec<String>,
+    /// One of the replies to choose from; may be given again.
+    #[arg(long, value_name = "TEXT", conflicts_with = "schema")]
+    pub choice: Vec<String>,
+    /// File with a JSON schema that the reply has to fit.
+    #[arg(long, value_name = "FILE")]
+    pub schema: Option<PathBuf>,
+}
 
 /// A bound against a hung device, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -22,7 +69,11 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Has a model reply; an interrupt (SIGINT) ends the reply where it is.
-pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyhow::Result<()> {
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: GenerateArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let request = request(&arguments)?;
     request.check()?;
     let precision = if arguments.bf16 { Precision::BFloat16 } else { Precision::Float32 };
@@ -30,7 +81,7 @@ pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyho
         tokenizer: arguments.tokenizer,
         device: arguments.device,
         precision,
-        ..LocalConfig::of(language_model(shared)?)
+        ..LocalConfig::of(language_model(global)?)
     };
     let generator = LocalGenerator::load(&local).await?;
     let streams = !output.is_json();
@@ -85,13 +136,13 @@ pub async fn run(shared: &Shared, arguments: Generate, output: &Output) -> anyho
 }
 
 /// The folder that --model names.
-pub fn language_model(shared: &Shared) -> Result<PathBuf, Error> {
-    shared.model.clone().ok_or_else(|| {
+pub fn language_model(global: &GlobalArgs) -> Result<PathBuf, Error> {
+    global.model.clone().ok_or_else(|| {
         Error::invalid("model", "expected the folder of a language model, --model DIR, got none")
     })
 }
 
-fn request(arguments: &Generate) -> anyhow::Result<GenerationRequest> {
+fn request(arguments: &GenerateArgs) -> anyhow::Result<GenerationRequest> {
     let mut prompt = arguments.prompt.clone();
     if prompt == "-" {
         prompt.clear();

@@ -1,18 +1,113 @@
 //! `clew graph`.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::{Args, Subcommand, ValueEnum};
 use clew_core::{CorpusName, EntityKey, GraphQuery, Partial, Subgraph};
 use clew_graph::{PathLimits, Ranking};
 use clew_proto::convert::memory as convert;
 use clew_proto::memory::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Extent, Graph, GraphAction, GraphFormat, GraphSource, Shared};
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
+
+/// Arguments of `graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    #[command(subcommand)]
+    pub action: GraphAction,
+}
+
+/// What to ask of a graph.
+#[derive(Debug, Subcommand)]
+pub enum GraphAction {
+    /// The entities that a text names, and what is around them.
+    Around {
+        #[command(flatten)]
+        of: GraphSourceArgs,
+        /// A question, or the name of an entity.
+        text: String,
+        #[command(flatten)]
+        extent: ExtentArgs,
+        /// Draw it as SVG into this file instead (`-`: standard output).
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+    /// Ways between two entities, shortest first.
+    Paths {
+        #[command(flatten)]
+        of: GraphSourceArgs,
+        /// Name of the entity to begin at.
+        from: String,
+        /// Name of the entity to arrive at.
+        to: String,
+        /// Most edges of a path, up to 8.
+        #[arg(long, default_value_t = 4)]
+        hops: u32,
+        /// Most paths.
+        #[arg(short, default_value_t = 10)]
+        k: u32,
+    },
+    /// Entities and segments by personalised PageRank from the entities that a text names.
+    Rank {
+        #[command(flatten)]
+        of: GraphSourceArgs,
+        /// A question, or the name of an entity.
+        text: String,
+        /// Most of each.
+        #[arg(short, default_value_t = 10)]
+        k: u32,
+    },
+    /// Write the part of the graph around a text, or of some documents, to a file.
+    Export {
+        #[command(flatten)]
+        of: GraphSourceArgs,
+        /// A question, or the name of an entity.
+        text: String,
+        #[command(flatten)]
+        extent: ExtentArgs,
+        /// How it is written.
+        #[arg(long, value_enum, default_value = "graphml")]
+        format: GraphFormat,
+    },
+}
+
+/// Which graph.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct GraphSourceArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// File of a graph that was made elsewhere: GraphML with the fields of LightRAG, or lines of JSON with
+    /// `idx`, `title`, `entities` and `triples`, as HippoRAG keeps them. `-`: standard input.
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+/// How much of a graph.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ExtentArgs {
+    /// Edges beyond what is named, up to 8.
+    #[arg(long, default_value_t = 1)]
+    pub hops: u32,
+    /// Most entities.
+    #[arg(long, default_value_t = 40)]
+    pub most: u32,
+}
+
+/// How a graph is written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum GraphFormat {
+    /// GraphML, with the fields that LightRAG writes.
+    Graphml,
+    /// JSON.
+    Json,
+}
 
 /// Relations that are asked for, for each entity that is.
 const RELATIONS: usize = 4;
@@ -20,11 +115,11 @@ const RELATIONS: usize = 4;
 const RELATION: usize = 100;
 
 /// Asks the graph of a corpus or of a file.
-pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::Result<()> {
+pub async fn run(global: &GlobalArgs, arguments: GraphArgs, output: &Output) -> anyhow::Result<()> {
     match arguments.action {
         GraphAction::Around { of, text, extent, svg } => {
             let Partial { found: graph, shards_missing } =
-                around(shared, of, &text, extent).await?;
+                around(global, of, &text, extent).await?;
             let missing = output::shards(&shards_missing);
             match svg {
                 Some(file) => {
@@ -39,7 +134,7 @@ pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::
             }
         }
         GraphAction::Paths { of, from, to, hops, k } => {
-            let found = match Source::open(shared, of).await? {
+            let found = match Source::open(global, of).await? {
                 Source::Corpus(connection, corpus) => {
                     let found = connection.client.find_paths(&corpus, &from, &to, hops, k).await;
                     connection.close().await?;
@@ -61,7 +156,7 @@ pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::
                 .print(&document, |_| paths_text(&found) + &output::missing(&found.shards_missing))
         }
         GraphAction::Rank { of, text, k } => {
-            let ranked = match Source::open(shared, of).await? {
+            let ranked = match Source::open(global, of).await? {
                 Source::Corpus(connection, corpus) => {
                     let ranked = connection.client.rank_graph(&corpus, &text, k).await;
                     connection.close().await?;
@@ -85,7 +180,7 @@ pub async fn run(shared: &Shared, arguments: Graph, output: &Output) -> anyhow::
         }
         GraphAction::Export { of, text, extent, format } => {
             let Partial { found: graph, shards_missing } =
-                around(shared, of, &text, extent).await?;
+                around(global, of, &text, extent).await?;
             // What is written is read by programs that know nothing of shards.
             output::warn_of_missing(&output::shards(&shards_missing));
             let written = match format {
@@ -104,9 +199,9 @@ enum Source {
 }
 
 impl Source {
-    async fn open(shared: &Shared, of: GraphSource) -> anyhow::Result<Self> {
+    async fn open(global: &GlobalArgs, of: GraphSourceArgs) -> anyhow::Result<Self> {
         if let Some(corpus) = of.corpus {
-            return Ok(Self::Corpus(Box::new(Connection::open(shared).await?), corpus));
+            return Ok(Self::Corpus(Box::new(Connection::open(global).await?), corpus));
         }
         let file = of.file.context("expected --corpus or --file")?;
         let text = match file.as_os_str() == "-" {
@@ -125,10 +220,10 @@ impl Source {
 }
 
 async fn around(
-    shared: &Shared,
-    of: GraphSource,
+    global: &GlobalArgs,
+    of: GraphSourceArgs,
     text: &str,
-    extent: Extent,
+    extent: ExtentArgs,
 ) -> anyhow::Result<Partial<Subgraph>> {
     let query = GraphQuery {
         texts: vec![text.to_owned()],
@@ -137,7 +232,7 @@ async fn around(
         most_relations: extent.most as usize * RELATIONS,
         ..GraphQuery::default()
     };
-    match Source::open(shared, of).await? {
+    match Source::open(global, of).await? {
         Source::Corpus(connection, corpus) => {
             let graph = connection.client.read_graph(&corpus, &query).await;
             connection.close().await?;

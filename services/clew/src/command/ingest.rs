@@ -5,10 +5,14 @@ mod report;
 mod stream;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use clew_core::{CorpusName, Document, Error, ErrorKind, IfThere, Labels, StructureSettings};
+use clap::Args;
+use clew_core::{
+    CorpusName, Document, Error, ErrorKind, IfThere, Label, Labels, StructureSettings,
+};
 use clew_formats::{Columns, Discovery, Naming, Options, Unreadable};
 use clew_proto::convert::corpus::NewCorpus;
 use clew_proto::ingest::v1::DocumentStage;
@@ -21,10 +25,54 @@ use self::estimate::estimate;
 use self::report::Fate;
 pub use self::report::Report;
 use self::stream::SendingStream;
-use crate::cli::{Ingest, Shared};
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::{Output, human};
 use crate::progress::Progress;
+
+/// Arguments of `ingest`.
+#[derive(Debug, Args)]
+pub struct IngestArgs {
+    /// Corpus; made with default settings if it does not exist.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Files, folders, globs, or `-` for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// Folder from which files are named: the id of a file's document is its path below it. What lies elsewhere is
+    /// refused [default: the path as it is given].
+    #[arg(long, value_name = "FOLDER")]
+    pub root: Option<PathBuf>,
+    /// Refuse a document if one of its id is there with other content, instead of replacing that one.
+    #[arg(long)]
+    pub no_replace: bool,
+    /// Format of standard input.
+    #[arg(long, default_value = "jsonl", value_name = "FORMAT")]
+    pub stdin_format: clew_formats::Format,
+    /// Column (or JSON field) that holds the text.
+    #[arg(long, default_value = "text", value_name = "NAME")]
+    pub text_column: String,
+    /// Column (or JSON field) that holds the id.
+    #[arg(long, default_value = "id", value_name = "NAME")]
+    pub id_column: String,
+    /// Access label that every document gets besides those of its own (column or field `labels`); may be repeated.
+    /// Only who holds all labels of a document sees it.
+    #[arg(long = "label", value_name = "LABEL")]
+    pub labels: Vec<Label>,
+    /// Streams that send documents at the same time; one document's versions keep their order.
+    #[arg(long, default_value_t = 4, value_name = "COUNT",
+        value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub streams: u8,
+    /// Write what became of each document to this file, one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Tell what it would take, and take nothing in.
+    #[arg(long)]
+    pub estimate: bool,
+    /// Return once everything is accepted, without waiting until it can be found.
+    #[arg(long, conflicts_with = "estimate")]
+    pub no_wait: bool,
+}
 
 /// Documents read ahead of what a stream takes.
 const READ_AHEAD: usize = 16;
@@ -36,13 +84,17 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 const FATES: usize = 256;
 
 /// Takes files in and waits until they can be found.
-pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow::Result<()> {
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: IngestArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let naming = match &arguments.root {
         None => Naming::as_given(),
         Some(root) => Naming::below(root)
             .with_context(|| format!("cannot name files from --root {}", root.display()))?,
     };
-    let connection = Connection::open(shared).await?;
+    let connection = Connection::open(global).await?;
     let done = ingest(&connection, arguments, naming, output).await;
     connection.close().await?;
     done
@@ -50,12 +102,12 @@ pub async fn run(shared: &Shared, arguments: Ingest, output: &Output) -> anyhow:
 
 async fn ingest(
     connection: &Connection,
-    arguments: Ingest,
+    arguments: IngestArgs,
     naming: Naming,
     output: &Output,
 ) -> anyhow::Result<()> {
     let started = Instant::now();
-    let Ingest { corpus, paths, stdin_format, .. } = &arguments;
+    let IngestArgs { corpus, paths, stdin_format, .. } = &arguments;
     make_if_missing(connection, corpus, Some(StructureSettings::default())).await?;
     let options = Options {
         columns: Columns {

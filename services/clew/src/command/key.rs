@@ -1,12 +1,33 @@
 //! `clew key`.
 
 use anyhow::Context;
-use clew_auth::{ApiKey, KeyEntry};
+use clap::Args;
+use clew_auth::{ApiKey, KeyEntry, Scope};
+use clew_core::{TenantName, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::Key;
 use crate::output::Output;
+
+/// Arguments of `clew key`.
+#[derive(Debug, Args)]
+pub struct KeyArgs {
+    /// What the key is called in logs.
+    pub name: String,
+    /// Whose corpora it opens; without it those of all tenants, and the cluster itself.
+    #[arg(long, value_name = "NAME")]
+    pub tenant: Option<TenantName>,
+    /// What it opens, several with commas: read (searching, asking, and seeing what is stored), write (bringing
+    /// documents and turns, and forgetting them), admin (making and deleting corpora).
+    #[arg(long = "scope", value_delimiter = ',', default_value = "read", value_name = "SCOPES")]
+    pub scopes: Vec<Scope>,
+    /// An access label that its bearer holds, or `*` for all; may be repeated.
+    #[arg(long = "holds", value_name = "LABEL")]
+    pub labels: Vec<String>,
+    /// When it ends, such as 2030-01-31T00:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub expires: Option<Timestamp>,
+}
 
 /// An entry as it stands in the file of keys.
 #[derive(Serialize)]
@@ -15,7 +36,7 @@ struct File<'a> {
 }
 
 /// Makes a key: prints it, which nobody can do again, and what goes into the file of keys.
-pub fn run(arguments: Key, output: &Output) -> anyhow::Result<()> {
+pub fn run(arguments: KeyArgs, output: &Output) -> anyhow::Result<()> {
     let key = ApiKey::generate()?;
     let expires = arguments.expires.map(|time| time.to_string().parse()).transpose();
     let entry = KeyEntry {

@@ -1,14 +1,66 @@
 //! `clew memory`.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::{Args, Subcommand};
+use clew_core::CorpusName;
 use clew_model::memory::MemoryShape;
 use clew_proto::memory::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Estimate, Memory, MemoryAction, Shared};
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::{self, Output};
+
+/// Arguments of `memory`.
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    #[command(subcommand)]
+    pub action: MemoryAction,
+}
+
+/// What to ask of compressed memories.
+#[derive(Debug, Subcommand)]
+pub enum MemoryAction {
+    /// List the memories of a corpus, and how many of its documents they cover.
+    List {
+        /// Corpus.
+        #[arg(long)]
+        corpus: CorpusName,
+        /// Wait so many seconds at most until all documents are covered.
+        #[arg(long, value_name = "SECONDS")]
+        wait_secs: Option<u64>,
+    },
+    /// What memories of a corpus take: bytes, the least time, and whether they fit into a device.
+    Estimate(EstimateArgs),
+}
+
+/// Arguments of `memory estimate`.
+#[derive(Debug, Args)]
+pub struct EstimateArgs {
+    /// Folder of the memory model; its `config.json` is enough.
+    #[arg(long = "memory-model", value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Tokens of the texts.
+    #[arg(long, required_unless_present = "corpus", conflicts_with = "corpus")]
+    pub tokens: Option<u64>,
+    /// Instead of --tokens: the texts of this corpus, of about four bytes a token.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// Tokens for each one that is kept; 0 for no compression.
+    #[arg(long, default_value_t = 4)]
+    pub ratio: u64,
+    /// Tokens of one memory at most [default: one memory of all].
+    #[arg(long)]
+    pub segment_tokens: Option<u64>,
+    /// What the device computes, in 10^12 operations a second; by default an H200 in bfloat16, as measured.
+    #[arg(long, default_value_t = 790.0)]
+    pub teraflops: f64,
+    /// Memory of the device in GiB.
+    #[arg(long, default_value_t = 139.0)]
+    pub device_gib: f64,
+}
 
 /// About how many bytes a token has.
 const TOKEN_BYTES: u64 = 4;
@@ -16,12 +68,16 @@ const TOKEN_BYTES: u64 = 4;
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Shows compressed memories, or what they would cost.
-pub async fn run(shared: &Shared, arguments: Memory, output: &Output) -> anyhow::Result<()> {
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: MemoryArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     match arguments.action {
         MemoryAction::Estimate(estimate) => {
             let tokens = match (&estimate.corpus, estimate.tokens) {
                 (Some(corpus), _) => {
-                    let connection = Connection::open(shared).await?;
+                    let connection = Connection::open(global).await?;
                     let told = connection.client.corpus(corpus).await;
                     connection.close().await?;
                     told?.counts.unwrap_or_default().text_bytes / TOKEN_BYTES
@@ -31,7 +87,7 @@ pub async fn run(shared: &Shared, arguments: Memory, output: &Output) -> anyhow:
             print_estimate(&estimate, tokens, output)
         }
         MemoryAction::List { corpus, wait_secs } => {
-            let connection = Connection::open(shared).await?;
+            let connection = Connection::open(global).await?;
             let shown = async {
                 let until = Instant::now() + Duration::from_secs(wait_secs.unwrap_or(0));
                 loop {
@@ -108,7 +164,7 @@ fn list(listed: &wire::ListMemoriesResponse, output: &Output) -> anyhow::Result<
     })
 }
 
-fn print_estimate(asked: &Estimate, tokens: u64, output: &Output) -> anyhow::Result<()> {
+fn print_estimate(asked: &EstimateArgs, tokens: u64, output: &Output) -> anyhow::Result<()> {
     let shape = MemoryShape::read(&asked.folder)?;
     let segment = asked.segment_tokens.unwrap_or(u64::MAX);
     let cost = shape.cost(tokens, asked.ratio, segment);

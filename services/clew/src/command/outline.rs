@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::Args;
 use clew_core::{
     Document, EntityKind, Extraction, ExtractionTask, GraphBuilder, Span, Summary, SummaryLevel,
     SummaryTask,
@@ -12,9 +13,29 @@ use clew_formats::{Format, Naming, Options};
 use clew_graph_builder::Extractive;
 use serde_json::{Value, json};
 
-use crate::cli::{Outline, Shared};
+use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::output::{Output, one_line};
+
+/// Arguments of `outline`.
+#[derive(Debug, Args)]
+pub struct OutlineArgs {
+    /// Files, folders, globs, or `-` for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    pub paths: Vec<String>,
+    /// Format of standard input.
+    #[arg(long, default_value = "text", value_name = "FORMAT")]
+    pub stdin_format: Format,
+    /// Most bytes of the summary, 1 to 16384.
+    #[arg(long, default_value_t = 600, value_name = "BYTES")]
+    pub summary_bytes: usize,
+    /// Question in view of which the text is read; what it asks about counts as an entity.
+    #[arg(long, default_value = "")]
+    pub question: String,
+    /// Entities, and relations, that are shown of each text; JSON has all.
+    #[arg(short, default_value_t = 12)]
+    pub k: usize,
+}
 
 /// Bytes of a passage: about the 600 tokens of QRMeM's static segments (section 2.1), which MemWalker's
 /// leaves are of the order of, too.
@@ -27,11 +48,15 @@ const NODE_BYTES: usize = 800;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Reads texts and prints what they tell of.
-pub async fn run(shared: &Shared, arguments: Outline, output: &Output) -> anyhow::Result<()> {
-    let builder: Box<dyn GraphBuilder> = match &shared.endpoint {
-        Some(endpoint) => Box::new(shared.connect(endpoint, PATIENCE).await?),
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: OutlineArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let builder: Box<dyn GraphBuilder> = match &global.endpoint {
+        Some(endpoint) => Box::new(global.connect(endpoint, PATIENCE).await?),
         // It needs neither a data directory nor a model.
-        None => Box::new(Extractive::new(&NodeConfig::load(shared, None)?.graph_builder)),
+        None => Box::new(Extractive::new(&NodeConfig::load(global, None)?.graph_builder)),
     };
     let (paths, format) = (arguments.paths.clone(), arguments.stdin_format);
     let read = tokio::task::spawn_blocking(move || read(&paths, format));
@@ -96,7 +121,7 @@ struct Related {
 async fn read_out(
     builder: &dyn GraphBuilder,
     document: Document,
-    arguments: &Outline,
+    arguments: &OutlineArgs,
 ) -> anyhow::Result<OutlineOf> {
     let deadline = Instant::now() + PATIENCE;
     let passages = clew_text::passages(&document.text, PASSAGE_BYTES);

@@ -2,22 +2,61 @@
 
 use std::time::Instant;
 
-use clew_core::{Grouping, Query};
+use clap::Args;
+use clew_core::{CorpusName, Grouping, Query};
 use serde_json::{Value, json};
 
-use crate::cli::{Search, Shared};
+use crate::args::filter::FilterArgs;
+use crate::args::global::GlobalArgs;
+use crate::args::search::ModeChoice;
 use crate::connection::Connection;
 use crate::output::{self, Output, human, one_line};
 
+/// Arguments of `search`.
+#[derive(Debug, Args)]
+pub struct SearchArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// What to look for.
+    pub query: String,
+    /// Most items, 1 to 1000.
+    #[arg(short, default_value_t = 10)]
+    pub k: usize,
+    /// How passages are matched.
+    #[arg(long, value_enum, default_value_t = ModeChoice::Hybrid)]
+    pub mode: ModeChoice,
+    /// Show each document once, by its best passage.
+    #[arg(long)]
+    pub by_document: bool,
+    /// Compare with every vector instead of asking the approximate index.
+    #[arg(long)]
+    pub exact: bool,
+    /// Have the configured reranker read so many of the best candidates with the query, `-k` to 200, and put them in
+    /// order.
+    #[arg(long, value_name = "CANDIDATES")]
+    pub rerank: Option<usize>,
+    #[command(flatten)]
+    pub filters: FilterArgs,
+}
+
 /// Finds evidence and prints it.
-pub async fn run(shared: &Shared, arguments: Search, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: SearchArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = search(&connection, arguments, output).await;
     connection.close().await?;
     done
 }
 
-async fn search(connection: &Connection, arguments: Search, output: &Output) -> anyhow::Result<()> {
+async fn search(
+    connection: &Connection,
+    arguments: SearchArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let mut query = Query::new(arguments.query, arguments.k);
     query.mode = arguments.mode.into();
     query.filter = arguments.filters.into();

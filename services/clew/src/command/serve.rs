@@ -3,20 +3,37 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Args;
 use clew_auth::Guard;
-use clew_cluster::Quotas;
+use clew_cluster::{Quotas, Role};
 use clew_node::Signals;
 use clew_telemetry::{Admin, Health, Phase};
 use clew_tls::{Limits, Tls, incoming};
 use tokio::net::TcpListener;
 
-use crate::cli::{Serve, Shared};
+use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::node::RunningNode;
 
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Address to listen on [default: 127.0.0.1:7421]; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// Roles of this node in a cluster, with commas between them: gateway, retriever, encoder,
+    /// graph-builder, generator. The others are reached through the configured cluster (`cluster.redis` or
+    /// `cluster.members`). Without it all roles run here and no cluster is needed.
+    #[arg(long, value_name = "ROLES", value_delimiter = ',')]
+    pub roles: Vec<Role>,
+    /// Print the effective configuration and end.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
 /// Runs the server until it is told to end.
-pub async fn run(shared: &Shared, arguments: Serve) -> anyhow::Result<()> {
-    let config = NodeConfig::load(shared, arguments.listen)?;
+pub async fn run(global: &GlobalArgs, arguments: ServeArgs) -> anyhow::Result<()> {
+    let config = NodeConfig::load(global, arguments.listen)?;
     if arguments.print_config {
         let rendered = clew_runtime::config::render(&config)?;
         return std::io::Write::write_all(&mut std::io::stdout(), rendered.as_bytes())

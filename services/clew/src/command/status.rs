@@ -1,23 +1,43 @@
 //! `clew status`.
 
-use clew_core::DocumentId;
+use clap::Args;
+use clew_core::{CorpusName, DocumentId};
 use clew_proto::ingest::v1 as wire;
 use serde_json::{Value, json};
 
-use crate::cli::{Shared, Status};
+use crate::args::global::GlobalArgs;
 use crate::command::corpus;
 use crate::connection::Connection;
 use crate::output::{Output, timestamp};
 
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct StatusArgs {
+    /// Corpus; without one, all are shown.
+    #[arg(long)]
+    pub corpus: Option<CorpusName>,
+    /// Show this document's state.
+    #[arg(long, value_name = "ID", requires = "corpus")]
+    pub document: Option<DocumentId>,
+}
+
 /// Shows corpora, one corpus, or one document.
-pub async fn run(shared: &Shared, arguments: Status, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: StatusArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let done = status(&connection, arguments, output).await;
     connection.close().await?;
     done
 }
 
-async fn status(connection: &Connection, arguments: Status, output: &Output) -> anyhow::Result<()> {
+async fn status(
+    connection: &Connection,
+    arguments: StatusArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     match (arguments.corpus, arguments.document) {
         (Some(name), Some(id)) => one_document(connection, &name, &id, output).await,
         (Some(name), None) => {
@@ -46,7 +66,7 @@ async fn status(connection: &Connection, arguments: Status, output: &Output) -> 
 
 async fn one_document(
     connection: &Connection,
-    corpus: &clew_core::CorpusName,
+    corpus: &CorpusName,
     id: &DocumentId,
     output: &Output,
 ) -> anyhow::Result<()> {

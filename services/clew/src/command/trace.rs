@@ -1,14 +1,34 @@
 //! `clew trace`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use clap::{Args, Subcommand};
 
-use crate::cli::{Trace, TraceAction};
 use crate::output;
 
+/// Arguments of `trace`.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    pub action: TraceAction,
+}
+
+/// What to do with traces.
+#[derive(Debug, Subcommand)]
+pub enum TraceAction {
+    /// Show a trace as a tree on the terminal, or as a picture.
+    Show {
+        /// What `clew ask --trace` wrote; `-`: standard input.
+        file: PathBuf,
+        /// Draw it as SVG into this file instead (`-`: standard output).
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
+}
+
 /// Shows a trace. It needs neither a server nor data.
-pub fn run(arguments: &Trace) -> anyhow::Result<()> {
+pub fn run(arguments: &TraceArgs) -> anyhow::Result<()> {
     let TraceAction::Show { file, svg } = &arguments.action;
     let trace = clew_trace::Trace::read(&output::read(file)?)
         .with_context(|| format!("`{}` is no trace", file.display()))?;

@@ -1,27 +1,108 @@
 //! `clew train-memory`.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
+use clap::{Args, ValueEnum};
+use clew_generator::config::DeviceChoice;
 use clew_model::memory::training::{
     AdamW, Form, Layout, Rate, Step, Trained, Trainer, TrainerOptions, Training,
 };
 use serde_json::{Value, json};
 
-use crate::cli::{Shared, TrainMemory, TrainedChoice};
+use crate::args::global::GlobalArgs;
 use crate::command::generate::language_model;
 use crate::output::{self, Output};
 use crate::progress::Progress;
+
+/// Arguments of `train-memory`. It takes the folder of a memory model or of a Qwen2 or Mistral, with its tokenizer, in
+/// --model.
+#[derive(Clone, Debug, Args)]
+pub struct TrainMemoryArgs {
+    /// Texts to learn from, which are cut, or files `.jsonl` of questions with `context`, `question` and `clues`, of
+    /// which the clues are learnt; may be repeated.
+    #[arg(long, required = true, num_args = 1.., value_name = "FILE")]
+    pub data: Vec<PathBuf>,
+    /// Folder for checkpoints, each a whole model folder, and for the loss curve.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Steps in all.
+    #[arg(long, value_name = "COUNT")]
+    pub steps: usize,
+    /// Highest learning rate.
+    #[arg(long, default_value_t = 5e-5)]
+    pub rate: f64,
+    /// Raw tokens for each memory token, with commas between them; one is drawn for each window [default: those of
+    /// the model, or 2,4,8].
+    #[arg(long, value_delimiter = ',')]
+    pub ratios: Vec<usize>,
+    /// Tokens of a window [default: as the model has it, or 2048].
+    #[arg(long, value_name = "TOKENS")]
+    pub window: Option<usize>,
+    /// Projections that memory tokens have of their own, some of qkvo [default: as the model has it, or qkv].
+    #[arg(long, value_name = "LETTERS")]
+    pub projections: Option<String>,
+    /// What is trained.
+    #[arg(long, value_enum, default_value = "memory")]
+    pub train: TrainedChoice,
+    /// Most tokens of a sequence: longer texts are cut, longer questions left out. Decides how much memory is needed.
+    #[arg(long, default_value_t = 8192, value_name = "TOKENS")]
+    pub max_tokens: usize,
+    /// Sequences of a step.
+    #[arg(long, default_value_t = 1, value_name = "COUNT")]
+    pub batch: usize,
+    /// Steps in which the learning rate rises [default: a twentieth].
+    #[arg(long, value_name = "STEPS")]
+    pub warm_up: Option<usize>,
+    /// Share of matrices that is taken away in a step at the learning rate 1.
+    #[arg(long, default_value_t = 0.0)]
+    pub decay: f64,
+    /// Largest norm of gradients; 0: any.
+    #[arg(long, default_value_t = 1.0)]
+    pub clip: f64,
+    /// Words and memory tokens among which gradients flow; fewer take less memory [default: all of a sequence].
+    #[arg(long, value_name = "COUNT")]
+    pub gradient_rows: Option<usize>,
+    /// Steps between checkpoints; 0: one at the end.
+    #[arg(long, default_value_t = 500, value_name = "STEPS")]
+    pub checkpoint_every: usize,
+    /// Checkpoints that are kept, the latest.
+    #[arg(long, default_value_t = 2, value_name = "COUNT")]
+    pub checkpoints_kept: usize,
+    /// Decides the order of sequences, and ratios.
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// File that says how questions are written out: a text with {{context}}, {{question}} and {{clues}}.
+    #[arg(long, value_name = "FILE")]
+    pub form: Option<PathBuf>,
+    /// Where to compute: `cpu`, or `cuda:0` in builds for GPUs.
+    #[arg(long, default_value = "cpu", value_name = "DEVICE")]
+    pub device: DeviceChoice,
+}
+
+/// What is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TrainedChoice {
+    /// The parameters of memory tokens; everything else stays as it is.
+    Memory,
+    /// The base model, without a memory: to make a small one from scratch.
+    All,
+}
 
 /// Share of the steps in which the learning rate rises, where none is told.
 const WARM_UP: f64 = 0.05;
 
 /// Trains; an interrupt (SIGINT) ends the step that is under way and writes a checkpoint, from which the same command
 /// goes on.
-pub async fn run(shared: &Shared, arguments: TrainMemory, output: &Output) -> anyhow::Result<()> {
-    let model = language_model(shared)?;
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: TrainMemoryArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let model = language_model(global)?;
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     let mut trained = tokio::task::spawn_blocking(move || train(&model, &arguments, &is_stopped));
@@ -38,14 +119,14 @@ pub async fn run(shared: &Shared, arguments: TrainMemory, output: &Output) -> an
 
 fn train(
     model: &std::path::Path,
-    arguments: &TrainMemory,
+    arguments: &TrainMemoryArgs,
     is_stopped: &AtomicBool,
 ) -> anyhow::Result<Value> {
     let trained = match arguments.train {
         TrainedChoice::Memory => Trained::Memory,
         TrainedChoice::All => Trained::All,
     };
-    let TrainMemory { window, ratios, projections, .. } = arguments.clone();
+    let TrainMemoryArgs { window, ratios, projections, .. } = arguments.clone();
     let projections = projections.map(|parts| parts.chars().collect());
     let ratios = (!ratios.is_empty()).then_some(ratios);
     let layout = Layout { window, ratios, projections };

@@ -2,19 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use clew_core::{NodeId, ShardIndex, TreeNode};
+use clap::Args;
+use clew_core::{CorpusName, NodeId, ShardIndex, TreeNode};
 use serde_json::{Value, json};
 
-use crate::cli::{Shared, Tree};
+use crate::args::global::GlobalArgs;
 use crate::connection::Connection;
 use crate::output::{self, Output, one_line};
+
+/// Arguments of `tree`.
+#[derive(Debug, Args)]
+pub struct TreeArgs {
+    /// Corpus.
+    #[arg(long)]
+    pub corpus: CorpusName,
+    /// Levels that are shown from the top.
+    #[arg(long, default_value_t = 3)]
+    pub depth: u32,
+    /// Most nodes shown.
+    #[arg(long, default_value_t = 200)]
+    pub most: usize,
+}
 
 /// Columns of a summary.
 const SUMMARY: usize = 100;
 
 /// Shows the tree of summaries of a corpus, from the top.
-pub async fn run(shared: &Shared, arguments: Tree, output: &Output) -> anyhow::Result<()> {
-    let connection = Connection::open(shared).await?;
+pub async fn run(global: &GlobalArgs, arguments: TreeArgs, output: &Output) -> anyhow::Result<()> {
+    let connection = Connection::open(global).await?;
     let shown = show(&connection, &arguments, output).await;
     connection.close().await?;
     shown
@@ -26,7 +41,11 @@ struct Shown {
     node: TreeNode,
 }
 
-async fn show(connection: &Connection, arguments: &Tree, output: &Output) -> anyhow::Result<()> {
+async fn show(
+    connection: &Connection,
+    arguments: &TreeArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let mut shown: Vec<Shown> = Vec::new();
     let tops = connection.client.read_tree(&arguments.corpus, None).await?;
     let mut missing: BTreeSet<ShardIndex> = tops.shards_missing.into_iter().collect();

@@ -2,16 +2,61 @@
 
 use std::time::{Duration, Instant};
 
+use clap::Subcommand;
 use clew_core::{CorpusName, ErrorKind};
 use clew_proto::corpus::v1 as wire;
 use serde_json::{Value, json};
-use wire::ReembedStep as Step;
-use wire::ReembeddingPhase as Phase;
+use wire::{ReembedStep as Step, ReembeddingPhase as Phase};
 
-use crate::cli::ReembedAction;
 use crate::connection::Connection;
 use crate::output::Output;
 use crate::progress::Progress;
+
+/// The steps of a move to another embedding model. Each may be run again.
+#[derive(Debug, Subcommand)]
+pub enum ReembedAction {
+    /// Begin to make vectors of another model, besides those that are searched.
+    Start {
+        /// The corpus.
+        name: CorpusName,
+        /// Name of the model, which the encoders must offer [default: the one that they offer besides that of the
+        /// corpus].
+        #[arg(long, value_name = "MODEL")]
+        to: Option<String>,
+        /// Wait until all documents have vectors of it.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Tell how far it is.
+    Status {
+        /// The corpus.
+        name: CorpusName,
+        /// Wait until all documents have the vectors that are wanted.
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Search the vectors of the new model, once all documents have them. Those of the model before are kept, also of
+    /// new documents.
+    CutOver {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Search the vectors of the model before again.
+    Back {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Remove the vectors of the model before. There is no way back then but another move.
+    Confirm {
+        /// The corpus.
+        name: CorpusName,
+    },
+    /// Remove the vectors of the new model, before it was cut over.
+    Abandon {
+        /// The corpus.
+        name: CorpusName,
+    },
+}
 
 /// Between two looks at how far it is.
 const LOOK: Duration = Duration::from_millis(500);

@@ -1,18 +1,67 @@
 //! Taking, listing and restoring snapshots.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
 use clew_core::{CorpusName, DocumentId, SnapshotName, SnapshotRetention};
 use clew_proto::convert::snapshot::retention_to_wire;
 use clew_proto::corpus::v1 as wire;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
-use crate::cli::DeleteSnapshots;
 use crate::connection::Connection;
 use crate::output::{Output, read, timestamp};
 use crate::progress::Progress;
+
+/// What else to do with snapshots.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotAction {
+    /// Delete snapshots of a corpus, which may be gone: those that are named, or the old ones. What holds forgotten
+    /// documents still is gone with them.
+    Delete(DeleteSnapshotsArgs),
+}
+
+/// Which snapshots to delete.
+#[derive(Debug, Args)]
+pub struct DeleteSnapshotsArgs {
+    /// The corpus.
+    pub name: CorpusName,
+    /// The snapshots; one may be named that was begun and not finished.
+    // Not by the name of the option that says where snapshots lie.
+    #[arg(
+        id = "named",
+        value_name = "SNAPSHOTS",
+        required_unless_present = "older_than",
+        conflicts_with = "older_than"
+    )]
+    pub snapshots: Vec<SnapshotName>,
+    /// Delete those that were finished longer ago than this, such as 30d: a number of s, m, h, d or w.
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// Of these, keep so many of the corpus' newest snapshots, however old.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, conflicts_with = "named")]
+    pub keep: u32,
+    /// Tell only what would be deleted, and delete nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+fn age(text: &str) -> Result<Duration, String> {
+    let expected = || format!("expected a number of s, m, h, d or w such as 30d, got `{text}`");
+    let unit = text.chars().last().ok_or_else(expected)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(expected()),
+    };
+    let count: u32 = text[..text.len() - 1].parse().map_err(|_| expected())?;
+    Ok(Duration::from_secs(u64::from(count) * seconds))
+}
 
 /// Takes a snapshot.
 pub async fn take(
@@ -55,10 +104,10 @@ pub async fn list(
 /// Deletes snapshots.
 pub async fn delete(
     connection: &Connection,
-    asked: &DeleteSnapshots,
+    asked: &DeleteSnapshotsArgs,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let DeleteSnapshots { name, snapshots, older_than, keep, dry_run } = asked;
+    let DeleteSnapshotsArgs { name, snapshots, older_than, keep, dry_run } = asked;
     let retention = older_than.map(|older_than| {
         retention_to_wire(SnapshotRetention { older_than, keep: *keep as usize })
     });
@@ -182,4 +231,19 @@ fn line(snapshot: &wire::Snapshot) -> String {
     let wire::Snapshot { name, corpus, documents, files, bytes, .. } = snapshot;
     let taken_at = snapshot.taken_at.as_ref().map(timestamp).unwrap_or_default();
     format!("{name} of {corpus}, {taken_at}: {documents} documents, {files} files, {bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_numbers_with_a_unit() {
+        for (text, seconds) in [("0s", 0), ("90m", 5_400), ("30d", 2_592_000), ("2w", 1_209_600)] {
+            assert_eq!(age(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "d", "30", "-1d", "1.5d", "3 d", "30days", "5é"] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+    }
 }

@@ -1,16 +1,18 @@
 //! `clew eval answers` and `clew eval compare`.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::Args;
+use clew_chat::KeyDesign;
 use clew_client::Question as Asked;
 use clew_core::{CorpusName, DocumentId, Error, StructureSettings, Task};
-use clew_eval::Scoring;
 use clew_eval::answers::{Metric, Outcome};
 use clew_eval::{
-    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, UnitDocument,
+    AnswerCost, AnswerLog, AnswerRecord, AnswerReport, Format, Question, RunIdentity, Scoring,
+    UnitDocument,
 };
 use clew_proto::query::v1 as wire;
 use clew_proto::query::v1::answer_response::Event;
@@ -18,12 +20,72 @@ use clew_proto::query::v1::trace_event::Step;
 use clew_reason::prompted::Judge;
 use futures::StreamExt;
 
-use super::{CONCURRENT_QUESTIONS, fill, judging};
-use crate::cli::{EvalAnswers, EvalCompare, Shared};
+use super::haystack_corpus::{CONCURRENT_QUESTIONS, fill};
+use super::judging;
+use crate::args::chunking::ChunkingArgs;
+use crate::args::global::GlobalArgs;
 use crate::config::NodeConfig;
 use crate::connection::Connection;
 use crate::output::{self, Output};
 use crate::progress::Progress;
+
+/// Arguments of `eval answers`.
+#[derive(Debug, Args)]
+pub struct AnswersArgs {
+    /// Data set: multihop, locomo, longmemeval, lihua, beam, quality, nocha, govreport or squality.
+    #[arg(long)]
+    pub format: String,
+    /// Folder or file of the data set.
+    #[arg(long, value_name = "PATH")]
+    pub data: PathBuf,
+    /// What documents are made of, such as turn, round or session; by default the data set's usual unit.
+    #[arg(long)]
+    pub unit: Option<clew_eval::UnitKind>,
+    /// Part of the data set, such as 100K of beam.
+    #[arg(long)]
+    pub split: Option<String>,
+    /// Ways of answering, several with commas between them; `clew strategies` lists them.
+    #[arg(long, value_delimiter = ',', default_value = "direct")]
+    pub strategy: Vec<String>,
+    /// By what conversations are found: parts of what is said with `+` between them, as `eval retrieval`
+    /// takes them; it names one that holds what is read, such as `fact+value`.
+    #[arg(long, default_value = "value")]
+    pub keys: KeyDesign,
+    /// Keep each turn of the units as the service for conversations does, for the strategy `chat`.
+    #[arg(long, conflicts_with = "keys")]
+    pub as_turns: bool,
+    /// Make neither trees nor a graph, for strategies that need none.
+    #[arg(long)]
+    pub no_structure: bool,
+    /// Folder of the logs, a file for each strategy. What is in them is not asked again.
+    #[arg(long, value_name = "DIR")]
+    pub logs: PathBuf,
+    /// Most passages read.
+    #[arg(short, default_value_t = 10)]
+    pub k: u32,
+    /// Most tokens of the passages that are read, so that strategies are compared at equal length.
+    #[arg(long, value_name = "TOKENS")]
+    pub evidence_tokens: Option<u32>,
+    /// Most questions, the first of the data set.
+    #[arg(long)]
+    pub limit: Option<u64>,
+    #[command(flatten)]
+    pub cutting: ChunkingArgs,
+    /// Write the report as a page to this file (`-`: standard output).
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Arguments of `eval compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Logs of `eval answers`, of the same data.
+    #[arg(required = true, value_name = "LOG")]
+    pub logs: Vec<PathBuf>,
+    /// Write the comparison as a page to this file (`-`: standard output).
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
 
 /// How long a question is asked again that was told to come later, and the pause where none is told.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -32,10 +94,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Answers the questions of a data set, as far as the log does not have them, and reports.
-pub async fn run(shared: &Shared, arguments: EvalAnswers, output: &Output) -> anyhow::Result<()> {
+pub async fn run(
+    global: &GlobalArgs,
+    arguments: AnswersArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
     let format = Format::named(&arguments.format)?;
     let survey = format.survey(&arguments.data, arguments.unit, arguments.split.as_deref())?;
-    let config = NodeConfig::load(shared, None)?;
+    let config = NodeConfig::load(global, None)?;
     std::fs::create_dir_all(&arguments.logs)
         .with_context(|| format!("cannot make `{}`", arguments.logs.display()))?;
     let mut logs = Vec::new();
@@ -56,7 +122,7 @@ pub async fn run(shared: &Shared, arguments: EvalAnswers, output: &Output) -> an
 }
 
 /// Sets finished runs side by side.
-pub fn compare(arguments: &EvalCompare, output: &Output) -> anyhow::Result<()> {
+pub fn compare(arguments: &CompareArgs, output: &Output) -> anyhow::Result<()> {
     let mut reports = Vec::new();
     for log in &arguments.logs {
         let (run, records) = AnswerLog::read(log)?;
@@ -81,7 +147,7 @@ fn show(reports: &[AnswerReport], html: Option<&Path>, output: &Output) -> anyho
 }
 
 /// What decides about answers and their scores besides data and strategy.
-fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, String> {
+fn settings(arguments: &AnswersArgs, config: &NodeConfig) -> BTreeMap<String, String> {
     let model = config.generator.endpoint.as_ref().map(|endpoint| endpoint.model.clone());
     let mut settings = BTreeMap::from([
         ("k".to_owned(), arguments.k.to_string()),
@@ -105,7 +171,7 @@ fn settings(arguments: &EvalAnswers, config: &NodeConfig) -> BTreeMap<String, St
 
 /// Asks what is not in the logs, haystack by haystack.
 async fn answer(
-    arguments: &EvalAnswers,
+    arguments: &AnswersArgs,
     format: &Format,
     mut config: NodeConfig,
     answerable: u64,

@@ -9,7 +9,7 @@ use clew_endpoint::Endpoint;
 use clew_eval::{AnswerRecord, Question};
 use clew_reason::prompted::{Judge, Prompted};
 
-use super::PATIENCE;
+use super::haystack_corpus::PATIENCE;
 use crate::config::NodeConfig;
 
 /// The judge of the configuration, or `None` if it names none.

@@ -10,8 +10,8 @@ use clew_proto::chat::v1 as wire;
 use clew_proto::convert::timestamp_to_wire;
 use futures::{StreamExt, TryStreamExt};
 
-use super::{CONCURRENT_QUESTIONS, fill};
-use crate::cli::EvalRetrieval;
+use super::haystack_corpus::{CONCURRENT_QUESTIONS, fill};
+use super::retrieval_args::RetrievalArgs;
 use crate::connection::Connection;
 use crate::progress::Progress;
 
@@ -20,7 +20,7 @@ pub(super) async fn measure(
     connection: &Connection,
     format: &'static Format,
     units: &[UnitKind],
-    arguments: &EvalRetrieval,
+    arguments: &RetrievalArgs,
 ) -> anyhow::Result<Vec<Report>> {
     let open = |unit| format.open(&arguments.data, Some(unit), arguments.split.as_deref());
     // Sessions as units hold one side's words; what is kept are both.

@@ -1,0 +1,25 @@
+//! How passages are matched.
+
+use clap::ValueEnum;
+use clew_core::SearchMode;
+
+/// The search modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeChoice {
+    /// Embeddings.
+    Dense,
+    /// Words (BM25).
+    Sparse,
+    /// Both, fused.
+    Hybrid,
+}
+
+impl From<ModeChoice> for SearchMode {
+    fn from(mode: ModeChoice) -> Self {
+        match mode {
+            ModeChoice::Dense => Self::Dense,
+            ModeChoice::Sparse => Self::Sparse,
+            ModeChoice::Hybrid => Self::Hybrid,
+        }
+    }
+}

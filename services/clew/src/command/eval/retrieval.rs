@@ -1,0 +1,267 @@
+//! `clew eval retrieval`: recall, NDCG and MRR of retrieval.
+
+use anyhow::Context;
+use clew_client::Question as Asked;
+use clew_core::{CorpusName, DocumentId, Evidence, Grouping, Query, StructureSettings};
+use clew_eval::{
+    Finds, Format, Found, Haystack, Lookup, Plan, Question, Report, Tally, Way, summary,
+};
+use clew_proto::convert::query::evidence_from_wire;
+use clew_proto::query::v1::TraceEvent;
+use clew_proto::query::v1::answer_response::Event;
+use clew_proto::query::v1::trace_event::Step;
+use futures::{StreamExt, TryStreamExt};
+
+use super::haystack_corpus::{CONCURRENT_QUESTIONS, fill};
+use super::recalled;
+use super::retrieval_args::RetrievalArgs;
+use crate::args::global::GlobalArgs;
+use crate::config::NodeConfig;
+use crate::connection::Connection;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Measures, and prints tables or the report.
+pub(super) async fn run(
+    global: &GlobalArgs,
+    arguments: &RetrievalArgs,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let reports = measure(global, arguments).await?;
+    let document = match reports.as_slice() {
+        [report] => serde_json::to_value(report)?,
+        reports => serde_json::to_value(reports)?,
+    };
+    if let Some(file) = &arguments.report {
+        let json = serde_json::to_string_pretty(&document)? + "\n";
+        std::fs::write(file, json).with_context(|| format!("cannot write `{}`", file.display()))?;
+    }
+    output.print(&document, |_| {
+        let tables: String = reports.iter().map(ToString::to_string).collect();
+        if reports.len() > 1 { format!("{tables}\n{}", summary(&reports)) } else { tables }
+    })
+}
+
+async fn measure(global: &GlobalArgs, arguments: &RetrievalArgs) -> anyhow::Result<Vec<Report>> {
+    let format = Format::named(&arguments.format)?;
+    format.check_retrieval()?;
+    let units = match arguments.unit.as_slice() {
+        [] => vec![format.default_unit()],
+        units => units.to_vec(),
+    };
+    let split = arguments.split.as_deref();
+    for unit in &units {
+        format.check(*unit, split)?;
+    }
+    // What is wrong with the data is told before a model is loaded. The next unit is opened when its turn comes:
+    // some formats hold a whole file in memory.
+    let mut opened = Some(format.open(&arguments.data, units.first().copied(), split)?);
+    let folder = tempfile::tempdir().context("no temporary directory could be made")?;
+    let mut config = NodeConfig::load(global, None)?;
+    config.data_dir = folder.path().to_path_buf();
+    let connection = Connection::embed(&config).await?;
+    if arguments.as_turns {
+        let reports = recalled::measure(&connection, format, &units, arguments).await;
+        connection.close().await?;
+        return reports;
+    }
+    let ways = arguments.settings().ways();
+    let mut measurement = Measurement {
+        connection: &connection,
+        arguments,
+        ways: &ways,
+        progress: Progress::new("questions"),
+        corpora: 0,
+        asked: 0,
+    };
+    let mut reports = Vec::new();
+    for unit in units {
+        let haystacks = match opened.take() {
+            Some(haystacks) => haystacks,
+            None => format.open(&arguments.data, Some(unit), split)?,
+        };
+        let mut tallies: Vec<Tally> =
+            ways.iter().map(|_| Tally::new(arguments.k.clone())).collect();
+        for haystack in haystacks {
+            measurement.measure(&haystack?, &mut tallies).await?;
+        }
+        for (way, tally) in ways.iter().zip(tallies) {
+            reports.push(tally.report(way.run(format.name, unit))?);
+        }
+    }
+    measurement.progress.finish();
+    connection.close().await?;
+    Ok(reports)
+}
+
+/// Measures one haystack after the other.
+struct Measurement<'a> {
+    connection: &'a Connection,
+    arguments: &'a RetrievalArgs,
+    ways: &'a [Way],
+    progress: Progress,
+    /// Corpora made so far, after which they are named.
+    corpora: u64,
+    /// Questions asked so far.
+    asked: u64,
+}
+
+impl Measurement<'_> {
+    /// Adds the rankings of a haystack's questions to `tallies`, one for each way.
+    async fn measure(&mut self, haystack: &Haystack, tallies: &mut [Tally]) -> anyhow::Result<()> {
+        if haystack.questions.is_empty() {
+            return Ok(());
+        }
+        let plan = Plan::try_new(haystack, self.ways, self.arguments.k.depth())?;
+        let mut found: Vec<Vec<Finds>> = Vec::new();
+        for index in 0..plan.indexes().len() {
+            found.push(self.search_index(haystack, &plan, index, tallies).await?);
+        }
+        for (number, question) in haystack.questions.iter().enumerate() {
+            let finds: Vec<&Finds> = found.iter().map(|of_index| &of_index[number]).collect();
+            for (way, tally) in tallies.iter_mut().enumerate() {
+                if let Some(ranking) = plan.ranking(way, question, &finds)? {
+                    tally.add(question, &ranking);
+                }
+            }
+        }
+        self.asked += haystack.questions.len() as u64;
+        Ok(())
+    }
+
+    /// What searches find in one of the plan's indexes, for each question; what strategies read in it is tallied
+    /// at once.
+    async fn search_index(
+        &mut self,
+        haystack: &Haystack,
+        plan: &Plan<'_>,
+        index: usize,
+        tallies: &mut [Tally],
+    ) -> anyhow::Result<Vec<Finds>> {
+        let keys = &plan.indexes()[index];
+        let keyed = haystack.with_keys(keys)?;
+        let strategies: Vec<(usize, &str)> = plan.strategies(index).collect();
+        if keyed.units.is_empty() {
+            // Where no unit has a key nothing can be found.
+            for (way, _) in strategies {
+                for question in &haystack.questions {
+                    tallies[way].add(question, &[]);
+                }
+            }
+            return Ok(haystack.questions.iter().map(|_| Finds::new()).collect());
+        }
+        let corpus: CorpusName = format!("haystack-{}", self.corpora).parse()?;
+        self.corpora += 1;
+        let total = self.asked + haystack.questions.len() as u64;
+        let name = format!("{} by {keys} keys", haystack.name);
+        self.progress.set(self.asked, total, &format!("reading {name}"));
+        let structure = (!strategies.is_empty()).then(StructureSettings::default);
+        let (connection, arguments) = (self.connection, self.arguments);
+        fill(connection, &corpus, keyed.documents(), arguments.cutting, structure).await?;
+        self.progress.set(self.asked, total, &format!("asking {name}"));
+        let finds = search_all(connection, &corpus, &haystack.questions, plan, index).await?;
+        for (way, strategy) in strategies {
+            let depth = arguments.k.depth();
+            ask(connection, &corpus, haystack, strategy, depth, &mut tallies[way]).await?;
+        }
+        connection.client.delete_corpus(&corpus).await?;
+        Ok(finds)
+    }
+}
+
+/// What is found of a corpus for each question.
+async fn search_all(
+    connection: &Connection,
+    corpus: &CorpusName,
+    questions: &[Question],
+    plan: &Plan<'_>,
+    index: usize,
+) -> anyhow::Result<Vec<Finds>> {
+    futures::stream::iter(questions)
+        .map(|question| async move {
+            let mut finds = Finds::new();
+            for lookup in plan.lookups(index, question) {
+                finds.push((lookup, search(connection, corpus, &question.text, lookup).await?));
+            }
+            anyhow::Ok(finds)
+        })
+        .buffered(CONCURRENT_QUESTIONS)
+        .try_collect()
+        .await
+}
+
+/// The documents that a search finds, best first.
+async fn search(
+    connection: &Connection,
+    corpus: &CorpusName,
+    question: &str,
+    lookup: Lookup,
+) -> anyhow::Result<Vec<Found>> {
+    let mut query = Query::new(question, lookup.k);
+    query.mode = lookup.mode;
+    query.grouping = Grouping::Documents;
+    query.filter.event_time = lookup.range;
+    let response = connection.client.search(corpus, query).await?;
+    let mut found = Vec::with_capacity(response.evidence.len());
+    for evidence in response.evidence {
+        let Evidence { document_id, score, event_time, .. } = evidence_from_wire(evidence)?;
+        found.push(Found { unit: document_id, score, time: event_time });
+    }
+    Ok(found)
+}
+
+/// Tallies what a strategy reads for each question.
+async fn ask(
+    connection: &Connection,
+    corpus: &CorpusName,
+    haystack: &Haystack,
+    strategy: &str,
+    depth: usize,
+    tally: &mut Tally,
+) -> anyhow::Result<()> {
+    let rankings = futures::stream::iter(&haystack.questions)
+        .map(|question| async move {
+            let ranking = read(connection, corpus, &question.text, strategy, depth).await?;
+            anyhow::Ok((question, ranking))
+        })
+        .buffered(CONCURRENT_QUESTIONS);
+    futures::pin_mut!(rankings);
+    while let Some(ranked) = rankings.next().await {
+        let (question, ranking) = ranked?;
+        tally.add(question, &ranking);
+    }
+    Ok(())
+}
+
+/// The documents of which a strategy reads something, best first.
+async fn read(
+    connection: &Connection,
+    corpus: &CorpusName,
+    question: &str,
+    strategy: &str,
+    depth: usize,
+) -> anyhow::Result<Vec<DocumentId>> {
+    let question = Asked {
+        text: question.to_owned(),
+        strategy: strategy.to_owned(),
+        k: Some(u32::try_from(depth)?),
+        ..Asked::default()
+    };
+    let events = connection.client.answer(corpus, question).await?;
+    futures::pin_mut!(events);
+    let mut ranking: Vec<DocumentId> = Vec::new();
+    while let Some(event) = events.next().await {
+        let Some(Event::Trace(TraceEvent { step: Some(Step::Read(step)) })) = event?.event else {
+            continue;
+        };
+        // What was read last is what the answer was made of.
+        ranking.clear();
+        for place in step.places {
+            let document: DocumentId = place.document_id.parse()?;
+            if !ranking.contains(&document) {
+                ranking.push(document);
+            }
+        }
+    }
+    Ok(ranking)
+}
