@@ -1,8 +1,8 @@
-//! The BM25 score a query could attain at most in a table.
+//! Upper bound of the BM25 score that a query can reach in a table.
 //!
 //! BM25 (k1 = 1.2, as the storage engine computes it) gives a word of the query at most
-//! `idf * (k1 + 1)`, however often a row holds it. The sum over the query's words that the text index
-//! knows bounds every score, and the share of it that a row reaches says how much of the query the row
+//! `idf * (k1 + 1)`, however often a row holds it. The sum over the query's words that the text
+//! index knows bounds every score. A row's share of that bound says how much of the query the row
 //! covers, whatever the words and the size of the table.
 
 use std::collections::BTreeSet;
@@ -17,10 +17,11 @@ use crate::error::{Operation, Result};
 use crate::schema::TableKind;
 use crate::table::failed;
 
-/// Saturation of word counts in the engine's BM25.
+/// Saturation of word counts (k1) in the engine's BM25.
 const K1: f32 = 1.2;
 
-/// The score that no row of `table` can exceed for `text`; `None` if the index knows none of its words.
+/// Returns the score that no row of `table` can exceed for `text`, or `None` if the text index
+/// knows none of its words.
 pub(crate) async fn attainable_score(
     kind: TableKind,
     table: &Table,
@@ -65,7 +66,7 @@ pub(crate) async fn attainable_score(
     Ok((score > 0.0).then_some(score))
 }
 
-/// `ln(1 + (N - df + 0.5) / (df + 0.5))`, as the engine's BM25 has it.
+/// Returns `ln(1 + (N - df + 0.5) / (df + 0.5))`, as the engine's BM25 does.
 fn inverse_document_frequency(frequency: usize, rows: usize) -> f32 {
     let (frequency, rows) = (frequency as f32, rows as f32);
     ((rows - frequency + 0.5) / (frequency + 0.5)).max(0.0).ln_1p()

@@ -1,8 +1,7 @@
-//! Every document of a shard, in memory: what searches may find and what waits to be indexed.
+//! All documents of a shard, in memory: what searches may find and what waits to be derived.
 //!
-//! The catalogue is a persistent map: a copy costs nothing, so each snapshot of the shard has its
-//! own, and a change costs the logarithm of its size. A million documents take about half a
-//! gigabyte.
+//! The catalogue is a persistent map. A copy costs nothing, so each view of the shard has its own,
+//! and a change costs the logarithm of its size. A million documents take about half a gigabyte.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -17,33 +16,35 @@ use rpds::{RedBlackTreeMapSync, RedBlackTreeSetSync};
 use crate::record::{DocumentRecord, Facts, Wanted};
 use crate::status::{DueDocument, Lag};
 
-/// Every document of a shard.
+/// All documents of a shard.
 #[derive(Clone, Debug)]
 pub(crate) struct Catalogue {
     wanted: Wanted,
     records: RedBlackTreeMapSync<DocumentId, Arc<DocumentRecord>>,
-    /// Documents whose chunks are to be made, oldest version first; those set aside left out.
+    /// Documents whose chunks are to be made, oldest version first, without those set aside.
     waiting: RedBlackTreeSetSync<(Version, DocumentId)>,
-    /// Documents that are found by chunks which lack something, oldest version first; those set aside left out.
+    /// Documents with searchable chunks that do not meet the wanted recipes, oldest version first,
+    /// without those set aside.
     outdated: RedBlackTreeSetSync<(Version, DocumentId)>,
-    /// How many more were set aside.
+    /// Number of outdated documents that were set aside.
     outdated_set_aside: u64,
-    /// Documents whose tree and graph are to be made, oldest version first; those set aside left out.
+    /// Documents whose tree and graph are to be made, oldest version first, without those set
+    /// aside.
     without_structure: RedBlackTreeSetSync<(Version, DocumentId)>,
-    /// Nodes above documents of which there is a row.
+    /// Nodes of the corpus tree that have a row.
     upper: RedBlackTreeSetSync<UpperKey>,
     /// Documents with rows that are to be swept.
     unswept: RedBlackTreeSetSync<DocumentId>,
-    /// Totals of the documents that need the same labels.
+    /// Totals of documents, by the labels that they require.
     counts: RedBlackTreeMapSync<Labels, Counts>,
-    /// How many accepted versions carry each set of labels, that of none left out.
+    /// Number of accepted versions that carry each set of labels, without the empty set.
     label_sets: RedBlackTreeMapSync<Labels, u64>,
-    /// Counts the changes, so that what was derived from an earlier state is known to be old.
+    /// Number of changes, so that data derived from an earlier state is known to be old.
     revision: u64,
 }
 
 impl Catalogue {
-    /// A catalogue of no documents, where `wanted` is what should be derived from them.
+    /// Returns a catalogue without documents. `wanted` says what should be derived from documents.
     pub(crate) fn new(wanted: Wanted) -> Self {
         Self {
             wanted,
@@ -60,17 +61,17 @@ impl Catalogue {
         }
     }
 
-    /// What should be derived.
+    /// Returns what should be derived.
     pub(crate) fn wanted(&self) -> Wanted {
         self.wanted
     }
 
-    /// What is known of a document.
+    /// Returns the record of a document.
     pub(crate) fn get(&self, id: &DocumentId) -> Option<&Arc<DocumentRecord>> {
         self.records.get(id)
     }
 
-    /// Changes what the tables say about a document, known or not.
+    /// Changes the facts of a document, known or not.
     pub(crate) fn change(&mut self, id: &DocumentId, change: impl FnOnce(&mut Facts)) {
         let record = match self.records.get(id) {
             Some(record) => record.with(self.wanted, change),
@@ -152,7 +153,7 @@ impl Catalogue {
         self.records.remove_mut(id);
     }
 
-    /// Totals of what a caller sees.
+    /// Returns the totals of what a caller sees.
     pub(crate) fn counts(&self, access: &Access) -> Counts {
         let mut total = Counts::default();
         for (_, counts) in self.counts.iter().filter(|(needed, _)| access.admits(needed)) {
@@ -161,8 +162,8 @@ impl Catalogue {
         total
     }
 
-    /// Every set of labels that an accepted version carries, that of none left out, with whether a caller sees
-    /// what carries it.
+    /// Returns every non-empty set of labels that an accepted version carries, with whether the
+    /// caller may see documents that carry it.
     pub(crate) fn label_sets<'a>(
         &'a self,
         access: &'a Access,
@@ -170,12 +171,12 @@ impl Catalogue {
         self.label_sets.keys().map(|labels| (labels, access.admits(labels)))
     }
 
-    /// Whether a caller may know of a document that is there.
+    /// Returns whether there is such a document and a caller may know of it.
     pub(crate) fn sees(&self, access: &Access, id: &DocumentId) -> bool {
         self.get(id).is_some_and(|record| record.is_seen_by(access))
     }
 
-    /// How far the shard is with what chunks should have.
+    /// Returns how far reembedding has come.
     pub(crate) fn reembedded(&self) -> Reembedded {
         Reembedded {
             recipe: self.wanted.chunks.wanted,
@@ -185,7 +186,7 @@ impl Catalogue {
         }
     }
 
-    /// The same documents, of which something else is wanted.
+    /// Returns the same documents in a catalogue that wants something else of them.
     pub(crate) fn wanting(&self, wanted: Wanted) -> Self {
         let mut other = Self::new(wanted);
         other.upper = self.upper.clone();
@@ -197,9 +198,10 @@ impl Catalogue {
         other
     }
 
-    /// What is still to be derived.
+    /// Returns how much is still to be derived.
     pub(crate) fn lag(&self) -> Lag {
-        // The lowest version was not accepted after the others by much, and to find the oldest is a matter of one look.
+        // The lowest version was accepted at most a little later than the oldest, and finding it
+        // takes one look-up.
         let oldest = self.waiting.first().and_then(|(_, id)| self.records.get(id)?.newest());
         Lag {
             oldest_accepted: oldest.map(|source| source.accepted_at),
@@ -209,12 +211,13 @@ impl Catalogue {
         }
     }
 
-    /// Documents with rows that are to be swept.
+    /// Returns the documents with rows that are to be swept.
     pub(crate) fn unswept(&self) -> impl Iterator<Item = &Arc<DocumentRecord>> {
         self.unswept.iter().filter_map(|id| self.records.get(id))
     }
 
-    /// Up to `limit` documents whose chunks are to be made now, oldest first, without `busy` ones.
+    /// Returns up to `limit` documents whose chunks are to be made now, oldest first, without
+    /// `busy` ones.
     pub(crate) fn due(
         &self,
         now: Timestamp,
@@ -224,7 +227,8 @@ impl Catalogue {
         self.ready(&self.waiting, now, limit, busy)
     }
 
-    /// Up to `limit` documents whose chunks are to be made again now, oldest first, without `busy` ones.
+    /// Returns up to `limit` documents whose chunks are to be made again now, oldest first, without
+    /// `busy` ones.
     pub(crate) fn outdated(
         &self,
         now: Timestamp,
@@ -234,7 +238,8 @@ impl Catalogue {
         self.ready(&self.outdated, now, limit, busy)
     }
 
-    /// Up to `limit` documents whose tree and graph are to be made now, oldest first, without `busy` ones.
+    /// Returns up to `limit` documents whose tree and graph are to be made now, oldest first,
+    /// without `busy` ones.
     pub(crate) fn structure_due(
         &self,
         now: Timestamp,
@@ -272,8 +277,8 @@ impl Catalogue {
             .collect()
     }
 
-    /// The documents that have a tree, by id, each with its key among the children of a node above, and
-    /// the record.
+    /// Returns the documents that have a tree, by id, each with its record and its key among the
+    /// children of a corpus tree node.
     pub(crate) fn structured(&self) -> impl Iterator<Item = (&Arc<DocumentRecord>, UpperKey)> {
         self.records.values().filter_map(|record| {
             let structure = record.structure()?;
@@ -282,19 +287,19 @@ impl Catalogue {
         })
     }
 
-    /// The tree that there should be above the documents that have one.
+    /// Returns the corpus tree that should be above the documents that have a tree.
     pub(crate) fn upper_tree(&self, max_children: u32) -> UpperTree {
         let documents: Vec<_> =
             self.structured().map(|(record, key)| (record.id.clone(), key)).collect();
         UpperTree::new(&documents, max_children)
     }
 
-    /// Nodes above documents of which there is a row.
+    /// Returns the nodes of the corpus tree that have a row.
     pub(crate) fn upper(&self) -> &RedBlackTreeSetSync<UpperKey> {
         &self.upper
     }
 
-    /// Notes rows of nodes above documents that came.
+    /// Adds nodes of the corpus tree whose rows were written.
     pub(crate) fn add_upper(&mut self, keys: impl IntoIterator<Item = UpperKey>) {
         self.revision += 1;
         for key in keys {
@@ -302,7 +307,7 @@ impl Catalogue {
         }
     }
 
-    /// Notes rows of nodes above documents that went.
+    /// Removes nodes of the corpus tree whose rows were deleted.
     pub(crate) fn remove_upper<'a>(&mut self, keys: impl IntoIterator<Item = &'a UpperKey>) {
         self.revision += 1;
         for key in keys {
@@ -310,12 +315,12 @@ impl Catalogue {
         }
     }
 
-    /// How many changes there were.
+    /// Returns the number of changes so far.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// When the next document that failed becomes due again.
+    /// Returns when the next document that failed becomes due again.
     pub(crate) fn next_try(&self) -> Option<Timestamp> {
         let waiting = self.waiting.iter().chain(self.outdated.iter());
         let waiting = waiting.chain(self.without_structure.iter());
@@ -323,8 +328,8 @@ impl Catalogue {
         records.filter_map(|record| record.failure(self.wanted)?.next_try).min()
     }
 
-    /// What is known of the documents after that one, by id; forgotten ones of which rows are left
-    /// included.
+    /// Returns the records of the documents after `after`, by id, including forgotten ones of which
+    /// rows are left.
     pub(crate) fn after(
         &self,
         after: Option<&DocumentId>,
@@ -333,7 +338,7 @@ impl Catalogue {
         self.records.range::<DocumentId, _>((from, Bound::Unbounded)).map(|(_, record)| record)
     }
 
-    /// A page of the documents that a caller sees, by id.
+    /// Returns a page of the documents that a caller sees, by id.
     pub(crate) fn list(&self, query: &ListQuery, access: &Access) -> Vec<DocumentStatus> {
         self.after(query.after.as_ref())
             .filter(|record| record.is_seen_by(access))
@@ -344,22 +349,23 @@ impl Catalogue {
     }
 }
 
-/// The sets of labels that its versions carry, once for each version.
+/// Returns the non-empty sets of labels that the document's versions carry, once for each version.
 fn label_sets(record: &DocumentRecord) -> impl Iterator<Item = &Labels> {
     record.facts.sources.iter().map(|source| &source.labels).filter(|labels| !labels.is_empty())
 }
 
-/// The version by which a document waits to be indexed, unless it is set aside.
+/// Returns the version whose chunks are to be made, unless it is set aside.
 fn waits(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
 }
 
-/// The version of a document that is found by chunks which lack something, and whether it is set aside.
+/// Returns the version whose searchable chunks do not meet the wanted recipes, and whether it is
+/// set aside.
 fn lacks_something(record: &DocumentRecord, wanted: Wanted) -> Option<(Version, bool)> {
     record.outdated().map(|outdated| (outdated.version, is_set_aside(record, wanted)))
 }
 
-/// The version by which a document waits for its tree and graph, unless they are set aside.
+/// Returns the version whose tree and graph are to be made, unless they are set aside.
 fn lacks_structure(record: &DocumentRecord, wanted: Wanted) -> Option<Version> {
     record.structure_due().filter(|_| !is_set_aside(record, wanted)).map(|due| due.version)
 }
@@ -431,7 +437,7 @@ mod tests {
         let busy = HashSet::from([id("b")]);
         assert_eq!(catalogue.due(Timestamp::from_micros(50), 10, &busy).len(), 1);
 
-        // A new version of the one set aside is due.
+        // A new version of the document that was set aside is due.
         accept(&mut catalogue, "c", 4);
         assert_eq!(due(&catalogue, 0), ["a", "c"]);
     }

@@ -1,8 +1,7 @@
-//! The promises about what is stored, as predicates over the tables of a shard.
+//! Checks a shard: invariants of the stored data, as predicates over its tables.
 //!
-//! A check reads; it changes nothing and repairs nothing. It sees one state of the shard, so writes
-//! may go on meanwhile. What is not a breach: rows that the owner knows it has to sweep, and documents
-//! that wait to be indexed.
+//! A check only reads. It works on one view of the shard, so writes may go on meanwhile. Rows that
+//! the owner knows it has to sweep and documents that wait to be indexed are not breaches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,9 +21,9 @@ use crate::schema::{TableKind, column, is_of_vectors};
 use crate::snapshot::{Snapshot, Vectors};
 use crate::table::scan;
 
-/// About how many bytes of documents are read at once.
+/// Approximate bytes of documents that are read at once.
 const PAGE_BYTES: u64 = 16 << 20;
-/// Most breaches told of one document: a damaged one may have thousands of chunks.
+/// Maximum number of breaches reported per document: a damaged one may have thousands of chunks.
 const DETAILS: usize = 8;
 
 /// Checks a page of the documents that a caller sees; see [`clew_core::Shard::check`].
@@ -36,7 +35,7 @@ pub(crate) async fn check(
     let mut breaches = Vec::new();
     if query.after.is_none() {
         breaches.extend(state_breaches(snapshot).await?);
-        // Of a document that is not known it is not known either who may see it.
+        // If a document is unknown, so are its labels.
         let is_seen = |id: &DocumentId| access.is_all() || snapshot.catalogue.sees(access, id);
         breaches.retain(|breach| is_seen(&breach.document_id));
     }
@@ -72,7 +71,7 @@ pub(crate) async fn check(
     })
 }
 
-/// What the tables hold of one document.
+/// Rows of the tables about one document.
 #[derive(Debug, Default)]
 struct DocumentRows {
     sources: Vec<(StoredDocument, SourceFacts)>,
@@ -87,7 +86,7 @@ struct StoredChunk {
     row: ChunkRow,
     labels: Labels,
     tokens: u32,
-    /// Euclidean lengths of its vectors, by their columns; none where a column is null.
+    /// Euclidean lengths of its vectors, by column. Columns with a null are left out.
     lengths: BTreeMap<String, f32>,
 }
 
@@ -153,7 +152,7 @@ fn stored_chunks(rows: &Rows<'_>) -> Result<Vec<StoredChunk>> {
     Ok(parts.map(chunk).collect())
 }
 
-/// Whether the owner's memory is what the tables say.
+/// Returns the differences between the owner's memory and the tables.
 async fn state_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
     let mut reading = Reading::default();
     for (kind, table) in [
@@ -164,7 +163,7 @@ async fn state_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
         let query = table.query().select(Select::columns(Reading::columns(kind)));
         scan(kind, query, |batch| reading.add(kind, batch)).await?;
     }
-    // Nodes above documents belong to none of which it could be told.
+    // Corpus tree nodes are not of any one document, so they are not checked here.
     let (documents, _upper) = reading.finish();
     let mut stored: BTreeMap<DocumentId, Facts> = documents.into_iter().collect();
     let breach = |document_id: &DocumentId, known: &Facts, found: &Facts| Breach {
@@ -184,8 +183,8 @@ async fn state_breaches(snapshot: &Snapshot) -> Result<Vec<Breach>> {
     Ok(breaches)
 }
 
-/// Facts in an order that does not depend on how they came about; failures, which have a table of
-/// their own, left out.
+/// Returns facts in an order that does not depend on their history, without failures, which have a
+/// table of their own.
 fn sorted(facts: &Facts) -> Facts {
     let mut facts = Facts { failure: None, ..facts.clone() };
     facts.sources.sort_by_key(|source| source.version);
@@ -200,7 +199,7 @@ fn outline(facts: &Facts) -> String {
     format!("versions {sources:?} and (version, chunks) {chunks:?}")
 }
 
-/// What does not hold of one document.
+/// Returns the breaches of one document, without those of its tree.
 fn document_breaches(
     corpus: &CorpusName,
     vectors: &Vectors,
@@ -237,10 +236,10 @@ fn document_breaches(
     }
     let Some(live) = record.live() else { return breaches };
     let source = rows.sources.iter().find(|(stored, _)| stored.version == live.version);
-    // Said above already.
+    // Reported above already.
     let Some((source, _)) = source else { return breaches };
     let text = source.document.text.as_str();
-    // Chunks that are to be made again lack those of the model that the corpus moves to.
+    // Chunks that are to be made again have no vectors of the model that the corpus moves to.
     let vectors: Vec<&String> = match record.outdated() {
         None => vectors.wanted.iter().collect(),
         Some(_) => vectors.of("").map(|searched| &searched.name).into_iter().collect(),
@@ -297,11 +296,11 @@ fn document_breaches(
     breaches
 }
 
-/// What first does not hold of the tree that is shown of a document.
+/// Returns the first breach of a document's visible tree.
 fn tree_breach(record: &DocumentRecord, rows: &DocumentRows, max_children: u32) -> Option<String> {
     let shown = record.structure()?;
     let source = rows.sources.iter().find(|(stored, _)| stored.version == shown.version);
-    // Said elsewhere.
+    // Reported elsewhere.
     let text = source?.0.document.text.len();
     let is_shown =
         |node: &&StoredNode| (node.version, node.recipe) == (shown.version, shown.recipe);
@@ -369,7 +368,7 @@ mod tests {
         "notes".parse().unwrap()
     }
 
-    /// A document of two chunks, and what the owner knows of it.
+    /// Returns a document of two chunks, with what the owner knows of it.
     fn sound() -> (DocumentRecord, DocumentRows) {
         let document = Document {
             id: "a".parse().unwrap(),
@@ -406,7 +405,7 @@ mod tests {
             tokens: 2,
             lengths: [("vector".to_owned(), 1.0)].into(),
         };
-        // In the order in which rows may come.
+        // Rows may come in any order.
         let chunks = vec![chunk(1, Span::new(8, TEXT.len())), chunk(0, Span::new(0, 8))];
         let facts = Facts {
             sources: vec![source.clone()],
@@ -486,7 +485,7 @@ mod tests {
         assert_eq!(broken_by(stray), []);
     }
 
-    /// A document of three segments and what the owner knows of its tree.
+    /// Returns a document of three segments, with what the owner knows of its tree.
     fn with_tree() -> (DocumentRecord, DocumentRows) {
         let (record, mut rows) = sound();
         let structure = Recipe(8);

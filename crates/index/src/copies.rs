@@ -1,10 +1,10 @@
-//! Copies of small files of tables in an object store, kept in memory.
+//! Copies of small table files of an object store, kept in memory.
 //!
-//! A search reads a few bytes of each of many small files, and a request to an object store takes tens of
-//! milliseconds and is paid for. The storage engine never changes a file of rows, of deletions or of an
-//! index, and never uses its name again: a copy stays true until the file is removed, and goes with it,
-//! so that forgotten text is not kept either. Manifests are read from the store always: they tell who
-//! owns a table.
+//! A search reads a few bytes of each of many small files. A request to an object store takes tens
+//! of milliseconds and costs money. The storage engine never changes a data file, a deletion file
+//! or an index file, and never reuses its name. So a copy stays valid until the file is removed. It
+//! is then removed too, so that forgotten text does not stay in memory. Manifests are always read
+//! from the store: they tell who owns a table.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,25 +23,25 @@ use object_store::{
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// Folders of a table whose files are never changed, beside those of indexes.
+/// Folders of a table whose files never change, besides those of indexes.
 const UNCHANGING: [&str; 2] = ["data", "_deletions"];
 
-/// Ends the name of a table's folder.
+/// Suffix of the name of a table's folder.
 const TABLE: &str = ".lance";
 
-/// Most bytes of a file that is kept.
+/// Maximum bytes of a file that is kept.
 const MAX_FILE: u64 = 256 * 1024;
 
-/// Most bytes of all copies of a data directory.
+/// Maximum bytes of all copies of a data directory.
 const MAX_BYTES: u64 = 128 * 1024 * 1024;
 
-/// What an entry costs besides its bytes: its name and its place.
+/// Bytes that an entry costs besides its content, for its name and its place.
 const ENTRY: u64 = 256;
 
-/// Copies that have room for; a hint for the cache's own tables.
+/// Number of copies expected to fit; a hint for the cache's own tables.
 const EXPECTED: usize = 4_096;
 
-/// An object store whose small, unchanging files are read once.
+/// Object store whose small, unchanging files are read once.
 #[derive(Clone)]
 pub(crate) struct Copies {
     store: Arc<dyn ObjectStore>,
@@ -72,13 +72,13 @@ impl Copies {
         Self { store, kept: Arc::new(Cache::with_weighter(EXPECTED, MAX_BYTES, Weigh)) }
     }
 
-    /// The store without copies.
+    /// Returns the store without copies.
     pub(crate) fn below(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.store)
     }
 
-    /// Reads a file of which no copy is kept. Where only a range of it is wanted, it is read from its
-    /// beginning to as far as small files go.
+    /// Reads a file of which no copy is kept. If only a range is wanted, reads the first
+    /// [`MAX_FILE`] bytes.
     async fn fetch(&self, path: &Path, wanted: Option<Range<u64>>) -> Result<GetResult> {
         let beginning = wanted.as_ref().map(|_| GetRange::Bounded(0..MAX_FILE));
         let found = self.store.get_opts(path, GetOptions::new().with_range(beginning)).await?;
@@ -97,9 +97,9 @@ impl Copies {
     }
 }
 
-/// Whether it is a file of a table that nobody ever changes: in one of those folders, or in the folder of an
-/// index. The table's folder tells it from what only has such a name above it, as a data
-/// directory or a corpus may.
+/// Returns whether this is a table file that never changes: in one of the folders [`UNCHANGING`] or
+/// in the folder of an index. The name of the table's folder is checked too, because a data
+/// directory or a corpus may be named like one of these folders.
 fn is_unchanging(path: &Path) -> bool {
     let parts: Vec<_> = path.parts().collect();
     let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
@@ -110,7 +110,7 @@ fn is_unchanging(path: &Path) -> bool {
     }
 }
 
-/// An answer out of the beginning of a file. What is wanted, all or a range, may end after the file does.
+/// Returns an answer from the beginning of a file. The wanted range may end after the file does.
 fn part(meta: ObjectMeta, beginning: &Bytes, wanted: Option<Range<u64>>) -> Result<GetResult> {
     let range = match wanted {
         Some(range) => GetRange::Bounded(range).as_range(meta.size),
@@ -132,7 +132,8 @@ fn part(meta: ObjectMeta, beginning: &Bytes, wanted: Option<Range<u64>>) -> Resu
     })
 }
 
-/// The range that is asked for, or `None` for all, if that is all that is asked.
+/// Returns the range that is asked for, or an inner `None` for the whole file. Returns `None` if
+/// anything else is asked.
 fn plain(options: &GetOptions) -> Option<Option<Range<u64>>> {
     let GetOptions {
         range,
@@ -202,7 +203,7 @@ impl ObjectStore for Copies {
         paths: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
         let kept = Arc::clone(&self.kept);
-        // Before and not after: a failed deletion may have happened.
+        // Removed before and not after: a failed deletion may have happened.
         let let_go = move |path: &Path| drop(kept.remove(path));
         self.store.delete_stream(paths.inspect_ok(let_go).boxed())
     }
@@ -251,7 +252,7 @@ mod tests {
             Self { below, copies }
         }
 
-        /// What is read, and how often the store was asked for it.
+        /// Returns the bytes read, and the number of requests to the store.
         async fn read(&self, path: &str, range: Range<u64>) -> (Bytes, usize) {
             let before = self.below.reads();
             let bytes = self.copies.get_range(&path.into(), range).await.unwrap();
@@ -259,7 +260,7 @@ mod tests {
         }
     }
 
-    /// Bytes that tell where they are.
+    /// Returns bytes whose values depend on their positions.
     fn bytes(range: Range<u64>) -> Vec<u8> {
         range.map(|at| u8::try_from(at % 251).unwrap()).collect()
     }
@@ -295,7 +296,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_manifest_is_read_from_the_store_always() {
-        // Whatever the data directory and the corpus are called.
+        // For any name of the data directory and the corpus.
         for above in ["corpora/a", "data/corpora/data", "_indices/x/_deletions", "b.lance/data"] {
             let manifest = format!("{above}/shard-0/chunks.lance/_versions/1.manifest");
             let fixture = Fixture::with(&manifest, bytes(0..100)).await;

@@ -1,21 +1,22 @@
 //! Snapshots of corpora, in a place of their own.
 //!
 //! ```text
-//! CORPUS/SNAPSHOT/shard-0/…          files of the shard's tables and memories, as in a data directory
+//! CORPUS/SNAPSHOT/shard-0/…          files of the shard's tables and memories, in the layout of a
+//!                                    data directory
 //!                 shard-0.part.json  what was copied so far; removed when the snapshot is finished
 //!                 shard-0.json       what the shard holds: each file with its length and hash
-//!                 snapshot.json      written last: the corpus' settings, and the hash of each shard-N.json; of a
-//!                                    snapshot that is being deleted, that it is
-//!                 restoring          there while a corpus is being restored out of it
+//!                 snapshot.json      written last: the corpus' settings, and the hash of each
+//!                                    shard-N.json; a tombstone if the snapshot is being deleted
+//!                 restoring          exists while a corpus is being restored from the snapshot
 //! ```
 //!
-//! Files of tables are written once and never changed, and a version of a table is a list of them. So a
-//! shard is copied in steps: each looks which files the newest version names and copies those that are not
-//! there yet, while the shard goes on being written to. The step that finds all of them there has one state
-//! of the shard in the snapshot, which was the newest when the step began. Between two steps nothing is
-//! held, so that forgetting never waits for more than one of them.
+//! Files of tables are written once and never changed, and a version of a table is a list of them.
+//! So a shard is copied in steps, while it goes on accepting writes. Each step lists the files that
+//! the newest version names and copies those that are not there yet. The step that finds all of
+//! them copied has one state of the shard in the snapshot, the newest one when the step began.
+//! Nothing is held between two steps, so forgetting never waits for more than one step.
 //!
-//! What is left out: failures, which are tried again after a restore.
+//! Failures are left out: after a restore, the documents are tried again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -39,55 +40,56 @@ use crate::schema::TableKind;
 use crate::snapshot_deletion::Described;
 use crate::transfer::{FileRecord, damaged};
 
-/// What makes a snapshot whole.
+/// File whose presence makes a snapshot complete.
 pub(crate) const DESCRIPTION: &str = "snapshot.json";
-/// Files that are copied at the same time.
+/// Number of files that are copied at the same time.
 const AT_ONCE: usize = 4;
-/// Files after which it is written down what was copied, so that it is not copied again after a crash.
+/// Number of files after which the progress is written down, so that they are not copied again
+/// after a crash.
 const NOTED_AFTER: usize = 64;
 
 pub(crate) const READING: &str = "read the snapshot";
 const WRITING: &str = "write the snapshot";
 
-/// Where snapshots of corpora lie.
+/// Snapshots of corpora in one place.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     place: Place,
 }
 
-/// A snapshot that is whole.
+/// Complete snapshot.
 #[derive(Clone, Debug)]
 pub struct WholeSnapshot {
     pub(crate) name: SnapshotName,
     pub(crate) place: Place,
     pub(crate) description: Description,
-    /// Fingerprint of all of it.
+    /// Hash of its description, which covers all of it.
     pub(crate) digest: String,
 }
 
-/// What is told of a snapshot.
+/// Stored description of a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Description {
     format: u32,
-    /// The release that wrote it, for people.
+    /// Release that wrote it, for people.
     written_by: String,
     taken_at: Timestamp,
     pub corpus: CorpusSettings,
-    /// By index.
+    /// Shards by index.
     pub shards: Vec<ShardPart>,
 }
 
-/// What is told of a shard of a snapshot.
+/// Stored description of a shard of a snapshot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ShardPart {
-    /// Fingerprint of its list of files.
+    /// Hash of its list of files.
     digest: String,
     documents: u64,
     files: u64,
     bytes: u64,
 }
 
-/// What a shard holds in a snapshot.
+/// Stored list of what a shard holds in a snapshot.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ShardFiles {
     documents: u64,
@@ -95,15 +97,15 @@ pub(crate) struct ShardFiles {
 }
 
 impl Snapshots {
-    /// The snapshots in that place.
+    /// Opens the snapshots in a place.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] if the place cannot be reached.
+    /// Returns [`Error::Unavailable`] if the place cannot be reached.
     pub async fn open(location: &Location) -> Result<Self> {
         Ok(Self { place: Place::of(location).await? })
     }
 
-    /// The snapshots in a place that is there already. For tests.
+    /// Returns the snapshots in an open place. For tests.
     #[doc(hidden)]
     pub fn in_place(place: Place) -> Self {
         Self { place }
@@ -113,7 +115,7 @@ impl Snapshots {
         self.place.join(corpus.as_str()).join(name.as_str())
     }
 
-    /// Refuses a name that a whole snapshot has, or one that is being deleted.
+    /// Checks that no complete snapshot has this name, nor one that is being deleted.
     async fn check_free(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<()> {
         match Described::read(&self.place_of(corpus, name)).await? {
             Described::Not => Ok(()),
@@ -122,11 +124,14 @@ impl Snapshots {
         }
     }
 
-    /// Makes a snapshot whole whose shards are all copied; `digests` are theirs, by index.
+    /// Completes a snapshot whose shards are all copied. `digests` are those of the shards, by
+    /// index.
     ///
     /// # Errors
-    /// [`Error::SnapshotExists`]; [`Error::Corrupt`] if what was copied is not there any more, as when two
-    /// took a snapshot of the same name at the same time: take it again, then; those of the storage.
+    /// Returns [`Error::SnapshotExists`] if a complete snapshot of that name exists,
+    /// [`Error::SnapshotBeingDeleted`] if one is being deleted, or a storage error. Returns
+    /// [`Error::Corrupt`] if copied files are gone, for example if two callers took a snapshot of
+    /// the same name at the same time; take it again then.
     pub async fn finish(
         &self,
         corpus: &CorpusSettings,
@@ -158,7 +163,8 @@ impl Snapshots {
             named.insert(file_of(index));
             shards.push(part);
         }
-        // Of states that were newer when they were copied, which may hold what was forgotten since.
+        // These files are of states that were newer when they were copied. They may hold documents
+        // that were forgotten since.
         for left in found.keys().filter(|name| !named.contains(*name)) {
             place.remove_file(left, WRITING).await?;
         }
@@ -173,13 +179,13 @@ impl Snapshots {
         Ok(description.summary(name))
     }
 
-    /// A whole snapshot.
+    /// Returns a complete snapshot.
     ///
     /// # Errors
-    /// [`Error::SnapshotNotFound`]; [`Error::SnapshotUnfinished`]; [`Error::SnapshotBeingDeleted`];
-    /// [`Error::NewerFormat`];
-    /// [`Error::Corrupt`] if what is told of it cannot be read; [`Error::Invalid`] if it is of a corpus of
-    /// another name.
+    /// Returns [`Error::SnapshotNotFound`] if nothing of it exists, [`Error::SnapshotUnfinished`]
+    /// if it was not completed, [`Error::SnapshotBeingDeleted`] if it is being deleted,
+    /// [`Error::NewerFormat`] if a newer release wrote it, [`Error::Corrupt`] if its description
+    /// cannot be read, and [`Error::Invalid`] if it is of a corpus of another name.
     pub async fn read(&self, corpus: &CorpusName, name: &SnapshotName) -> Result<WholeSnapshot> {
         let place = self.place_of(corpus, name);
         let bytes = match Described::read(&place).await? {
@@ -203,7 +209,7 @@ impl Snapshots {
         Ok(WholeSnapshot { name: name.clone(), place, description, digest: digest_of(&bytes) })
     }
 
-    /// Names of the snapshots of a corpus, also of those that are not whole, in order.
+    /// Returns the names of the snapshots of a corpus, including incomplete ones, in order.
     pub(crate) async fn names(&self, corpus: &CorpusName) -> Result<Vec<SnapshotName>> {
         let names = self.place.join(corpus.as_str()).names(READING).await?;
         let mut names: Vec<SnapshotName> = names.iter().filter_map(|it| it.parse().ok()).collect();
@@ -211,11 +217,11 @@ impl Snapshots {
         Ok(names)
     }
 
-    /// The whole snapshots of a corpus, by name. One that cannot be read is left out and logged; of one that is being
-    /// deleted, some of what is left is removed.
+    /// Returns the complete snapshots of a corpus, by name. Leaves out and logs those that cannot
+    /// be read. Continues to delete those that are being deleted.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn list(&self, corpus: &CorpusName) -> Result<Vec<SnapshotSummary>> {
         let mut found = Vec::new();
         for name in self.names(corpus).await? {
@@ -232,17 +238,17 @@ impl Snapshots {
 }
 
 impl WholeSnapshot {
-    /// When it was finished.
+    /// Returns when the snapshot was completed.
     pub(crate) fn taken_at(&self) -> Timestamp {
         self.description.taken_at
     }
 
-    /// The settings of its corpus.
+    /// Returns the settings of its corpus.
     pub fn settings(&self) -> &CorpusSettings {
         &self.description.corpus
     }
 
-    /// Name of the largest file of a shard. For tests, which damage it.
+    /// Returns the name of the largest file of a shard. For tests that damage it.
     #[doc(hidden)]
     pub async fn some_file(&self, index: ShardIndex) -> Result<String> {
         let files = self.shard(index).await?.files;
@@ -250,7 +256,7 @@ impl WholeSnapshot {
         Ok(largest.map(|file| file.name).unwrap_or_default())
     }
 
-    /// What a shard holds.
+    /// Returns what a shard holds.
     pub(crate) async fn shard(&self, index: ShardIndex) -> Result<ShardFiles> {
         let part = self.description.shards.get(index.0 as usize);
         let part = part.ok_or_else(|| damaged(DESCRIPTION, format!("it has no {index}")))?;
@@ -272,12 +278,14 @@ impl Description {
 }
 
 impl ShardReader {
-    /// Goes on copying the newest state of the shard to a snapshot, and begins no further file after
+    /// Continues to copy the newest state of the shard to a snapshot. Starts no further file after
     /// `budget`.
     ///
     /// # Errors
-    /// [`Error::SnapshotExists`]; [`Error::LostRace`] if another owns the shard;
-    /// [`Error::ReadersActive`] while forgotten text is on the disk still; those of both places.
+    /// Returns [`Error::SnapshotExists`] if a complete snapshot of that name exists,
+    /// [`Error::SnapshotBeingDeleted`] if one is being deleted, [`Error::LostRace`] if another
+    /// process owns the shard, [`Error::ReadersActive`] while forgotten text is still on the disk,
+    /// or an error of either storage.
     pub async fn copy_to_snapshot(
         &self,
         snapshots: &Snapshots,
@@ -286,9 +294,10 @@ impl ShardReader {
         budget: Duration,
     ) -> Result<ShardCopy> {
         let until = Instant::now() + budget;
-        // Held to the end: as long as it is, none of its files is removed.
+        // Held to the end: none of its files is removed as long as it is held.
         let pinned = self.snapshot();
-        // Asked after: what was forgotten before is not in it then, not even unseen.
+        // Asked after pinning: the view then holds nothing that was forgotten before, not even as
+        // hidden rows.
         if self.is_erasure_wanted() {
             return Err(Error::ReadersActive);
         }
@@ -310,7 +319,7 @@ impl ShardReader {
         };
         let mut wanted: BTreeMap<String, u64> =
             wanted.into_iter().map(bytes).collect::<Result<_>>()?;
-        // One that is gone meanwhile is formed anew after a restore.
+        // A memory that is gone meanwhile is made anew after a restore.
         let memories = self.memory_files();
         wanted.extend(
             memories.into_iter().filter_map(|name| Some((name.clone(), *found.get(&name)?))),
@@ -362,7 +371,7 @@ impl ShardReader {
     }
 }
 
-/// Does `copy` for files, some at the same time, and begins none after `until` but the first.
+/// Copies files with `copy`, several at the same time. Starts none after `until` except the first.
 pub(crate) fn in_time<F: Future<Output = Result<FileRecord>>>(
     files: Vec<FileRecord>,
     until: Instant,
@@ -374,7 +383,7 @@ pub(crate) fn in_time<F: Future<Output = Result<FileRecord>>>(
     futures::stream::iter(files.map(copy)).buffer_unordered(AT_ONCE)
 }
 
-/// What was copied of a shard to a snapshot that is not whole yet.
+/// Progress of copying a shard to an incomplete snapshot.
 struct Noted {
     name: String,
     files: BTreeMap<String, FileRecord>,
@@ -385,7 +394,7 @@ impl Noted {
     async fn read(place: &Place, shard: ShardIndex) -> Result<Self> {
         let name = format!("{shard}.part.json");
         let bytes = place.get_file(&name, None, READING).await?.unwrap_or_default();
-        // One that cannot be read only means that everything is copied again.
+        // If the progress cannot be read, everything is copied again.
         let files: Vec<FileRecord> = serde_json::from_slice(&bytes).unwrap_or_default();
         let files = files.into_iter().map(|file| (file.name.clone(), file)).collect();
         Ok(Self { name, files, unwritten: 0 })
@@ -412,7 +421,7 @@ impl Noted {
     }
 }
 
-/// The files of a table that the version which it shows is made of, by name in the shard's place.
+/// Returns the files of the version that a table shows, by name in the shard's place.
 async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTreeSet<String>> {
     let named = NamedFiles::of(kind, table).await?;
     let folder = format!("{}.lance", kind.name());
@@ -424,7 +433,8 @@ async fn files_of(kind: TableKind, table: &Table, shard: &Place) -> Result<BTree
         files.extend(names.into_iter().map(|name| format!("{INDEXES}/{index}/{name}")));
     }
     if let Some(transaction) = named.transaction {
-        // Where it is not in the manifest itself. Commits that read this version look at what made it.
+        // The file exists only if the manifest does not hold the transaction itself. Commits that
+        // read this version look at the transaction that made it.
         let present = table.join(TRANSACTIONS).names(READING).await?;
         let is_there = present.contains(&transaction);
         files.extend(is_there.then(|| format!("{TRANSACTIONS}/{transaction}")));
@@ -442,8 +452,9 @@ async fn read_shard(place: &Place, index: ShardIndex, digest: &str) -> Result<Sh
     serde_json::from_slice(&bytes).map_err(|error| damaged(&name, error.to_string()))
 }
 
-/// Reads the format before anything else: what else there is, it decides. It is that of the settings, which are all
-/// that releases wrote otherwise so far; one that is newer is refused.
+/// Parses a description. Reads the format first, because it decides what else there may be. It is
+/// the format of the settings, the only part that releases have written differently so far. Refuses
+/// a newer one.
 fn description(bytes: &[u8]) -> Result<Description> {
     #[derive(Deserialize)]
     struct Versioned {

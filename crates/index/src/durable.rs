@@ -1,31 +1,32 @@
-//! Makes what was written survive a power cut.
+//! Makes written files survive a power cut.
 //!
-//! The storage engine never calls `fsync`: its commits survive a killed process, not a lost page
-//! cache. Its files are written once and never changed, so it is enough to remember which files
-//! were synced and, before a write is acknowledged, to sync those that are new and then the folders
-//! that name them.
+//! The storage engine never calls `fsync`: its commits survive a killed process, but not a lost
+//! page cache. Its files are written once and never changed. So it is enough to remember which
+//! files were synced and, before a write is acknowledged, to sync the new files and then the
+//! folders that name them.
 //!
-//! What a power cut may cost: nothing that was acknowledged. Manifests are synced after the files
-//! they name, so a commit that was under way is there whole, or not at all, or as an empty manifest
-//! (a name that reached the disk before its bytes), which [`remove_torn_commit`] takes away when
-//! the table is opened. The engine's version hint is a hint and is not synced again when it changes.
+//! A power cut loses nothing that was acknowledged. Manifests are synced after the files they name,
+//! so a commit that was under way exists as a whole, or not at all, or as an empty manifest (a name
+//! that reached the disk before its bytes). [`remove_torn_commit`] removes such a manifest when the
+//! table is opened. The engine's version hint is only a hint and is not synced again when it
+//! changes.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The folder of a table that holds its manifests, one a version.
+/// Folder of a table that holds its manifests, one per version.
 pub(crate) const MANIFESTS: &str = "_versions";
 
-/// Which files of a folder, at any depth, are known to be on the disk.
+/// Folder, with the files in it, at any depth, that are known to be on the disk.
 #[derive(Debug)]
 pub(crate) struct SyncedFolder {
     folder: PathBuf,
     known: HashSet<PathBuf>,
 }
 
-/// What one round of syncing did.
+/// Number of files and folders that one round of syncing synced.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Synced {
     pub files: usize,
@@ -33,16 +34,17 @@ pub(crate) struct Synced {
 }
 
 impl SyncedFolder {
-    /// A folder of which nothing is known to be synced.
+    /// Returns a folder of which nothing is known to be synced.
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self { folder, known: HashSet::new() }
     }
 
     /// Syncs the files that are new since the last call, then the folders that name them. Blocks
-    /// for about 5 ms a file.
+    /// for about 5 ms per file.
     ///
     /// # Errors
-    /// The first error of the operating system; the files not synced are tried again next time.
+    /// Returns the first error of the operating system. The next call tries the files that were not
+    /// synced again.
     pub(crate) fn sync(&mut self) -> io::Result<Synced> {
         let mut present = HashSet::with_capacity(self.known.len());
         let mut synced = Synced::default();
@@ -59,7 +61,7 @@ impl SyncedFolder {
     ) -> io::Result<()> {
         let mut has_new_entry = false;
         let mut entries = match fs::read_dir(folder) {
-            // Old versions are being removed, by an earlier owner of the shard.
+            // An earlier owner of the shard is removing old versions.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             entries => entries?.collect::<io::Result<Vec<_>>>()?,
         };
@@ -92,15 +94,15 @@ fn sync_if_present(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Takes away what a power cut may leave of a commit that was never acknowledged: an empty newest
+/// Removes what a power cut may leave of a commit that was never acknowledged: an empty newest
 /// manifest. Returns whether there was one.
 ///
-/// Several processes may open a table after the same power cut, and one may commit the version anew
-/// while another is about to remove it. So an empty manifest is removed only by who has the lock of
-/// the folder, which the operating system takes back from a process that ends.
+/// Several processes may open a table after the same power cut, and one may commit the version
+/// again while another is about to remove it. So only the process that holds the lock of the folder
+/// removes an empty manifest. The operating system releases the lock of a process that ends.
 ///
 /// # Errors
-/// `WouldBlock` if another process is at it.
+/// Returns `WouldBlock` if another process holds the lock.
 pub(crate) fn remove_torn_commit(table_folder: &Path) -> io::Result<bool> {
     if newest_if_empty(table_folder)?.is_none() {
         return Ok(false);
@@ -124,7 +126,8 @@ fn newest_if_empty(table_folder: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// The manifests of a table, newest first: the engine names them so.
+/// Returns the manifests of a table, newest first: the engine names them so that they sort like
+/// this.
 fn manifests(table_folder: &Path) -> io::Result<Vec<PathBuf>> {
     let folder = table_folder.join(MANIFESTS);
     if !folder.is_dir() {
@@ -146,7 +149,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes `folder` and the folders above it that are missing, each named durably.
+/// Creates `folder` and its missing parents. Each name survives a power cut.
 pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -165,7 +168,7 @@ pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
     sync_folder(parent)
 }
 
-/// Writes a file so that after a power cut it is there whole or not at all.
+/// Writes a file so that after a power cut it exists as a whole or not at all.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     let mut file = File::create(&new)?;
@@ -175,13 +178,13 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// As [`write_file`], unless there is such a file. Returns whether there was none.
+/// Writes a file as [`write_file`] does, unless it exists. Returns whether it did not exist.
 pub(crate) fn write_new_file(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let mut file = File::create(&new)?;
     io::Write::write_all(&mut file, bytes)?;
     file.sync_all()?;
-    // Unlike a renaming, it fails if the name is taken.
+    // Unlike a rename, this fails if the name is taken.
     let linked = fs::hard_link(&new, path);
     fs::remove_file(&new)?;
     match linked {

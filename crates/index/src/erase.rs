@@ -1,4 +1,5 @@
-//! Forgetting documents, sweeping what no longer counts, and erasing it from the disk.
+//! Forgets documents, sweeps rows that are no longer visible, and erases forgotten text from the
+//! disk.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,33 +18,34 @@ use crate::schema::TableKind;
 use crate::shard::Shard;
 use crate::table::Stored;
 
-/// Most documents swept in one round, so that other writes get their turn.
+/// Maximum number of documents swept in one round, so that other writes are not held up.
 const SWEEP_DOCUMENTS: usize = 1_000;
 
 impl Shard {
-    /// Forgets documents for one who holds all labels, see [`Shard::forget_seen`].
+    /// Forgets documents for a caller who holds all labels; see [`Shard::forget_seen`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Shard::forget_seen`].
     pub async fn forget(&mut self, ids: &[DocumentId]) -> Result<Vec<Forgotten>> {
         self.forget_seen(ids, &Access::all()).await
     }
 
-    /// Forgets documents: when this returns no search finds them and no restart brings them back.
-    /// Their text leaves the disk with the next [`Shard::erase`], which is remembered durably
-    /// before anything is deleted. Unknown ids are fine, and so are those of documents that the caller does not see;
-    /// their receipts are zero.
+    /// Forgets documents. When this returns, no search finds them and no restart brings them back.
+    /// Their text leaves the disk with the next [`Shard::erase`]. That this is due is recorded
+    /// durably before anything is deleted. Ids that are unknown, or of documents that the caller
+    /// does not see, are allowed; their receipts are zero.
     ///
     /// # Errors
-    /// Those of the storage. Then the documents may be forgotten in part; forgetting them again is
-    /// safe.
+    /// Returns a storage error. Then the documents may be forgotten in part. Forgetting them again
+    /// is safe.
     pub async fn forget_seen(
         &mut self,
         ids: &[DocumentId],
         access: &Access,
     ) -> Result<Vec<Forgotten>> {
         self.begin_write().await?;
-        // What is left of a forgotten document needs no labels: anybody may finish that.
+        // The rows that are left of a forgotten document require no labels: any caller may finish
+        // forgetting it.
         let (seen, hidden): (Vec<DocumentId>, Vec<DocumentId>) =
             ids.iter().cloned().partition(|id| {
                 let record = self.catalogue.get(id);
@@ -58,7 +60,8 @@ impl Shard {
         let known: Vec<DocumentId> =
             seen.iter().filter(|id| self.catalogue.get(id).is_some()).cloned().collect();
         let mut deleted = 0;
-        // First, since what was interrupted is done anew and a memory cannot tell its documents apart.
+        // Memories first: interrupted forgetting is repeated, and a memory cannot be separated into
+        // its documents.
         self.forget_memories(&seen).await?;
         if !known.is_empty() {
             self.erasure.set().await?;
@@ -73,18 +76,20 @@ impl Shard {
             self.publish().await?;
         }
         if deleted == 0 {
-            // A commit would have told that nobody accepted what is not known here.
+            // A commit would have shown that no other owner accepted documents that are unknown
+            // here.
             self.sources.confirm_owned().await?;
         }
         self.end_write();
         Ok(receipts)
     }
 
-    /// Forgets documents down to the bytes in storage, as [`Shard::forget_seen`] and [`Shard::erase`] do, and then
-    /// scans for what is left of them. Tells what was removed, in the order of the ids, and what was found.
+    /// Forgets documents down to the bytes in storage, as [`Shard::forget_seen`] and
+    /// [`Shard::erase`] do, and then scans for what is left of them. Returns the receipts, in the
+    /// order of the ids, and the result of the scan.
     ///
     /// # Errors
-    /// As there. Asking again finishes what was begun, and scans.
+    /// Returns the errors of these two. Another call finishes what was begun, and scans.
     pub async fn forget_for_good(
         &mut self,
         ids: &[DocumentId],
@@ -98,12 +103,13 @@ impl Shard {
             before = self.named_files().await?;
             self.erase(patience).await?;
         }
-        // Those of a removal that was interrupted, too: its memories are not known any more.
+        // Also those of an interrupted removal, whose memories are not known any more.
         self.remove_unfinished_memories().await?;
         let mut rounds = 0;
         loop {
             let files = self.finished_files().await?;
-            // Of tables that were not erased just now: of a file that no version names nobody can tell whose it is.
+            // Also of tables that were not erased just now: nothing tells whose text a file holds
+            // that no version names.
             for kind in self.tables_with_other_files(&files).await? {
                 self.prune(kind, patience).await?;
             }
@@ -111,21 +117,22 @@ impl Shard {
             if scan.is_clean() || rounds == ROUNDS {
                 return Ok((forgotten, scan));
             }
-            // An owner that was overtaken ends what it was writing, which nothing will ever name.
+            // An owner that lost the shard may still finish a file, which nothing will ever name.
             rounds += 1;
             tokio::time::sleep(BETWEEN_ROUNDS).await;
         }
     }
 
-    /// The shard's files, without what a process left that was killed while it wrote one: the beginning of it, under
-    /// a name of its own, which pruning does not know. That is removed: only the shard's one writer writes files, and
-    /// it is here.
+    /// Returns the shard's files without unfinished ones, and removes those. A process that was
+    /// killed while it wrote a file leaves the beginning of it under a separate name, which pruning
+    /// does not know. Removing it is safe: only the shard's one writer writes files, and it is
+    /// running this.
     async fn finished_files(&mut self) -> Result<Vec<String>> {
         let files = self.place().files(FINDING).await?.into_keys();
         let (unfinished, finished): (Vec<String>, Vec<String>) =
             files.partition(|name| is_unfinished(name));
         if !unfinished.is_empty() {
-            // What was there before is no file that a later owner is writing.
+            // The files existed before this check, so no later owner is writing them.
             self.sources.confirm_owned().await?;
         }
         for name in unfinished {
@@ -148,11 +155,12 @@ impl Shard {
         }
     }
 
-    /// Deletes rows that count no more: superseded versions, chunks and nodes without a live source, nodes
-    /// above documents that changed, outdated failures. Returns whether some are left for another round.
+    /// Deletes rows that are no longer visible or of use: superseded versions, chunks and nodes
+    /// without a live source, nodes of the corpus tree that changed, and obsolete failures. Returns
+    /// whether some are left for another round.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub(crate) async fn sweep(&mut self) -> Result<bool> {
         self.begin_write().await?;
         let ids: Vec<DocumentId> =
@@ -168,7 +176,7 @@ impl Shard {
         Ok(self.catalogue.unswept().next().is_some())
     }
 
-    /// Deletes the rows of these documents that count no more.
+    /// Deletes the rows of these documents that are no longer visible or of use.
     pub(crate) async fn sweep_documents(&mut self, ids: &[DocumentId]) -> Result<()> {
         let wanted = self.settings.wanted();
         let (mut sources, mut chunks, mut failures) = (Vec::new(), Vec::new(), Vec::new());
@@ -206,8 +214,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Deletes nodes above documents that are none of the tree there should be: their summaries tell of
-    /// documents that are gone or changed. Returns whether there were any.
+    /// Deletes nodes that are no longer part of the corpus tree: their summaries tell of documents
+    /// that are gone or changed. Returns whether there were any.
     pub(crate) async fn sweep_upper(&mut self) -> Result<bool> {
         if self.catalogue.upper().is_empty() {
             return Ok(false);
@@ -223,19 +231,19 @@ impl Shard {
         Ok(!unwanted.is_empty())
     }
 
-    /// Whether forgotten text may still be on the disk.
+    /// Returns whether forgotten text may still be on the disk.
     pub fn is_erasure_wanted(&self) -> bool {
         self.erasure.is_set()
     }
 
-    /// Removes forgotten text from the disk: rewrites the files that hold deleted rows, builds the
-    /// indexes anew, and removes every older version. It does nothing if nothing was forgotten
-    /// since the last time; it goes on where a crash interrupted it. It takes about as long as
-    /// building the indexes, and other writes wait.
+    /// Removes forgotten text from the disk: rewrites the files that hold deleted rows, rebuilds
+    /// the indexes, and removes every older version. Does nothing if nothing was forgotten since
+    /// the last time. Continues after a crash. Takes about as long as building the indexes, and
+    /// other writes wait.
     ///
     /// # Errors
-    /// [`Error::ReadersActive`] if searches hold older versions for longer than `patience`: the
-    /// text is still on the disk then; call again. Otherwise those of the storage.
+    /// Returns [`Error::ReadersActive`] if searches hold older versions for longer than `patience`.
+    /// The text is still on the disk then; call again. Otherwise returns a storage error.
     pub async fn erase(&mut self, patience: Duration) -> Result<()> {
         if !self.erasure.is_set() {
             return Ok(());
@@ -270,7 +278,8 @@ impl Shard {
             return Err(Error::ReadersActive);
         }
         let present = self.table(kind).begin_removal().await?;
-        // The commit before made a version: readers move to it before the one they read goes.
+        // That commit made a new version. Readers move to it before the version that they read is
+        // removed.
         self.publish().await?;
         let released = self.publisher.old_snapshots_released(patience).await;
         if released {
@@ -298,26 +307,26 @@ async fn delete(table: &mut Stored, conditions: Vec<Expr>) -> Result<()> {
     table.sync().await
 }
 
-/// Remembers across restarts that text is to be erased: an empty file in the shard's folder.
+/// Durable mark that text is to be erased: an empty file in the shard's folder.
 ///
-/// Each owner of a contested shard has a mark of its own name. An owner that was stopped in the middle
-/// of erasing therefore takes away, when it goes on, only marks that were there when it began, and
-/// not the one of a later owner that forgot something meanwhile.
+/// Each owner of a contested shard has a mark of its own name. An owner that was suspended while it
+/// erased removes, when it resumes, only marks that existed when it began, and not the mark of a
+/// later owner that has forgotten something meanwhile.
 #[derive(Debug)]
 pub(crate) struct ErasureMark {
     shard: Place,
     own: String,
     set: BTreeSet<String>,
-    /// Whether any is set, for readers.
+    /// Whether any mark is set, for readers.
     is_wanted: Arc<AtomicBool>,
 }
 
-/// Begins the names of marks.
+/// Prefix of the names of marks.
 pub(crate) const MARK: &str = "erasure-wanted";
 
 impl ErasureMark {
-    /// The marks there are, for the owner of that number. To be read after the takeover: an earlier
-    /// owner whose deletion went through had set its mark before.
+    /// Reads the existing marks, for the owner of that number. Call it after the takeover: an
+    /// earlier owner whose deletion succeeded had set its mark before.
     pub(crate) async fn read(shard: &Place, owner: Option<u64>) -> Result<Self> {
         let names = shard.names("look for an interrupted erasure").await?;
         let set: BTreeSet<String> =
@@ -330,7 +339,7 @@ impl ErasureMark {
         })
     }
 
-    /// Tells readers whether erasure is wanted.
+    /// Returns the flag that tells readers whether erasure is wanted.
     pub(crate) fn is_wanted(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_wanted)
     }
@@ -358,14 +367,16 @@ impl ErasureMark {
     }
 }
 
-/// How often what is left is removed once more before it is told, and the pause before that. Nothing else is written to
-/// the shard meanwhile.
+/// Maximum number of further rounds in which leftovers are removed before they are reported.
+/// Nothing else is written to the shard meanwhile.
 const ROUNDS: u32 = 4;
+/// Pause before each further round.
 const BETWEEN_ROUNDS: Duration = Duration::from_millis(400);
 
 const FINDING: &str = "look for what was not written to its end";
 
-/// Whether a file is one that is renamed once it is written: `.tmp` and some letters, or its later name, `#` and a number.
+/// Returns whether a file is one that is renamed once it is complete: `.tmp` and some letters, or
+/// its later name, `#` and a number.
 fn is_unfinished(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or(name);
     let is_numbered = |(_, number): (&str, &str)| {

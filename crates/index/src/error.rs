@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what the caller can do about it.
+//! Errors of this crate, grouped by what the caller can do about them.
 
 use std::error::Error as StdError;
 use std::io;
@@ -11,34 +11,34 @@ use crate::schema::TableKind;
 /// Result of this crate's operations.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A cause, kept for the operator's log.
+/// Cause of an error, kept for the operator's log.
 pub type Cause = Box<dyn StdError + Send + Sync>;
 
-/// Why an operation on a shard or on the registry failed.
+/// Error of an operation on a shard or on the registry.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The request is wrong and stays wrong; nothing was changed.
+    /// The request is invalid and will stay so. Nothing was changed.
     #[error("`{field}`: {problem}")]
     Invalid {
         /// The field at fault.
         field: &'static str,
-        /// What was expected and what came.
+        /// Expected and actual value.
         problem: String,
     },
-    /// There is a corpus of that name.
+    /// A corpus of that name exists already.
     #[error("corpus `{0}` exists already")]
     CorpusExists(CorpusName),
     /// There is no corpus of that name.
     #[error("corpus `{0}` does not exist")]
     CorpusNotFound(CorpusName),
-    /// The settings of the corpus are others than they were taken for; nothing was changed.
+    /// The settings of the corpus are not those that the caller expected. Nothing was changed.
     #[error("the corpus was changed meanwhile; look it up again")]
     CorpusChanged,
-    /// There is a whole snapshot of that name.
+    /// A complete snapshot of that name exists already.
     #[error("snapshot `{0}` exists already; take one by another name")]
     SnapshotExists(SnapshotName),
-    /// There is nothing of a snapshot of that name.
+    /// Nothing of a snapshot of that name exists.
     #[error("there is no snapshot `{name}` of corpus `{corpus}`")]
     SnapshotNotFound {
         /// The corpus.
@@ -54,78 +54,78 @@ pub enum Error {
     /// A snapshot of that name is being deleted.
     #[error("snapshot `{0}` is being deleted; delete it again to finish that, or choose another")]
     SnapshotBeingDeleted(SnapshotName),
-    /// A snapshot is not to be deleted now.
+    /// The snapshot cannot be deleted now.
     #[error(
         "snapshot `{name}` is being {doing}; delete it when that is done, or a quarter of an hour after it was given up"
     )]
     SnapshotInUse {
         /// The snapshot.
         name: SnapshotName,
-        /// What is done with it.
+        /// Operation that is using it.
         doing: &'static str,
     },
-    /// What is stored was written by a newer release; nothing was changed.
+    /// A newer release wrote the stored data. Nothing was changed.
     #[error(
         "{what} has format {found}, and this release knows none beyond {known}; use the release that wrote it, or a later one"
     )]
     NewerFormat {
-        /// What is stored.
+        /// Stored data.
         what: String,
         /// Its format.
         found: u32,
-        /// The newest that is known.
+        /// Newest format that this release knows.
         known: u32,
     },
-    /// The table was made for other settings or by another release; nothing was changed.
+    /// The table was made for other settings or by another release. Nothing was changed.
     #[error("table `{table}` does not fit: expected {expected}, found {found}")]
     Mismatch {
         /// The table.
         table: TableKind,
-        /// What the settings ask for.
+        /// Part of the schema that the settings require.
         expected: String,
-        /// What is stored.
+        /// Part of the schema that is stored.
         found: String,
     },
-    /// A question was embedded with a model of which there are no vectors (any more).
+    /// A query was embedded with a model of which the shard has no vectors, or has none any more.
     #[error("the corpus was moved to another embedding model; look it up again and ask again")]
     OtherVectors,
-    /// Another owner of the shard wrote to the table. Nothing was written, and nothing will be until
-    /// the shard is opened anew, because what this owner knows of the table is no longer so.
+    /// Another owner of the shard wrote to the table. Nothing was written, and nothing will be
+    /// until the shard is opened again, because this owner's knowledge of the table is outdated.
     #[error(
         "table `{table}` was written by another owner of the shard; open the shard again to go on"
     )]
     LostRace {
         /// The table.
         table: TableKind,
-        /// What the storage engine said.
+        /// Error of the storage engine.
         source: Cause,
     },
-    /// There is no room to write. What was acknowledged before is safe.
+    /// There is no space left to write. Everything that was acknowledged before is safe.
     #[error("the disk is full: could not {doing}; free some space and retry")]
     DiskFull {
-        /// What was tried.
+        /// Action that failed, as a verb phrase.
         doing: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: Cause,
     },
-    /// Searches that began before still read the files that were to be removed.
+    /// Searches that began earlier still read the files that were to be removed.
     #[error("searches still read what was to be removed; retry when they are done")]
     ReadersActive,
-    /// The storage could not do it now. A write may or may not have happened; the shard reads its
-    /// tables again before its next write.
+    /// The storage failed for now. A write may or may not have happened. The shard reads its tables
+    /// again before its next write.
     #[error("could not {doing}")]
     Unavailable {
-        /// What was tried.
+        /// Action that failed, as a verb phrase.
         doing: String,
-        /// Why it failed.
+        /// Cause of the failure.
         source: Cause,
     },
-    /// What is stored cannot be read back.
+    /// Stored data cannot be read back.
     #[error("{what} cannot be read back: files are missing or damaged; restore them from a copy")]
     Corrupt {
-        /// What is damaged.
+        /// Damaged data.
         what: String,
-        /// How that was noticed.
+        /// Way in which the damage was noticed.
         source: Cause,
     },
 }
@@ -135,7 +135,7 @@ impl Error {
         Self::Invalid { field, problem: problem.into() }
     }
 
-    /// The error for a failed operation of the storage engine on a table.
+    /// Returns the error for a failed operation of the storage engine on a table.
     pub(crate) fn of_table(table: TableKind, operation: Operation, source: Cause) -> Self {
         match blame(source.as_ref(), operation) {
             Blame::DiskFull => Self::DiskFull { doing: operation.on(table), source },
@@ -145,7 +145,7 @@ impl Error {
         }
     }
 
-    /// The error for a failed operation on a file of our own.
+    /// Returns the error for a failed operation on a file of our own.
     pub(crate) fn of_file(doing: &str, source: io::Error) -> Self {
         let doing = doing.to_owned();
         if is_disk_full(&source) {
@@ -154,12 +154,12 @@ impl Error {
         Self::Unavailable { doing, source: source.into() }
     }
 
-    /// The error for a failed operation on an object of our own.
+    /// Returns the error for a failed operation on an object of our own.
     pub(crate) fn of_object(doing: &str, source: object_store::Error) -> Self {
         Self::Unavailable { doing: doing.to_owned(), source: source.into() }
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind, which says what the caller can do about the error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Invalid { .. } => ErrorKind::InvalidInput,
@@ -180,7 +180,7 @@ impl Error {
 
 impl From<Error> for clew_core::Error {
     fn from(error: Error) -> Self {
-        /// A person has to free space first.
+        /// Retry delay after a full disk: a person has to free space first.
         const DISK_FULL_RETRY: Duration = Duration::from_secs(30);
         let message = error.to_string();
         match error {
@@ -226,7 +226,7 @@ impl From<Error> for clew_core::Error {
     }
 }
 
-/// What was asked of the storage engine.
+/// Operation that was asked of the storage engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Open,
@@ -260,8 +260,8 @@ impl Operation {
         format!("{verb} table `{table}`")
     }
 
-    /// Whether it does nothing but read, so that a failure the system does not explain is one of
-    /// the stored bytes.
+    /// Returns whether the operation only reads. If the system does not explain the failure of such
+    /// an operation, the stored bytes are to blame.
     fn only_reads(self) -> bool {
         matches!(self, Self::Open | Self::Read | Self::Search)
     }
@@ -280,7 +280,7 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
     let mut by_store = None;
     while let Some(cause) = next {
         next = cause.source();
-        // What the system said to the store says more, if there is a system below it.
+        // An error of the operating system below the store says more, if there is one.
         by_store =
             by_store.or(cause.downcast_ref::<object_store::Error>().and_then(blame_of_store));
         if let Some(error) = cause.downcast_ref::<io::Error>() {
@@ -315,7 +315,7 @@ fn blame(error: &(dyn StdError + 'static), operation: Operation) -> Blame {
 fn blame_of_store(error: &object_store::Error) -> Option<Blame> {
     match error {
         object_store::Error::NotFound { .. } => Some(Blame::Corrupt),
-        // A folder always answers: without an error of the system below, a file is not what it should be.
+        // A folder always answers. Without a system error below, a file is not what it should be.
         object_store::Error::Generic { store, .. } if *store != "S3" => None,
         _ => Some(Blame::Unavailable),
     }

@@ -1,18 +1,18 @@
-//! Everything a shard holds, page by page, as Arrow.
+//! Exports everything that a shard holds, page by page, as Arrow.
 //!
 //! | table | a row is |
 //! |---|---|
 //! | `documents` | a document as it was sent |
-//! | `versions` | what is kept of it besides: its version, when it was accepted |
-//! | `chunks` | a passage with its vectors, those of each model in a column of their own; facts of conversations are passages, too |
-//! | `nodes` | a node of a tree of summaries, those above documents included |
+//! | `versions` | the stored data about it: its version, when it was accepted |
+//! | `chunks` | a chunk, also a statement of a conversation, with one column of vectors per model |
+//! | `nodes` | a node of a summary tree or of the corpus tree |
 //! | `entities` | an entity that a segment names |
 //! | `relations` | a relation that a segment states |
 //! | `memories` | a compressed memory, without its tensors |
 //!
-//! `versions`, `chunks` and `nodes` have whatever columns their tables have. A document is in one page,
-//! whole: the version that searches find with what is shown of it, or else the newest. A page shows one state
-//! of the shard, and the next one may show a later.
+//! `versions`, `chunks` and `nodes` have the columns of their tables. A document is completely in
+//! one page: the version that searches find with everything visible that belongs to it, or else the
+//! newest version. A page shows one state of the shard; the next page may show a later one.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -39,14 +39,15 @@ use crate::schema::{TableKind, column};
 use crate::snapshot::Snapshot;
 use crate::table::scan;
 
-/// About how many bytes of documents are in a page; with what is derived of them it is several times as much.
+/// Approximate bytes of documents in a page. With the data derived from them it is several times as
+/// much.
 const PAGE_BYTES: u64 = 2 << 20;
-/// Most documents of a page.
+/// Maximum number of documents in a page.
 const PAGE_DOCUMENTS: usize = 250;
-/// Most nodes above documents of a page.
+/// Maximum number of corpus tree nodes in a page.
 const PAGE_UPPER: usize = 1_000;
 
-/// Where a page begins.
+/// Position at which a page begins.
 enum Place {
     Documents { after: Option<DocumentId> },
     Upper { after: Option<UpperKey> },
@@ -72,10 +73,11 @@ impl Place {
 }
 
 impl ShardReader {
-    /// The page that begins at `after`: empty for the first, then what the page before told.
+    /// Returns the page that begins at `after`, which is empty for the first page and otherwise the
+    /// `next` of the page before.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for another `after`; those of the storage.
+    /// Returns [`Error::Invalid`] for any other `after`, or a storage error.
     pub async fn export(&self, after: &str) -> Result<ExportPage> {
         let snapshot = self.snapshot();
         match Place::parse(after)? {
@@ -102,7 +104,7 @@ async fn documents_page(snapshot: &Snapshot, after: Option<&DocumentId>) -> Resu
         let live = record.live().map(|live| live.version);
         let version = live.or_else(|| record.newest().map(|newest| newest.version));
         let source = |version| record.facts.sources.iter().find(|s| s.version == version);
-        // One that is forgotten, of which rows are left, has no source.
+        // A forgotten document of which rows are left has no source.
         let Some(source) = version.and_then(source) else { continue };
         if page.len() == PAGE_DOCUMENTS || (bytes + source.bytes > PAGE_BYTES && !page.is_empty()) {
             is_end = false;
@@ -205,7 +207,7 @@ async fn upper_page(snapshot: &Snapshot, after: Option<UpperKey>) -> Result<Expo
     Ok(ExportPage { tables, documents: 0, next: Some(format!("upper/{last}")) })
 }
 
-/// Documents as they were sent, by the names that ingestion reads.
+/// Builds rows of documents as they were sent, by the column names that ingestion reads.
 fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
     let each = || stored.iter().map(|stored| &stored.document);
     let mut attributes = MapBuilder::new(None, StringBuilder::new(), StringBuilder::new());
@@ -233,7 +235,7 @@ fn documents(stored: &[StoredDocument]) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(failed)
 }
 
-/// The entities and relations of segments. Ranges are of bytes of the document.
+/// Builds rows of the entities and relations of segments. Ranges are in bytes of the document.
 fn graph(segments: &[StoredNode]) -> Result<(RecordBatch, RecordBatch)> {
     let mut read = Vec::with_capacity(segments.len());
     for node in segments.iter().filter(|node| !node.row.extraction.is_empty()) {
@@ -284,7 +286,7 @@ fn graph(segments: &[StoredNode]) -> Result<(RecordBatch, RecordBatch)> {
     Ok((entities, RecordBatch::try_from_iter(columns).map_err(failed)?))
 }
 
-/// What tells a segment.
+/// Returns the columns that identify a segment.
 fn segment_columns<'a>(
     nodes: impl Iterator<Item = &'a StoredNode> + Clone,
 ) -> Vec<(&'static str, ArrayRef)> {
@@ -333,7 +335,7 @@ fn keep(batch: &RecordBatch, kept: Vec<bool>) -> Result<RecordBatch> {
     filter_record_batch(batch, &BooleanArray::from(kept)).map_err(failed)
 }
 
-/// The columns of other names.
+/// Drops the columns of these names.
 fn without(batch: &RecordBatch, names: &[&str]) -> Result<RecordBatch> {
     let fields = batch.schema();
     let is_kept = |i: &usize| !names.contains(&fields.field(*i).name().as_str());
@@ -341,7 +343,7 @@ fn without(batch: &RecordBatch, names: &[&str]) -> Result<RecordBatch> {
     batch.project(&kept).map_err(failed)
 }
 
-/// Rows as a stream of Arrow's interprocess format.
+/// Encodes rows as an Arrow IPC stream.
 fn encode(table: &str, batches: &[RecordBatch]) -> Result<ExportedRows> {
     let mut arrow = Vec::new();
     if let Some(first) = batches.first() {

@@ -1,4 +1,4 @@
-//! Reading what the tables say about every document.
+//! Collects the facts about every document from the rows of the tables.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::record::{ChunkFacts, Facts, NodeFacts};
 use crate::rows::{NodeOwner, Rows};
 use crate::schema::{TableKind, column};
 
-/// The facts that rows add up to, in whatever order they come.
+/// Facts that rows add up to, in whatever order the rows come.
 #[derive(Default)]
 pub(crate) struct Reading {
     facts: HashMap<DocumentId, Facts>,
@@ -21,7 +21,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The columns of a table that facts are made of: none holds text or vectors.
+    /// Returns the columns of a table that facts are made of. None of them holds text or vectors.
     pub(crate) fn columns(table: TableKind) -> &'static [&'static str] {
         use column::*;
         match table {
@@ -43,8 +43,8 @@ impl Reading {
             TableKind::Sources => {
                 for (id, source) in rows.source_facts()? {
                     let versions = &mut self.facts.entry(id).or_default().sources;
-                    // An accepted version is one row; a second one could only be written by a
-                    // second writer and says the same.
+                    // An accepted version is one row. Only a second writer could write another,
+                    // which would say the same.
                     if versions.iter().all(|known| known.version != source.version) {
                         versions.push(source);
                     }
@@ -79,7 +79,7 @@ impl Reading {
         Ok(())
     }
 
-    /// The facts of each document of which there is a row, and the nodes above documents.
+    /// Returns the facts of each document that has a row, and the nodes of the corpus tree.
     pub(crate) fn finish(mut self) -> (HashMap<DocumentId, Facts>, Vec<UpperKey>) {
         for ((id, version, recipe), tally) in self.tallies {
             self.facts.entry(id).or_default().chunks.push(tally.facts(version, recipe));
@@ -91,7 +91,7 @@ impl Reading {
     }
 }
 
-/// Sums up the chunks of a document version.
+/// Sums over the chunks of a document version.
 #[derive(Default)]
 struct Tally {
     rows: u64,

@@ -1,34 +1,36 @@
-//! Lets only the newest owner of a table commit to it.
+//! Commit handler that lets only the newest owner of a table commit to it.
 //!
-//! A lease cannot keep an owner from writing that was stopped while it held it and goes on after
-//! another took over. So the tables themselves do. Every commit of a table makes the manifest of the
-//! next version with a put that fails if that manifest exists. The [`Fence`] is the commit handler of
-//! an owner's table and knows the newest version that is its own, the tip. It refuses each commit that
-//! would not make exactly the version after the tip, where the storage engine by itself would adapt
-//! the commit to what others wrote meanwhile. An owner that takes over makes a commit on each table
-//! before anything else; from then on the tips of all earlier owners are stale and nothing they
-//! commit goes through. A commit that went through is therefore on top of nothing but what its
-//! owner knows, and the owner's memory equals the tables.
+//! A lease cannot stop an owner that was suspended while it held the lease and resumes after
+//! another took over. So the tables themselves do. Every commit of a table creates the manifest of
+//! the next version with a put that fails if that manifest exists. The [`Fence`] is the commit
+//! handler of an owner's table and knows the newest version that is this owner's, the tip. It
+//! refuses each commit that would not create exactly the version after the tip. The storage engine
+//! by itself would rebase the commit on what others wrote meanwhile. A new owner makes a commit on
+//! each table before anything else. From then on the tips of all earlier owners are stale, and no
+//! commit of theirs succeeds. So a successful commit builds on nothing but what its owner knows,
+//! and the owner's memory equals the tables.
 //!
-//! # When the next version was there and is gone
+//! # If the next version existed and was removed
 //!
-//! Old versions are removed, so an owner that was stopped for long may find that the version after its
-//! tip does not exist because it exists no more: its put would succeed and yet be seen by nobody.
-//! Manifests are removed oldest first ([`crate::table::Stored::remove`]), so if the version after the
-//! tip was removed, the tip was removed before it. A commit counts only if the manifest of the tip is
-//! still there *after* the put, and is the same object as before.
+//! Old versions are removed. So an owner that was suspended for long may find that the version
+//! after its tip does not exist because it was removed: its put would succeed, and yet no reader
+//! would see it. Manifests are removed oldest first ([`crate::table::Stored::remove`]), so if the
+//! version after the tip was removed, the tip was removed before it. A commit counts only if the
+//! manifest of the tip is still there *after* the put, and is the same object as before.
 //!
-//! # When it is not known whether a put happened
+//! # If the outcome of a put is unknown
 //!
-//! A put that timed out, or whose caller went away, may have happened, or may happen yet. The fence
-//! remembers what it tried to put and compares it with what is there before the next commit: what is
-//! its own moves the tip, anything else means that another owner took over.
+//! A put that timed out, or whose caller was dropped, may have happened, or may still happen. The
+//! fence remembers what it tried to put and compares it with the stored manifest before the next
+//! commit. If the stored manifest is its own, the tip moves to it. Any other manifest means that
+//! another owner took over.
 //!
-//! # What the storage has to be
+//! # Requirements on the storage
 //!
-//! One whose users all see at once what one of them put or removed: a local disk, or a network file
-//! system whose clients do not cache attributes (`noac` for NFS), or S3-compatible storage that knows
-//! conditional puts (`If-None-Match`) and lists what was put.
+//! All users of the storage must see at once what one of them put or removed. This holds for a
+//! local disk, for a network file system whose clients do not cache attributes (`noac` for NFS),
+//! and for S3-compatible storage that supports conditional puts (`If-None-Match`) and lists what
+//! was put.
 
 use bytes::Bytes;
 use lance_io::object_store::ObjectStore;
@@ -44,14 +46,14 @@ use tokio::sync::Mutex;
 /// Result in the terms of the storage engine, which calls the fence and passes its errors on.
 type Result<T> = std::result::Result<T, lance_core::Error>;
 
-/// What tells an object from another that has its name at another time; not every storage has one.
+/// ETag that tells an object from a later one of the same name. Not every storage has one.
 type Tag = Option<String>;
 
-/// Puts whose outcome stays unknown after which nothing is tried any more until the table is opened
-/// again: each is kept in memory.
+/// Maximum number of puts whose outcome is unknown. Beyond it, commits fail until the outcome is
+/// known or the table is opened again: each put is kept in memory.
 const MAX_UNDECIDED: usize = 16;
 
-/// The commit handler of one table of one owner.
+/// Commit handler of one table of one owner.
 #[derive(Debug, Default)]
 pub(crate) struct Fence {
     state: Mutex<State>,
@@ -59,11 +61,11 @@ pub(crate) struct Fence {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The newest version that is known to be this owner's, or was there when it opened the table.
+    /// Newest version that is known to be this owner's, or that existed when it opened the table.
     tip: u64,
-    /// What tells the manifest of the tip from another of the same name.
+    /// Tag of the tip's manifest.
     tip_tag: Tag,
-    /// What was put as the version after the tip without it being known whether that happened.
+    /// Puts of the version after the tip whose outcome is unknown.
     undecided: Option<Undecided>,
     is_breached: bool,
 }
@@ -77,7 +79,7 @@ struct Undecided {
 }
 
 impl Fence {
-    /// Takes what is stored now as this owner's: `manifest` is the newest one.
+    /// Adopts the stored state as this owner's. `manifest` is the newest one.
     pub(crate) async fn adopt(
         &self,
         manifest: &ManifestLocation,
@@ -89,11 +91,11 @@ impl Fence {
         Ok(())
     }
 
-    /// The newest version that is this owner's, given that storage was seen to have the version
-    /// `seen`.
+    /// Returns the newest version that is this owner's. `seen` is a version that the storage was
+    /// seen to have.
     ///
     /// # Errors
-    /// `Fenced` if another owner made `seen`; those of the storage.
+    /// Returns `Fenced` if another owner made `seen`, or a storage error.
     pub(crate) async fn tip(&self, seen: u64) -> Result<u64> {
         let mut state = self.state.lock().await;
         state.settle().await?;
@@ -101,12 +103,12 @@ impl Fence {
         if state.is_breached { Err(refused(seen, state.tip)) } else { Ok(state.tip) }
     }
 
-    /// Whether no other owner had committed when storage was seen to have the version `seen`. Waits
-    /// for a commit that is under way, which may be what was seen, and finds out what became of one
-    /// whose outcome is unknown.
+    /// Returns whether no other owner had committed when the storage was seen to have the version
+    /// `seen`. Waits for a commit that is under way, which may be what was seen, and finds out the
+    /// outcome of one that is unknown.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub(crate) async fn owns(&self, seen: u64) -> Result<bool> {
         let mut state = self.state.lock().await;
         if seen > state.tip {
@@ -115,21 +117,22 @@ impl Fence {
         Ok(seen <= state.tip)
     }
 
-    /// Whether a commit of another owner was found. Nothing changes that but opening the table again.
+    /// Returns whether a commit of another owner was found. This stays so until the table is opened
+    /// again.
     pub(crate) async fn is_breached(&self) -> bool {
         self.state.lock().await.is_breached
     }
 }
 
 impl State {
-    /// Finds out what became of puts whose outcome is unknown. Returns the manifest that became the
+    /// Finds out the outcome of puts for which it is unknown. Returns the manifest that became the
     /// tip by it.
     async fn settle(&mut self) -> Result<Option<Bytes>> {
         let Some(Undecided { store, base, naming, manifests }) = self.undecided.clone() else {
             return Ok(None);
         };
         let found = match store.inner.get(&naming.manifest_path(&base, self.tip + 1)).await {
-            // It may appear yet, so what was put stays known.
+            // It may appear yet, so the puts stay remembered.
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             found => found?.bytes().await?,
         };
@@ -141,7 +144,7 @@ impl State {
     }
 
     /// Moves the tip to the version after it, whose manifest was found to be ours. Returns whether
-    /// that is a version which others see, see above.
+    /// readers see that version; see the module documentation.
     async fn advance(
         &mut self,
         store: &ObjectStore,
@@ -161,7 +164,7 @@ impl State {
         Ok(true)
     }
 
-    /// Whether the manifest of the tip was not removed, so that no version after it was.
+    /// Returns whether the manifest of the tip was not removed, so that no version after it was.
     async fn tip_is_there(
         &self,
         store: &ObjectStore,
@@ -169,7 +172,7 @@ impl State {
         naming: ManifestNamingScheme,
     ) -> Result<bool> {
         if self.tip == 0 {
-            // There is nothing before the first version, so it must be the newest.
+            // Nothing precedes the first version, so it must be the newest.
             let newest = ConditionalPutCommitHandler.resolve_latest_location(base, store).await?;
             return Ok(newest.version == 1);
         }
@@ -198,9 +201,9 @@ impl State {
 
 #[async_trait::async_trait]
 impl CommitHandler for Fence {
-    // Both are the defaults, and the fence rests on them: a put that was not seen may be seen later,
-    // so the files that its manifest names must stay; and an error of the fence stands even if the
-    // manifest is found in place, because then it may be a manifest that nobody will ever read.
+    // Both are the defaults, and the fence rests on them. A put that was not seen may be seen
+    // later, so the files that its manifest names must stay. And an error of the fence stands even
+    // if the manifest is found in place, because it may be a manifest that nobody will ever read.
     fn is_version_not_found_definitive(&self) -> bool {
         false
     }
@@ -225,7 +228,7 @@ impl CommitHandler for Fence {
         state.check(version)?;
         let bytes = in_memory(manifest, indices, write, transaction).await?;
         let path = naming.manifest_path(base, version);
-        // From here on the future may be dropped at any await, and the put go on without it.
+        // From here on the future may be dropped at any await, and the put may go on without it.
         let undecided = state.undecided.get_or_insert_with(|| Undecided {
             store: store.clone(),
             base: base.clone(),
@@ -236,8 +239,8 @@ impl CommitHandler for Fence {
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let ours = match store.inner.put_opts(&path, bytes.clone().into(), options).await {
             Ok(_) => state.advance(store, base, naming).await?.then(|| bytes.clone()),
-            // Also that there is such a manifest may be said of our own put, if it was repeated after
-            // its first answer was lost.
+            // Even "already exists" may be about our own put, if it was repeated after its first
+            // answer was lost.
             Err(error) => match state.settle().await? {
                 None if !state.is_breached => return Err(CommitError::OtherError(error.into())),
                 settled => settled,
@@ -260,7 +263,7 @@ impl CommitHandler for Fence {
     }
 }
 
-/// The tag of an object; `None` if it is not there.
+/// Returns the tag of an object, or `None` if the object does not exist.
 async fn tag(store: &ObjectStore, path: &Path) -> Result<Option<Tag>> {
     match store.inner.head(path).await {
         Ok(found) => Ok(Some(found.e_tag)),
@@ -269,7 +272,7 @@ async fn tag(store: &ObjectStore, path: &Path) -> Result<Option<Tag>> {
     }
 }
 
-/// The bytes of a manifest.
+/// Returns the bytes of a manifest.
 async fn in_memory(
     manifest: &mut Manifest,
     indices: Option<Vec<IndexMetadata>>,

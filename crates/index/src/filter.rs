@@ -1,4 +1,4 @@
-//! Predicates over table rows, built as expressions: no text of a caller is ever parsed as SQL.
+//! Predicates over table rows, built as expressions: a caller's text is never parsed as SQL.
 
 use clew_core::{DocumentId, Filter, Labels, Recipe, Timestamp, UpperKey, Version};
 use lancedb::datafusion::functions_nested::expr_fn::array_has;
@@ -8,7 +8,8 @@ use lancedb::expr::col;
 use crate::rows::attribute_text;
 use crate::schema::column;
 
-/// What a search's filter asks of a row of `chunks` or `sources`; `None` if it asks nothing.
+/// Returns the condition that a search's filter puts on a row of `chunks` or `sources`, or `None`
+/// if there is none.
 pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
     let mut conditions = Vec::new();
     if !filter.documents.is_empty() {
@@ -27,9 +28,10 @@ pub(crate) fn of_filter(filter: &Filter) -> Option<Expr> {
     conditions.into_iter().reduce(Expr::and)
 }
 
-/// What access asks of a row of `chunks` or `sources`, where `sets` are the sets of labels that rows carry, each
-/// with whether the caller sees what carries it; `None` if it asks nothing. A set that is not among them is of
-/// rows that do not count, and is left out or not as is shorter.
+/// Returns the condition that access puts on a row of `chunks` or `sources`, or `None` if there is
+/// none. `sets` yields the sets of labels that rows carry, each with whether the caller sees
+/// documents that carry it. Rows with any other set are not visible anyway, so the condition admits
+/// or excludes them, whichever is shorter.
 pub(crate) fn seen<'a>(sets: impl Iterator<Item = (&'a Labels, bool)>) -> Option<Expr> {
     let (seen, hidden): (Vec<_>, Vec<_>) = sets.partition(|(_, is_seen)| *is_seen);
     if hidden.is_empty() {
@@ -45,53 +47,55 @@ pub(crate) fn seen<'a>(sets: impl Iterator<Item = (&'a Labels, bool)>) -> Option
     }
 }
 
-/// Rows of `sources` that tell of something before a time, or, if they tell of none, were accepted before.
+/// Selects rows of `sources` whose event time is before a time, or which have no event time and
+/// were accepted before.
 pub(crate) fn older_than(oldest: Timestamp) -> Expr {
     let before = |name| col(name).lt(lit(oldest.as_micros()));
     let accepted = col(column::EVENT_TIME).is_null().and(before(column::ACCEPTED_AT));
     before(column::EVENT_TIME).or(accepted)
 }
 
-/// Rows of any of these documents.
+/// Selects rows of any of these documents.
 pub(crate) fn documents<'a>(ids: impl IntoIterator<Item = &'a DocumentId>) -> Expr {
     let ids = ids.into_iter().map(|id| lit(id.as_str())).collect();
     col(column::DOCUMENT_ID).in_list(ids, false)
 }
 
-/// Rows of a document's version.
+/// Selects rows of a document's version.
 pub(crate) fn version(id: &DocumentId, version: Version) -> Expr {
     documents([id]).and(col(column::VERSION).eq(lit(version.0)))
 }
 
-/// Chunks of a document's version made by a recipe.
+/// Selects rows that a recipe made of a document's version.
 pub(crate) fn derived(id: &DocumentId, of: Version, recipe: Recipe) -> Expr {
     version(id, of).and(col(column::RECIPE).eq(lit(recipe.0)))
 }
 
-/// Nodes of a level of a document's tree, in a range of places.
+/// Selects nodes of one level of document trees, in a range of ordinals.
 pub(crate) fn nodes(level: u32, ordinals: std::ops::Range<u32>) -> Expr {
     let ordinal = || col(column::ORDINAL);
     let in_range = ordinal().gt_eq(lit(ordinals.start)).and(ordinal().lt(lit(ordinals.end)));
     col(column::LEVEL).eq(lit(level)).and(in_range)
 }
 
-/// The roots of these documents' trees.
+/// Selects the roots of these documents' trees.
 pub(crate) fn roots<'a>(ids: impl IntoIterator<Item = &'a DocumentId>) -> Expr {
     documents(ids).and(col(column::IS_ROOT))
 }
 
-/// All nodes above documents.
+/// Selects all nodes of the corpus tree.
 pub(crate) fn above_documents() -> Expr {
     col(column::DOCUMENT_ID).eq(lit(""))
 }
 
-/// Nodes above documents.
+/// Selects nodes of the corpus tree by their keys.
 pub(crate) fn upper<'a>(keys: impl IntoIterator<Item = &'a UpperKey>) -> Expr {
     let keys = keys.into_iter().map(|key| lit(key.to_string())).collect();
     above_documents().and(col(column::KEY).in_list(keys, false))
 }
 
-/// Rows that meet any of these conditions, as a balanced tree; `None` if there is no condition.
+/// Returns a condition that is met by rows that meet any of `conditions`, as a balanced tree.
+/// Returns `None` if there is no condition.
 pub(crate) fn any_of(mut conditions: Vec<Expr>) -> Option<Expr> {
     while conditions.len() > 1 {
         let mut pairs = Vec::with_capacity(conditions.len().div_ceil(2));

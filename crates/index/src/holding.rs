@@ -1,4 +1,5 @@
-//! Which snapshots of a corpus hold documents: told by their ids alone, which each snapshot's own tables tell.
+//! Finds the snapshots of a corpus that hold given documents, by the ids in each snapshot's own
+//! tables.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
@@ -17,15 +18,16 @@ use crate::rows::Rows;
 use crate::schema::{TableKind, column};
 use crate::table::{run, scan};
 
-/// Snapshots that are looked at at the same time.
+/// Number of snapshots that are searched at the same time.
 const AT_ONCE: usize = 4;
 
 impl Snapshots {
-    /// The snapshots of a corpus that hold any of these documents which a caller sees, and those of which that is not
-    /// known: they cannot be read, are not whole, or there was no time within `budget`. By name.
+    /// Returns the snapshots of a corpus, by name, that hold any of these documents that the caller
+    /// sees. Includes snapshots for which this is not known: they cannot be read, are not complete,
+    /// or `budget` did not suffice.
     ///
     /// # Errors
-    /// Those of the storage, if it cannot even be listed which snapshots there are.
+    /// Returns a storage error if the snapshots cannot be listed.
     pub async fn holding(
         &self,
         corpus: &CorpusName,
@@ -59,7 +61,8 @@ impl Snapshots {
         Ok(found)
     }
 
-    /// When a snapshot was taken, and how many of the documents that a caller sees it holds.
+    /// Returns when a snapshot was taken, and how many of the documents it holds that a caller
+    /// sees.
     async fn documents_in(
         &self,
         corpus: &CorpusName,
@@ -68,7 +71,8 @@ impl Snapshots {
         access: &Access,
     ) -> Result<(Timestamp, u64)> {
         let snapshot = self.read(corpus, name).await?;
-        // It may be of an earlier corpus of that name, which had another number of shards.
+        // The snapshot may be of an earlier corpus of that name, which had another number of
+        // shards.
         let shards = snapshot.settings().shards;
         let mut by_shard: BTreeMap<ShardIndex, Vec<&DocumentId>> = BTreeMap::new();
         for id in ids {
@@ -82,7 +86,7 @@ impl Snapshots {
     }
 }
 
-/// How many of these documents a shard of a snapshot holds that a caller sees.
+/// Returns how many of these documents a shard of a snapshot holds that a caller sees.
 async fn documents_of(
     snapshot: &WholeSnapshot,
     shard: ShardIndex,
@@ -93,7 +97,7 @@ async fn documents_of(
     let connection = snapshot.place.join(&shard.to_string()).connect().await?;
     let table = run(KIND, Operation::Open, connection.open_table(KIND.name()).execute()).await?;
     let stored = run(KIND, Operation::Read, table.schema()).await?;
-    // What was written before there were labels needs none.
+    // Rows that were written before there were labels require none.
     let labelled = stored.field_with_name(column::LABELS).is_ok();
     let mut columns = vec![column::DOCUMENT_ID, column::VERSION];
     columns.extend(labelled.then_some(column::LABELS));

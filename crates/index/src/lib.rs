@@ -1,44 +1,45 @@
-//! The tables of one shard on LanceDB: writes, search, maintenance and erasure.
+//! Stores the documents of a shard in LanceDB tables: writes, search, maintenance, erasure and
+//! snapshots.
 //!
-//! # What is stored
+//! # Tables
 //!
 //! A shard is a folder, or a part of a bucket on S3-compatible storage, with four tables: `sources`
-//! (accepted document versions with their text), `chunks` (passages with their vectors), `nodes` (summary
-//! trees, with the entities and relations of their segments) and `failures` (documents that could not be
-//! indexed).
-//! [`Shard`] is the one writer of a shard; [`ShardReader`]s are many, cheap, and never wait for it.
-//! [`Registry`] knows the corpora of a data directory.
+//! (accepted document versions with their text), `chunks` (chunks with their vectors), `nodes`
+//! (nodes of summary trees, with the entities and relations of their segments) and `failures`
+//! (documents that could not be indexed). [`Shard`] is the one writer of a shard. [`ShardReader`]s
+//! are many and cheap and never wait for it. [`Registry`] manages the corpora of a data directory.
 //!
-//! Any process that reaches a shard's place can take it over ([`Takeover`]); the tables themselves
-//! refuse the writes of every earlier owner (`fence.rs`), so that an owner's memory always equals its
-//! tables.
+//! Any process that reaches a shard's place can take the shard over ([`Takeover`]). The tables
+//! themselves refuse the writes of every earlier owner (`fence.rs`), so an owner's memory always
+//! equals its tables.
 //!
-//! # What counts
+//! # Visible rows
 //!
-//! A chunk counts only through a live row of `sources`:
+//! A chunk is visible only through a live row of `sources`:
 //!
 //! - `sources` may hold several versions of a document. The *live* version is the highest one that
-//!   has chunks, by the wanted recipe or an older one. A higher version without chunks is
-//!   *pending*. Others are superseded and are swept.
+//!   has chunks, by the wanted recipe or another one. The newest version is *due* if it has no
+//!   chunks. All other versions are superseded and are swept.
 //! - All chunks of a document version are appended in one commit. That commit makes the version
-//!   live; deleting what it replaced comes after and changes nothing that is seen.
-//! - Forgetting deletes the rows of `sources` first; that alone makes a document invisible.
-//! - Chunks without a live row of `sources`, of a late writer or an interrupted forgetting, are
-//!   never found and are swept.
+//!   live. The rows that it replaces are deleted later, which changes nothing that readers see.
+//! - Forgetting deletes the rows of `sources` first. That alone makes a document invisible.
+//! - Chunks without a live row of `sources`, left by a late writer or an interrupted forgetting,
+//!   are never found and are swept.
 //!
-//! What counts is a pure function of the tables (`record.rs`), kept in memory per document and
-//! rebuilt from the tables when the shard is opened or a write failed. Readers see snapshots:
-//! tables pinned at a version with the memory that belongs to them, published after each write, so
-//! a replaced document is seen whole, old or new.
+//! Visibility is a pure function of the tables (`record.rs`). It is kept in memory per document and
+//! rebuilt from the tables when the shard is opened or a write failed. Readers see views: tables
+//! pinned at a version together with the memory that belongs to them, published after each write.
+//! So a reader sees a replaced document whole, old or new.
 //!
-//! # Who sees it
+//! # Access control
 //!
-//! A document needs labels, and so does all that is made of it. The shard's own work reads everything
-//! ([`ShardReader`]); a caller reads through a [`ShardView`], which leaves out what needs a label that the caller does
-//! not hold. Which that is follows from the records of documents in memory; chunks carry their labels in a column,
-//! too, so that a search leaves them out before it scores.
+//! A document requires labels, and so does everything that is derived from it. The shard's own work
+//! reads everything ([`ShardReader`]). A caller reads through a [`ShardView`], which leaves out
+//! documents that require a label that the caller does not hold. The records in memory decide which
+//! documents these are. Chunks also carry their labels in a column, so that a search leaves them
+//! out before it scores.
 //!
-//! # What is deliberately absent
+//! # Out of scope
 //!
 //! Fusion of rankings, embedding, actors, clocks and retries: callers bring them.
 

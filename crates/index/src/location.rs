@@ -1,14 +1,14 @@
-//! Where a data directory lies.
+//! Location of a data directory.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::s3::ObjectStoreSettings;
 
-/// A place that can hold corpora: a local folder, or a part of a bucket on S3-compatible storage.
+/// Place that can hold corpora: a local folder, or a part of a bucket on S3-compatible storage.
 ///
-/// Storage schemes that the storage engine does not know fall back to a commit that is unsafe with
-/// two writers, so a place is named by this type and not by a bare string.
+/// With a storage scheme that it does not know, the storage engine falls back to a commit that is
+/// unsafe with two writers. So a place is named by this type and not by a bare string.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location(pub(crate) Kind);
 
@@ -18,7 +18,7 @@ pub(crate) enum Kind {
     Bucket(Bucket),
 }
 
-/// A bucket and the prefix of all names in it that are ours.
+/// Bucket, with the prefix of all our names in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     pub name: String,
@@ -27,12 +27,12 @@ pub(crate) struct Bucket {
 }
 
 impl Location {
-    /// The place named by a path, by a `file://` address, or by `s3://bucket/prefix`, which is reached
-    /// by `settings`.
+    /// Parses a path, a `file://` address, or `s3://bucket/prefix`, which is reached with
+    /// `settings`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an empty text, another scheme, a `file://` address with a host, names
-    /// with unusual characters, or settings that contradict each other.
+    /// Returns [`Error::Invalid`] for an empty text, another scheme, a `file://` address with a
+    /// host, names with unusual characters, or settings that contradict each other.
     pub fn try_new(place: &str, settings: &ObjectStoreSettings) -> Result<Self> {
         let refuse = |problem: String| Err(Error::invalid("data_dir", problem));
         if place.is_empty() {
@@ -48,7 +48,7 @@ impl Location {
                     rest.trim_end_matches('/').split_once('/').unwrap_or((rest, ""));
                 let name = name.trim_end_matches('/');
                 let Some(prefix) = is_bucket(name).then(|| prefix_of(prefix)).flatten() else {
-                    // What comes before an `@` may be a secret.
+                    // The part before an `@` may be a secret.
                     let shown = rest.rsplit('@').next().unwrap_or_default();
                     return refuse(format!(
                         "expected s3://bucket/prefix of letters, digits, `-`, `_` and `.`, got \
@@ -67,7 +67,7 @@ impl Location {
         }
     }
 
-    /// The folder, if it is one.
+    /// Returns the folder, or `None` for a bucket.
     pub fn folder(&self) -> Option<&Path> {
         match &self.0 {
             Kind::Folder(folder) => Some(folder),
@@ -81,13 +81,13 @@ fn is_bucket(name: &str) -> bool {
     (3..=63).contains(&name.len()) && name.bytes().all(is_usual)
 }
 
-/// Characters that every tool writes the same way in an address.
+/// Parses a prefix of characters that every tool writes the same way in an address.
 fn prefix_of(text: &str) -> Option<object_store::path::Path> {
     let is_usual = |b: u8| b.is_ascii_alphanumeric() || b"-_./".contains(&b);
     if !text.bytes().all(is_usual) {
         return None;
     }
-    // It refuses empty parts, `.` and `..`.
+    // Refuses empty parts, `.` and `..`.
     object_store::path::Path::parse(text).ok()
 }
 

@@ -1,4 +1,5 @@
-//! Maintenance: what a shard needs is decided by a pure function and done step by step.
+//! Maintenance of a shard: a pure function decides which steps are needed, and the shard does them
+//! one by one.
 
 use std::time::Duration;
 
@@ -8,39 +9,39 @@ use crate::shard::{Shard, Tuning};
 use crate::snapshot::Vectors;
 use crate::table::TableStatistics;
 
-/// How much of a shard needs maintenance.
+/// Figures that say how much maintenance a shard needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardStatistics {
-    /// The documents.
+    /// Statistics of the table `sources`.
     pub sources: TableStatistics,
-    /// The chunks.
+    /// Statistics of the table `chunks`.
     pub chunks: TableStatistics,
-    /// The nodes.
+    /// Statistics of the table `nodes`.
     pub nodes: TableStatistics,
-    /// The failures.
+    /// Statistics of the table `failures`.
     pub failures: TableStatistics,
-    /// Columns of vectors that should have an index, and have none.
+    /// Number of vector columns that should have an index and have none.
     pub vector_indexes_missing: u64,
-    /// Columns of vectors that are wanted no more.
+    /// Number of vector columns that are no longer wanted.
     pub idle_vectors: u64,
-    /// Documents with rows that count no more.
+    /// Number of documents with rows that are to be swept.
     pub unswept_documents: u64,
     /// Whether forgotten text may still be on the disk.
     pub is_erasure_wanted: bool,
 }
 
-/// A step of maintenance. Each leaves the shard as it was to readers.
+/// Step of maintenance. No step changes what readers see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// Delete rows that count no more.
+    /// Delete rows that are no longer visible or of use.
     Sweep,
-    /// Remove forgotten text from the disk; includes what the steps below do.
+    /// Remove forgotten text from the disk. Includes what the steps below do.
     Erase,
-    /// Make the table's missing indexes.
+    /// Build the table's missing indexes.
     BuildIndexes(TableKind),
-    /// Make the vector indexes that are missing.
+    /// Build the missing vector indexes.
     BuildVectorIndex,
-    /// Drop the columns of vectors that are wanted no more.
+    /// Drop the vector columns that are no longer wanted.
     DropVectors,
     /// Add rows to the table's indexes.
     RefreshIndexes(TableKind),
@@ -50,23 +51,23 @@ pub enum Step {
     Prune(TableKind),
 }
 
-/// What a shard needs, in the order it should be done.
+/// Steps that a shard needs, in the order in which they should be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaintenancePlan {
-    /// The steps; none if nothing is needed.
+    /// Steps; empty if nothing is needed.
     pub steps: Vec<Step>,
 }
 
-/// What maintenance did.
+/// Outcome of maintenance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MaintenanceReport {
-    /// Steps done.
+    /// Steps that were done.
     pub done: Vec<Step>,
-    /// Steps that wait for searches to end; plan again later.
+    /// Steps that wait for searches to end. Plan again later.
     pub postponed: Vec<Step>,
 }
 
-/// What a shard with these statistics needs.
+/// Returns the plan for a shard with these statistics.
 pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
     let mut steps = Vec::new();
     if statistics.unswept_documents > 0 {
@@ -101,12 +102,12 @@ pub fn plan(statistics: &ShardStatistics, tuning: &Tuning) -> MaintenancePlan {
     MaintenancePlan { steps }
 }
 
-/// Whether rows outside an index make searches slow, or, in a small table, scores wrong: a score by
-/// words is right only among the rows inside, so there a tenth is too many.
+/// Returns whether unindexed rows make searches slow or, in a small table, scores wrong. A BM25
+/// score is right only among the indexed rows, so a tenth outside the index is too much.
 fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> bool {
     let unindexed = table.unindexed_rows;
     let is_slow = match kind {
-        // Whole documents: it is their bytes that count.
+        // A row is a whole document, so its bytes count.
         TableKind::Sources => {
             table.bytes / table.rows.max(1) * unindexed >= tuning.unindexed_document_bytes
         }
@@ -117,13 +118,13 @@ fn needs_indexing(kind: TableKind, table: &TableStatistics, tuning: &Tuning) -> 
     unindexed > 0 && (is_slow || unindexed * 10 >= table.rows)
 }
 
-/// Whether reading the table means reading a fifth more than its rows.
+/// Returns whether reading the table reads at least a fifth more than its rows.
 fn is_mostly_deleted(table: &TableStatistics) -> bool {
     table.deleted_rows >= 1_000 && table.deleted_rows * 5 >= table.rows
 }
 
 impl ShardStatistics {
-    /// Each table with its statistics.
+    /// Returns each table with its statistics.
     pub fn tables(&self) -> [(TableKind, &TableStatistics); 4] {
         [
             (TableKind::Sources, &self.sources),
@@ -135,10 +136,10 @@ impl ShardStatistics {
 }
 
 impl Shard {
-    /// How much maintenance the shard needs; reads a few small files.
+    /// Returns how much maintenance the shard needs. Reads a few small files.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn statistics(&self) -> Result<ShardStatistics> {
         Ok(ShardStatistics {
             sources: self.sources.statistics().await?,
@@ -152,10 +153,10 @@ impl Shard {
         })
     }
 
-    /// What the shard needs now.
+    /// Returns the plan for the shard as it is now.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn maintenance_plan(&self) -> Result<MaintenancePlan> {
         Ok(plan(&self.statistics().await?, &self.settings.tuning))
     }
@@ -164,7 +165,7 @@ impl Shard {
     /// may read them, and is postponed if they go on.
     ///
     /// # Errors
-    /// Those of the storage; the steps before were done.
+    /// Returns a storage error. The steps before it were done.
     pub async fn maintain(
         &mut self,
         plan: &MaintenancePlan,
@@ -183,7 +184,7 @@ impl Shard {
 
     async fn take(&mut self, step: Step, patience: Duration) -> Result<()> {
         match step {
-            // What one round leaves is in the next plan.
+            // The next plan covers what one round leaves.
             Step::Sweep => self.sweep().await.map(drop),
             Step::Erase => self.erase(patience).await,
             Step::Prune(kind) => self.prune(kind, patience).await,
@@ -218,15 +219,17 @@ impl Shard {
         }
     }
 
-    /// The indexes that columns of vectors lack. An index learns from the vectors that are there when it is made, so
-    /// that one of a model which the corpus moves to waits until all are.
+    /// Returns the indexes that vector columns lack. An index is trained on the vectors that exist
+    /// when it is built. So the index for a model that the corpus moves to is built only once all
+    /// chunks have vectors of that model.
     async fn vector_indexes_missing(&self) -> Result<Vec<IndexWanted>> {
         let is_filled = self.catalogue.reembedded().outdated == 0;
         let mut missing = Vec::new();
         for VectorColumn { encoder, name } in &self.settings.vectors {
             let wanted = IndexWanted::of_vectors(name.clone());
             let is_wanted = is_filled || encoder.fingerprint() == self.settings.searched;
-            // The index packs dimensions by eight. Vectors of others are compared one by one.
+            // The index packs dimensions by eight. Vectors of other dimensions are compared one by
+            // one.
             let is_wanted = is_wanted && encoder.dimension.is_multiple_of(8);
             if is_wanted && !self.chunks.has_index(&wanted).await? {
                 missing.push(wanted);
@@ -235,7 +238,7 @@ impl Shard {
         Ok(missing)
     }
 
-    /// The columns of vectors that have been wanted no more for a while.
+    /// Returns the vector columns that have not been wanted for a while.
     async fn idle_vectors(&self) -> Result<Vec<String>> {
         if self.settled_for() < self.settings.tuning.vectors_linger {
             return Ok(Vec::new());

@@ -1,12 +1,12 @@
-//! Compressed memories of a shard: a file each, beside the tables.
+//! Compressed memories of a shard, each in a file beside the tables.
 //!
-//! A file begins with what is told of the memory, so that it is there whole or not at all:
+//! A file begins with the record of its memory, so record and content exist together or not at all:
 //!
 //! ```text
 //! length of the record, 8 bytes, little-endian │ record, JSON │ snapshot
 //! ```
 //!
-//! A memory counts as long as every part that it covers is of a version that searches find.
+//! A memory is valid while every part that it covers is of a version that searches find.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::shard::Shard;
 
-/// Where they lie in the shard's place.
+/// Folder of the memories in the shard's place.
 pub(crate) const FOLDER: &str = "memories";
-/// Ends the name of a file that is whole.
+/// Suffix of the name of a complete file.
 const WHOLE: &str = ".memory";
-/// Ends the name of one that is being written, in place of that.
+/// Suffix that replaces [`WHOLE`] in the name of a file that is being written.
 const UNFINISHED: &str = ".new";
-/// Bytes before the record.
+/// Number of bytes before the record.
 const PREFIX: usize = 8;
-/// Bytes of a record that are read with the prefix: those of some thousand parts.
+/// Number of bytes that are read at first: enough for a record of some thousand parts.
 const BEGINNING: usize = 256 << 10;
-/// A longer record is a broken file.
+/// Maximum bytes of a record. A file with a longer one is broken.
 const LONGEST_RECORD: u64 = 256 << 20;
 
-/// The files, and what they tell.
+/// Files of the memories, with their records.
 #[derive(Debug)]
 pub(crate) struct MemoryFiles {
     place: Place,
-    /// In the order in which they were begun, which is that of their first parts.
+    /// Records in the order in which the memories were begun, which is that of their first parts.
     records: watch::Sender<Arc<Vec<MemoryRecord>>>,
 }
 
-/// Reads memories. Cheap to clone.
+/// Reader of memories. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct MemoryReader {
     place: Place,
@@ -48,7 +48,7 @@ pub(crate) struct MemoryReader {
 }
 
 impl MemoryFiles {
-    /// Reads what the files tell. A file that tells nothing is no memory, and is swept.
+    /// Reads the records of the files. A file without a valid record is no memory and is swept.
     pub(crate) async fn open(shard: &Place) -> Result<Self> {
         let place = shard.join(FOLDER);
         let mut records = Vec::new();
@@ -86,7 +86,7 @@ impl MemoryFiles {
         self.place.put_file(&file(&record.key), bytes.freeze(), DOING).await
     }
 
-    /// Removes memories, then forgets that they were there: readers are told of none that is gone.
+    /// Removes memories. Forgets their records first, so that readers see none that is gone.
     async fn remove(&self, is_removed: impl Fn(&MemoryRecord) -> bool) -> Result<usize> {
         let (removed, kept): (Vec<_>, Vec<_>) =
             self.records().iter().cloned().partition(|record| is_removed(record));
@@ -100,8 +100,8 @@ impl MemoryFiles {
         Ok(removed.len())
     }
 
-    /// Files that are no memory of these records: of a write or a removal that was interrupted, or of an owner that
-    /// was overtaken meanwhile.
+    /// Returns files that belong to none of these records: left by an interrupted write or removal,
+    /// or by an owner that another has replaced meanwhile.
     async fn others(&self) -> Result<Vec<String>> {
         let records = self.records();
         let known: HashSet<String> = records.iter().map(|record| file(&record.key)).collect();
@@ -116,30 +116,31 @@ impl MemoryReader {
         self.records.borrow().clone()
     }
 
-    /// The files, by name in the shard's place.
+    /// Returns the files, by name in the shard's place.
     pub(crate) fn files(&self) -> Vec<String> {
         self.records().iter().map(file_of).collect()
     }
 
-    /// The snapshot of a memory; `None` if it is gone.
+    /// Returns the content of a memory, or `None` if it is gone.
     pub(crate) async fn snapshot(&self, key: &str) -> Result<Option<Bytes>> {
         let Some(mut bytes) = self.place.get_file(&file(key), None, "read a memory").await? else {
             return Ok(None);
         };
         let record = record_bytes(&bytes).filter(|record| bytes.len() as u64 >= *record);
         let Some(record) = record else { return Ok(None) };
-        // It fits: it was compared with a length.
+        // The conversion fits, because the value is at most a length in memory.
         bytes.advance(record as usize);
         Ok(Some(bytes))
     }
 }
 
 impl Shard {
-    /// Writes a memory in place of others, if every part that it covers is of a version that searches find. Returns
-    /// whether it did.
+    /// Writes a memory that replaces others, if every part that it covers is of a version that
+    /// searches find. Returns whether it did.
     ///
     /// # Errors
-    /// Those of the storage; [`Error::LostRace`] if another owns the shard: then it is not there.
+    /// Returns [`Error::LostRace`] if another process owns the shard; the memory is not stored
+    /// then. Otherwise returns a storage error.
     pub async fn commit_memory(
         &mut self,
         record: MemoryRecord,
@@ -153,7 +154,8 @@ impl Shard {
         }
         self.memories.put(&record, snapshot).await?;
         if let Err(error) = self.sources.confirm_owned().await {
-            // The owner by now does not know of it, and may have forgotten what it covers.
+            // The current owner does not know of it, and may have forgotten documents that it
+            // covers.
             self.memories.place.remove_file(&file(&record.key), "take back a memory").await?;
             return Err(error);
         }
@@ -167,11 +169,11 @@ impl Shard {
         Ok(true)
     }
 
-    /// Removes memories that cover something which was replaced or forgotten, and files that are none. Returns how
-    /// many.
+    /// Removes memories that cover a document which was replaced or forgotten, and files that are
+    /// no memories. Returns the number of removed memories.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn sweep_memories(&mut self) -> Result<usize> {
         self.begin_write().await?;
         let removed = self
@@ -183,8 +185,8 @@ impl Shard {
         Ok(removed)
     }
 
-    /// Removes what writes and removals of memories left that were interrupted. Who forgets is told of anything else
-    /// there, and not rid of it.
+    /// Removes what interrupted writes and removals of memories left. Any other file stays, and the
+    /// scan after forgetting reports it.
     pub(crate) async fn remove_unfinished_memories(&mut self) -> Result<()> {
         self.remove_other_memories(|name| name.ends_with(WHOLE) || name.ends_with(UNFINISHED)).await
     }
@@ -195,7 +197,7 @@ impl Shard {
         if others.is_empty() {
             return Ok(());
         }
-        // Of the files that were there before only: a later owner's are not these.
+        // Only files that were listed before are removed, so none of a later owner.
         self.sources.confirm_owned().await?;
         for name in others {
             self.memories.place.remove_file(&name, "remove what is no memory").await?;
@@ -214,7 +216,7 @@ impl Shard {
         Ok(())
     }
 
-    /// How many memories cover a document.
+    /// Returns how many memories cover a document.
     pub(crate) fn memories_of(&self, id: &DocumentId) -> u64 {
         let records = self.memories.records();
         let covers =
@@ -229,7 +231,7 @@ impl Shard {
     }
 }
 
-/// The file of a memory, by name in the shard's place.
+/// Returns the file of a memory, by name in the shard's place.
 pub(crate) fn file_of(record: &MemoryRecord) -> String {
     format!("{FOLDER}/{}", file(&record.key))
 }
@@ -245,13 +247,14 @@ fn sort(records: &mut [MemoryRecord]) {
     records.sort_by_key(first);
 }
 
-/// Bytes of prefix and record, as the beginning of a file tells; `None` for no such file.
+/// Returns the bytes of prefix and record together, from the beginning of a file. Returns `None` if
+/// it is no such file.
 fn record_bytes(beginning: &[u8]) -> Option<u64> {
     let length = u64::from_le_bytes(*beginning.first_chunk::<PREFIX>()?);
     (length <= LONGEST_RECORD).then(|| length + PREFIX as u64)
 }
 
-/// What a file tells of its memory; `None` if it is none.
+/// Returns the record of a memory's file, or `None` if the file is no memory.
 async fn record(place: &Place, name: &str) -> Result<Option<MemoryRecord>> {
     const DOING: &str = "read what is told of a memory";
     let read = |end: u64| place.get_file(name, Some(end), DOING);

@@ -1,4 +1,4 @@
-//! The files that a version of a table is made of.
+//! Files that a version of a table consists of.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +11,31 @@ use crate::error::{Operation, Result};
 use crate::schema::TableKind;
 use crate::table::run;
 
-/// Folder of a table with a folder for each index.
+/// Folder of a table with one folder per index.
 pub(crate) const INDEXES: &str = "_indices";
-/// Folder of a table with what its commits did.
+/// Folder of a table with the transactions of its commits.
 pub(crate) const TRANSACTIONS: &str = "_transactions";
 
-/// File of a table with the number of the newest version, and nothing else.
+/// File of a table that holds nothing but the number of the newest version.
 const HINT: &str = "_versions/latest_version_hint.json";
 
-/// What the manifest of a version names, by name in the table's folder.
+/// Files that the manifest of a version names, by name in the table's folder.
 #[derive(Debug, Default)]
 pub(crate) struct NamedFiles {
-    /// Files of rows, with their fragments.
+    /// Data files, with their fragments.
     pub rows: BTreeMap<String, u64>,
-    /// Files that tell which rows are deleted, with their fragments.
+    /// Deletion files, which tell which rows are deleted, with their fragments.
     pub deletions: BTreeMap<String, u64>,
     /// The manifest itself.
     pub manifest: Option<String>,
-    /// What made the version, in [`TRANSACTIONS`]. It may be in the manifest instead.
+    /// Transaction that made the version, in [`TRANSACTIONS`]. It may be in the manifest instead.
     pub transaction: Option<String>,
     /// Folders in [`INDEXES`].
     pub indexes: BTreeSet<String>,
 }
 
 impl NamedFiles {
-    /// Those of the version that a table shows.
+    /// Returns the files of the version that a table shows.
     pub(crate) async fn of(kind: TableKind, table: &Table) -> Result<Self> {
         let Some(shown) = table.dataset() else { return Ok(Self::default()) };
         let read = async {
@@ -61,7 +61,7 @@ impl NamedFiles {
         run(kind, Operation::Read, read).await
     }
 
-    /// Whether a file of the table belongs to the version.
+    /// Returns whether a file of the table belongs to the version.
     pub(crate) fn names(&self, file: &str) -> bool {
         let in_folder = |folder: &str| file.strip_prefix(folder)?.strip_prefix('/');
         if let Some(of_index) = in_folder(INDEXES) {

@@ -1,9 +1,10 @@
-//! Trees of summaries and what was extracted of their segments: writing and reading them.
+//! Writes and reads summary trees and the extractions of their segments.
 //!
-//! A document's rows may come in several commits, so that what was made of a long document is not made
-//! again after a crash. They are shown once they are all there, and only while they are of the version that
-//! searches find. Nodes above documents are rows without a document; they are shown while they are part of
-//! the tree that the documents with trees call for ([`clew_core::UpperTree`]).
+//! A document's rows may be written in several commits, so that the work on a long document is not
+//! repeated after a crash. They are visible once all of them exist, and only while they belong to
+//! the version that searches find. Nodes of the corpus tree are rows without a document. They are
+//! visible while they are part of the tree that the documents with trees call for
+//! ([`clew_core::UpperTree`]).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -26,22 +27,23 @@ use crate::snapshot::Snapshot;
 use crate::table::scan;
 use crate::write::refuse_duplicates;
 
-/// A node of a document's tree.
+/// Node of a document's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRow {
-    /// 0 for a segment.
+    /// Level in the tree: 0 for a segment.
     pub level: u32,
-    /// Position among the nodes of that level, from 0.
+    /// Position among the nodes of its level, from 0.
     pub ordinal: u32,
     /// Whether it is the root.
     pub is_root: bool,
-    /// What it covers of the document's text.
+    /// Range of the document's text that the node covers.
     pub span: Span,
-    /// That told in short.
+    /// Summary of that range.
     pub summary: String,
-    /// Names what the node was made of: a node of the same key need not be made again.
+    /// Key of what the node was made of: a node with the same key need not be made again.
     pub key: String,
-    /// Of a segment, what was extracted, as [`encode`](SegmentNode::encode) writes it; else empty.
+    /// Extraction of a segment, as [`encode`](SegmentNode::encode) writes it. Empty for other
+    /// nodes.
     pub extraction: String,
 }
 
@@ -52,72 +54,73 @@ pub struct DocumentNodes {
     pub document_id: DocumentId,
     /// Its version.
     pub version: Version,
-    /// What the tree is made by.
+    /// Recipe of the tree.
     pub recipe: Recipe,
     /// Title of the document.
     pub title: String,
-    /// Nodes that were there when these were made: if they are not as many any more, these are dropped.
+    /// Number of nodes that existed when these were made. If their number has changed since, these
+    /// are dropped.
     pub known: u64,
-    /// Nodes of the whole tree.
+    /// Number of nodes of the complete tree.
     pub nodes: u64,
-    /// Nodes that are not there yet.
+    /// Nodes that do not exist yet.
     pub rows: Vec<NodeRow>,
 }
 
-/// A node above documents.
+/// Node of the corpus tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpperRow {
-    /// What it stands above.
+    /// Key of the node, derived from its children.
     pub key: UpperKey,
-    /// Levels between it and the documents, at least 1.
+    /// Number of levels between the node and the documents, at least 1.
     pub level: u32,
-    /// What it covers, told in short.
+    /// Summary of what it covers.
     pub summary: String,
 }
 
-/// A node above documents that is to be made.
+/// Node of the corpus tree that is to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpperGap {
     /// Its key.
     pub key: UpperKey,
     /// Its level.
     pub level: u32,
-    /// The summaries of its children, in order.
+    /// Summaries of its children, in order.
     pub parts: Vec<String>,
 }
 
-/// A segment with what was extracted of it.
+/// Segment with its extraction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SegmentNode {
     /// Position among the document's segments, from 0.
     pub ordinal: u32,
-    /// Where it lies in the document's text.
+    /// Its range in the document's text.
     pub span: Span,
     /// Its entities and relations.
     pub extraction: Extraction,
 }
 
-/// A document whose tree and graph are shown.
+/// Document whose tree and graph are visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StructuredDocument {
     /// The document.
     pub document_id: DocumentId,
     /// Its version.
     pub version: Version,
-    /// What they were made by.
+    /// Recipe of its tree and graph.
     pub recipe: Recipe,
-    /// What a caller must hold to see them.
+    /// Labels that a caller must hold to see them.
     pub labels: Labels,
 }
 
-/// The segments of a document that are shown.
+/// Visible segments of a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DocumentSegments {
     /// The document.
     pub document_id: DocumentId,
     /// Its version.
     pub version: Version,
-    /// What they were made by.
+    /// Recipe of the segments.
     pub recipe: Recipe,
     /// Title of the document.
     pub title: String,
@@ -126,10 +129,10 @@ pub struct DocumentSegments {
 }
 
 impl SegmentNode {
-    /// What is stored of an extraction.
+    /// Encodes an extraction for storage.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it cannot be written.
+    /// Returns [`Error::Invalid`] if it cannot be encoded.
     pub fn encode(extraction: &Extraction) -> Result<String> {
         serde_json::to_string(extraction)
             .map_err(|error| Error::invalid("extraction", error.to_string()))
@@ -144,12 +147,12 @@ impl SegmentNode {
 }
 
 impl Shard {
-    /// Commits nodes of documents' trees, in one commit. Documents that were forgotten, replaced, or
-    /// written to by another call since are dropped; returns those.
+    /// Commits nodes of documents' trees, all in one commit. Drops documents that were forgotten,
+    /// replaced, or written to by another call meanwhile, and returns their ids.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for an id that comes twice; then nothing was written. Otherwise those of the
-    /// storage.
+    /// Returns [`Error::Invalid`] if an id occurs twice; nothing is written then. Otherwise returns
+    /// a storage error.
     pub async fn commit_nodes(&mut self, documents: Vec<DocumentNodes>) -> Result<Vec<DocumentId>> {
         refuse_duplicates(documents.iter().map(|of| &of.document_id))?;
         self.begin_write().await?;
@@ -177,7 +180,8 @@ impl Shard {
         Ok(stale.into_iter().map(|of| of.document_id).collect())
     }
 
-    /// Whether these nodes are to be made, and what was there before them is still what is there.
+    /// Returns whether these nodes are to be made and the nodes that existed before them are
+    /// unchanged.
     fn continues(&self, of: &DocumentNodes) -> bool {
         let wanted = self.settings.wanted();
         let record = self.catalogue.get(&of.document_id);
@@ -189,10 +193,11 @@ impl Shard {
         })
     }
 
-    /// Commits nodes above documents, in one commit; those that are there or not wanted are left out.
+    /// Commits nodes of the corpus tree, all in one commit. Leaves out those that exist already or
+    /// are not wanted.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn commit_upper(&mut self, rows: Vec<UpperRow>) -> Result<()> {
         self.begin_write().await?;
         let wanted = self.catalogue.upper_tree(self.settings.max_children());
@@ -214,23 +219,24 @@ impl Shard {
     }
 }
 
-/// The tree above the documents of a snapshot.
+/// Corpus tree above the documents of a shard's state.
 #[derive(Debug)]
 pub(crate) struct UpperView {
     tree: UpperTree,
-    /// The documents by id, with the bytes of their texts summed up before each.
+    /// Documents by id, each with the sum of the bytes of all texts before it.
     documents: Vec<(DocumentId, u64)>,
-    /// The places of those that need labels, in order, with what they need.
+    /// Places of the documents that require labels, in order, with these labels.
     labelled: Vec<(usize, Labels)>,
     of_key: HashMap<UpperKey, usize>,
     bytes: u64,
 }
 
-/// What a caller sees of the tree above documents: the nodes of which all documents may be seen. What a node covers
-/// that may not be seen can be told by its summary, so below it is read instead.
+/// Part of the corpus tree that a caller sees: the nodes of which the caller may see all documents.
+/// The summary of any other node could reveal a hidden document, so the caller reads the nodes
+/// below it instead.
 struct SeenUpper<'a> {
     view: &'a UpperView,
-    /// Places of documents that are hidden, in order.
+    /// Places of the hidden documents, in order.
     hidden: Vec<usize>,
 }
 
@@ -246,12 +252,12 @@ impl<'a> SeenUpper<'a> {
         self.hidden.get(first).is_none_or(|place| *place >= documents.end)
     }
 
-    /// The node of that key, if there is to be one and it is seen.
+    /// Returns the node of this key, if the tree has one and the caller sees it.
     fn get(&self, key: &UpperKey) -> Option<&'a UpperNode> {
         self.view.tree.get(key).filter(|node| self.sees(&node.documents))
     }
 
-    /// Whether a key is that of a document that is seen.
+    /// Returns whether this is the key of a document that the caller sees.
     fn sees_document(&self, key: &UpperKey) -> bool {
         self.view.of_key.get(key).is_some_and(|&place| self.sees(&(place..place + 1)))
     }
@@ -296,7 +302,8 @@ fn bytes_of(record: &DocumentRecord) -> u64 {
 }
 
 impl ShardReader {
-    /// Documents whose tree and graph are to be made now, as [`ShardReader::due`] tells of chunks.
+    /// Returns the documents whose tree and graph are to be made now, as [`ShardReader::due`] does
+    /// for chunks.
     pub fn structure_due(
         &self,
         now: clew_core::Timestamp,
@@ -306,7 +313,7 @@ impl ShardReader {
         self.snapshot().catalogue.structure_due(now, limit, busy)
     }
 
-    /// How many nodes of the trees that are to be made of these versions are there already.
+    /// Returns how many nodes exist already of the trees that are to be made of these versions.
     pub fn nodes_made(&self, wanted: &[(DocumentId, Version)]) -> Vec<u64> {
         let snapshot = self.snapshot();
         let of = |(id, version): &(DocumentId, Version)| {
@@ -316,10 +323,11 @@ impl ShardReader {
         wanted.iter().map(of).collect()
     }
 
-    /// All nodes by the wanted recipe of these documents, of whatever version: what need not be made again.
+    /// Returns all nodes of these documents by the wanted recipe, of any version. They need not be
+    /// made again.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn made_nodes(
         &self,
         ids: &[DocumentId],
@@ -339,10 +347,11 @@ impl ShardReader {
         Ok(made)
     }
 
-    /// Up to `limit` nodes above documents that are to be made and whose children are all there.
+    /// Returns up to `limit` nodes of the corpus tree that are to be made and whose children all
+    /// exist.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn upper_gaps(&self, limit: usize) -> Result<Vec<UpperGap>> {
         let snapshot = self.snapshot();
         let view = UpperView::of(&snapshot);
@@ -369,12 +378,13 @@ impl ShardReader {
         Ok(gaps.into_iter().filter_map(gap).collect())
     }
 
-    /// Counts the changes of what is known of documents.
+    /// Returns the number of changes of the shard's state so far.
     pub fn revision(&self) -> u64 {
         self.snapshot().catalogue.revision()
     }
 
-    /// The documents whose tree and graph are shown, with the number of the state that was looked at.
+    /// Returns the documents whose tree and graph are visible, with the number of the state that
+    /// was read.
     pub fn structured(&self) -> (u64, Vec<StructuredDocument>) {
         let snapshot = self.snapshot();
         let documents = snapshot.catalogue.structured().filter_map(|(record, _)| {
@@ -389,10 +399,10 @@ impl ShardReader {
         (snapshot.catalogue.revision(), documents.collect())
     }
 
-    /// The segments of these documents that are shown, with titles and what was extracted of them.
+    /// Returns the visible segments of these documents, with titles and extractions.
     ///
     /// # Errors
-    /// Those of the storage; [`Error::Corrupt`] if an extraction cannot be read.
+    /// Returns a storage error. Returns [`Error::Corrupt`] if an extraction cannot be read.
     pub async fn read_segments(&self, ids: &[DocumentId]) -> Result<Vec<DocumentSegments>> {
         let snapshot = self.snapshot();
         let place = Some((0, 0..u32::MAX));
@@ -423,11 +433,12 @@ impl ShardReader {
 }
 
 impl ShardView {
-    /// The nodes through which all documents with trees can be reached: the root, or what is there and may be seen
-    /// below it. Of more than `limit` those that cover one of the documents `first` come first.
+    /// Returns the nodes through which all documents with trees can be reached: the root, or the
+    /// nodes below it that exist and that the caller sees. If there are more than `limit`, nodes
+    /// that cover one of the documents `first` come first.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn tree_tops(
         &self,
         shard: ShardIndex,
@@ -460,7 +471,7 @@ impl ShardView {
                 Some(node) => firsts.iter().any(|place| node.documents.contains(place)),
                 None => view.of_key.get(key).is_some_and(|place| firsts.contains(place)),
             };
-            // Stable: else they stay in the order of documents.
+            // The sort is stable, so the rest stays in the order of documents.
             tops.sort_by_key(|key| !covers(key));
             tops.truncate(limit);
         }
@@ -468,20 +479,21 @@ impl ShardView {
         Ok(tops.iter().filter_map(|key| shown.remove(key)).collect())
     }
 
-    /// The roots of these documents' trees, of those that have one.
+    /// Returns the roots of these documents' trees. Documents without a tree are left out.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn tree_roots(&self, ids: &[DocumentId]) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         let seen = ids.iter().filter(|id| snapshot.catalogue.sees(self.access(), id));
         roots(&snapshot, seen).await.map(|roots| roots.into_values().collect())
     }
 
-    /// The children of a node, in order; none of a segment and of what is not shown any more.
+    /// Returns the children of a node, in order. A segment has none, and neither has a node that is
+    /// not visible any more.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn tree_children(&self, shard: ShardIndex, node: &NodeId) -> Result<Vec<TreeNode>> {
         let snapshot = self.snapshot();
         match node {
@@ -511,10 +523,10 @@ impl ShardView {
         }
     }
 
-    /// The segments of these ids that are shown, each with its range of its document.
+    /// Returns the visible segments of these ids, each with its range of its document.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn segment_texts(
         &self,
         ids: &[SegmentId],
@@ -554,8 +566,8 @@ impl ShardView {
     }
 }
 
-/// Rows of nodes of documents, of every version, where `place` names a level and a range of ordinals only
-/// those.
+/// Returns rows of nodes of documents, of every version. If `place` is given, only nodes of that
+/// level and range of ordinals.
 async fn nodes(
     snapshot: &Snapshot,
     ids: Vec<&DocumentId>,
@@ -578,7 +590,7 @@ async fn nodes(
     Ok(found)
 }
 
-/// The rows that are shown.
+/// Keeps the rows that are visible.
 fn live(snapshot: &Snapshot, rows: Vec<StoredNode>) -> impl Iterator<Item = StoredNode> {
     rows.into_iter().filter(|node| {
         let record = snapshot.catalogue.get(&node.document_id);
@@ -618,7 +630,7 @@ fn children_of(snapshot: &Snapshot, id: &DocumentId, level: u32, ordinal: u32) -
     children.end - children.start
 }
 
-/// How many segments a tree of so many nodes has: the number of nodes grows with that of segments.
+/// Returns the number of segments of a tree with so many nodes: more segments mean more nodes.
 fn segments_of(nodes: u64, max_children: u32) -> Option<u32> {
     let (mut low, mut high) = (1_u64, nodes.max(1));
     while low < high {
@@ -653,7 +665,7 @@ async fn roots<'a>(
     Ok(shown.collect())
 }
 
-/// The nodes of these keys, documents or nodes above them, that are there.
+/// Returns the nodes of these keys that exist, roots of documents or nodes of the corpus tree.
 async fn shown(
     snapshot: &Snapshot,
     shard: ShardIndex,

@@ -1,7 +1,8 @@
-//! A part of an object store: all objects whose names begin with a prefix.
+//! Part of an object store: all objects whose names begin with a prefix.
 //!
-//! Objects are put whole and never changed in place, and everyone sees at once what was put, replaced or
-//! removed. That is all that a shard needs: nothing has to be synced, and no commit can be torn.
+//! Objects are put as a whole and never changed in place, and all clients see at once what was put,
+//! replaced or removed. A shard needs no more than that: nothing has to be synced, and no commit
+//! can be torn.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,33 +23,33 @@ use crate::copies::Copies;
 use crate::error::{Error, Result};
 use crate::place::session;
 
-/// The scheme of addresses by which the storage engine finds the store; never shown.
+/// Scheme of the addresses by which the storage engine finds the store. Never shown.
 const SCHEME: &str = "s3";
 
-/// Objects that are read or removed at once.
+/// Number of objects that are read or removed at once.
 pub(crate) const PARALLEL: usize = 16;
 
 /// All objects whose names begin with a prefix.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
-    /// All goes through the copies, so that what is removed leaves memory too.
+    /// All requests go through the copies, so that removed objects leave memory too.
     store: Copies,
     bucket: Arc<str>,
     prefix: Path,
 }
 
-/// An object as it was read.
+/// Object as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub bytes: Bytes,
     pub version: UpdateVersion,
 }
 
-/// What lies right below a prefix.
+/// Direct entries below a prefix.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
     pub objects: Vec<ObjectMeta>,
-    /// Last parts of the prefixes of others.
+    /// Last parts of the common prefixes of other objects.
     pub prefixes: BTreeSet<String>,
 }
 
@@ -65,18 +66,18 @@ impl Objects {
         self.store.below()
     }
 
-    /// What the names of all of its objects begin with.
+    /// Returns the prefix of the names of all its objects.
     pub(crate) fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// The path of an object at any depth, `/` between the parts of its name.
+    /// Returns the path of an object at any depth. `/` separates the parts of its name.
     pub(crate) fn path(&self, name: &str) -> Path {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Opens it with the storage engine. What the engine makes of files each connection keeps for itself:
-    /// what lies at a name may be of another corpus of that name later.
+    /// Opens it with the storage engine. Each connection has its own caches, because a name may
+    /// later belong to another corpus of the same name.
     pub(crate) async fn connect(&self, doing: &'static str) -> Result<lancedb::Connection> {
         let stores = ObjectStoreRegistry::default();
         stores.insert(SCHEME, Arc::new(Given(self.store.clone())));
@@ -88,7 +89,7 @@ impl Objects {
             .map_err(|error| Error::Unavailable { doing: doing.to_owned(), source: error.into() })
     }
 
-    /// What lies right below the prefix.
+    /// Lists the direct entries below the prefix.
     pub(crate) async fn list(&self, doing: &'static str) -> Result<Listing> {
         let found = self.store.list_with_delimiter(Some(&self.prefix)).await;
         let found = found.map_err(|error| Error::of_object(doing, error))?;
@@ -99,14 +100,14 @@ impl Objects {
         })
     }
 
-    /// Last parts of the names right below the prefix.
+    /// Returns the last parts of the names right below the prefix.
     pub(crate) async fn names(&self, doing: &'static str) -> Result<Vec<String>> {
         let Listing { objects, prefixes } = self.list(doing).await?;
         let objects = objects.into_iter().filter_map(|o| Some(o.location.filename()?.to_owned()));
         Ok(objects.chain(prefixes).collect())
     }
 
-    /// The object of that name; `None` if it is not there.
+    /// Returns the object of this name, or `None` if it does not exist.
     pub(crate) async fn get(&self, name: &str, doing: &'static str) -> Result<Option<Object>> {
         let read = async {
             let found = self.store.get(&self.path(name)).await?;
@@ -123,7 +124,8 @@ impl Objects {
         }
     }
 
-    /// The bytes of an object, or those before `end`; `None` if it is not there.
+    /// Returns the bytes of an object, or only those before `end`. Returns `None` if it does not
+    /// exist.
     pub(crate) async fn get_until(
         &self,
         name: &str,
@@ -140,14 +142,14 @@ impl Objects {
         }
     }
 
-    /// Puts an object; what may have been there is replaced.
+    /// Puts an object. Replaces an existing one.
     pub(crate) async fn put(&self, name: &str, bytes: Bytes, doing: &'static str) -> Result<()> {
         let put = self.store.put(&self.path(name), bytes.into()).await;
         put.map(drop).map_err(|error| Error::of_object(doing, error))
     }
 
-    /// Puts `bytes`, which no other ever puts there, in place of the version `of`, or of nothing.
-    /// Returns whether it did; `false` if what is there is something else.
+    /// Puts `bytes`, which nobody else ever puts there, in place of the version `of`, or of
+    /// nothing. Returns whether it did, and `false` if another object is stored there.
     pub(crate) async fn swap(
         &self,
         name: &str,
@@ -165,7 +167,7 @@ impl Objects {
                 | object_store::Error::Precondition { .. }
                 | object_store::Error::NotFound { .. }
         );
-        // A put whose answer was lost is repeated, and then refused over itself.
+        // A put whose answer was lost is repeated, and then refused because of itself.
         match self.get(name, doing).await? {
             Some(found) if found.bytes == *bytes => Ok(true),
             Some(_) | None if is_refusal => Ok(false),
@@ -173,7 +175,7 @@ impl Objects {
         }
     }
 
-    /// Removes an object; it may be gone already.
+    /// Removes an object. It may be gone already.
     pub(crate) async fn remove(&self, name: &str, doing: &'static str) -> Result<()> {
         self.remove_path(&self.path(name)).await.map_err(|error| Error::of_object(doing, error))
     }
@@ -198,7 +200,7 @@ impl Objects {
     }
 }
 
-/// Gives the storage engine a store that is there already.
+/// Gives the storage engine an existing store.
 #[derive(Debug)]
 struct Given(Copies);
 

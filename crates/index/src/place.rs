@@ -1,6 +1,6 @@
-//! Where shards lie: a folder, or a part of an object store.
+//! Storage of a shard: a folder, or a part of an object store.
 //!
-//! The tables are the storage engine's. Here is what else a shard needs of its place: a few small
+//! The storage engine manages the tables. This module does the rest that a shard needs: a few small
 //! files.
 
 use std::fs;
@@ -18,13 +18,15 @@ use crate::error::{Error, Result};
 use crate::location::{self, Location};
 use crate::objects::Objects;
 
-/// Bytes of a shard's indexes, and of descriptions of its files, that the storage engine keeps in memory so that
-/// searches need not read them again: enough for the indexes of some 100,000 passages. Left to itself it keeps seven
-/// gigabytes for each shard, most of them of versions that are gone.
+/// Maximum bytes of a shard's indexes that the storage engine caches in memory, so that searches
+/// need not read them again. Together with [`METADATA_CACHE`], enough for the indexes of some
+/// 100,000 passages. By default the engine caches seven gigabytes per shard, most of them of
+/// removed versions.
 const INDEX_CACHE: usize = 96 << 20;
+/// Maximum bytes of descriptions of a shard's files that the storage engine caches in memory.
 const METADATA_CACHE: usize = 32 << 20;
 
-/// A place that all who may own a shard see.
+/// Storage location that all possible owners of a shard can reach.
 #[derive(Clone, Debug)]
 pub struct Place(Kind);
 
@@ -47,13 +49,13 @@ impl From<Objects> for Place {
 }
 
 impl Place {
-    /// A place in a store that is there already, below a prefix. For tests, which bring stores that fail.
+    /// Returns a place below a prefix of an existing store. For tests that bring stores which fail.
     #[doc(hidden)]
     pub fn in_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Self {
         Self::from(Objects::new(store, "bucket", prefix.into()))
     }
 
-    /// The store that it is a part of, if it is.
+    /// Returns the store that the place is a part of, or `None` for a folder.
     #[doc(hidden)]
     pub fn store(&self) -> Option<Arc<dyn ObjectStore>> {
         match &self.0 {
@@ -62,7 +64,7 @@ impl Place {
         }
     }
 
-    /// Where a location leads.
+    /// Connects to the place of a location.
     pub(crate) async fn of(location: &Location) -> Result<Self> {
         const DOING: &str = "connect to the object store";
         match &location.0 {
@@ -80,7 +82,7 @@ impl Place {
         &self.0
     }
 
-    /// The folder, if it is one, whose files have to be synced.
+    /// Returns the folder, whose files have to be synced, or `None` for objects.
     #[doc(hidden)]
     pub fn folder(&self) -> Option<&Path> {
         match &self.0 {
@@ -89,7 +91,7 @@ impl Place {
         }
     }
 
-    /// The place of that name in this one.
+    /// Returns the place of this name inside this one.
     pub(crate) fn join(&self, name: &str) -> Self {
         Self(match &self.0 {
             Kind::Folder(folder) => Kind::Folder(folder.join(name)),
@@ -97,7 +99,7 @@ impl Place {
         })
     }
 
-    /// Makes it, where places have to be made.
+    /// Creates the folder. Does nothing on object storage.
     pub(crate) async fn make(&self, doing: &'static str) -> Result<()> {
         match &self.0 {
             Kind::Folder(folder) => {
@@ -108,14 +110,14 @@ impl Place {
         }
     }
 
-    /// Opens it with the storage engine.
+    /// Opens the place with the storage engine.
     pub(crate) async fn connect(&self) -> Result<lancedb::Connection> {
         const DOING: &str = "open the shard's place";
         let folder = match &self.0 {
             Kind::Folder(folder) => folder,
             Kind::Objects(objects) => return objects.connect(DOING).await,
         };
-        // A relative path could read like an address.
+        // A relative path could be taken for an address.
         let folder = std::path::absolute(folder).map_err(|error| Error::of_file(DOING, error))?;
         let folder = folder
             .to_str()
@@ -127,7 +129,8 @@ impl Place {
             .map_err(|error| Error::Unavailable { doing: DOING.to_owned(), source: error.into() })
     }
 
-    /// Names of what is right in it; none if there is no such place.
+    /// Returns the names of the direct entries of the place. Returns none if the place does not
+    /// exist.
     pub(crate) async fn names(&self, doing: &'static str) -> Result<Vec<String>> {
         let folder = match &self.0 {
             Kind::Folder(folder) => folder.clone(),
@@ -142,7 +145,7 @@ impl Place {
         .await
     }
 
-    /// Makes an empty file that survives a power cut; it may be there already.
+    /// Creates an empty file that survives a power cut. The file may exist already.
     pub(crate) async fn put_mark(&self, name: &str, doing: &'static str) -> Result<()> {
         match &self.0 {
             Kind::Folder(folder) => {
@@ -153,7 +156,7 @@ impl Place {
         }
     }
 
-    /// Writes a file that survives a power cut, whole; what may have been there is replaced.
+    /// Writes a file, which survives a power cut, as a whole. Replaces an existing one.
     pub(crate) async fn put_file(
         &self,
         name: &str,
@@ -169,7 +172,8 @@ impl Place {
         }
     }
 
-    /// As [`Place::put_file`], unless there is such a file. Returns whether there was none.
+    /// Writes a file as [`Place::put_file`] does, unless it exists. Returns whether it did not
+    /// exist.
     pub(crate) async fn put_new_file(
         &self,
         name: &str,
@@ -185,8 +189,9 @@ impl Place {
         }
     }
 
-    /// As [`Place::put_file`], unless what is there is not `expected` any more. Returns whether it was. In a folder
-    /// another may come between the look and the writing.
+    /// Writes a file as [`Place::put_file`] does, unless its content is no longer `expected`.
+    /// Returns whether it was. In a folder, another process may write between the comparison and
+    /// the write.
     pub(crate) async fn replace_file(
         &self,
         name: &str,
@@ -218,7 +223,7 @@ impl Place {
         }
     }
 
-    /// A file, or what of it lies before `end`; `None` if there is none.
+    /// Returns a file, or only the bytes before `end`. Returns `None` if there is no such file.
     pub(crate) async fn get_file(
         &self,
         name: &str,
@@ -241,7 +246,7 @@ impl Place {
         .await
     }
 
-    /// Removes a file; it may be gone already.
+    /// Removes a file. The file may be gone already.
     pub(crate) async fn remove_file(&self, name: &str, doing: &'static str) -> Result<()> {
         let path = match &self.0 {
             Kind::Folder(folder) => folder.join(name),
@@ -259,8 +264,8 @@ impl Place {
 }
 
 impl Place {
-    /// Removes the folders in it that hold no files, and itself if nothing is left. Where there are no folders, there
-    /// is nothing to do.
+    /// Removes the folders inside that hold no files, and the place's own folder if nothing is
+    /// left. Does nothing on object storage.
     pub(crate) async fn remove_empty_folders(&self, doing: &'static str) -> Result<()> {
         match &self.0 {
             Kind::Folder(folder) => {
@@ -296,12 +301,12 @@ fn remove_if_empty(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// What the storage engine does in: its caches of a shard, and the stores that it knows.
+/// Returns a session of the storage engine: its caches for a shard, and the stores that it knows.
 pub(crate) fn session(stores: ObjectStoreRegistry) -> Arc<Session> {
     Arc::new(Session::new(INDEX_CACHE, METADATA_CACHE, Arc::new(stores)))
 }
 
-/// Does file work off the asynchronous threads.
+/// Runs file operations off the asynchronous threads.
 pub(crate) async fn on_files<T: Send + 'static>(
     doing: &'static str,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tries whether a place keeps the promises that everything stored rests on.
+//! Probes whether a place has the properties that stored data depends on.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,53 +13,54 @@ use crate::place::{Kind, Place, on_files};
 use crate::registry::unique;
 
 const DOING: &str = "try the storage";
-/// What the name of everything that is written begins with.
+/// Prefix of the names of everything that a probe writes.
 const PREFIX: &str = ".probe-";
-/// How long it may take as a whole: many times what slow storage takes, retries included.
+/// Maximum duration of a probe: many times what slow storage takes, retries included.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long removing what was written may take then.
+/// Maximum duration of the removal of what it wrote.
 const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
-/// After how long what somebody else wrote was left behind by a process that was killed.
+/// Age after which files of another probe count as left behind by a process that was killed.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
-/// Many a storage tells times in whole seconds.
+/// Clock resolution of a storage: many of them report times in whole seconds.
 const CLOCK_STEP: Duration = Duration::from_secs(1);
-/// Writers of one new object at the same time.
+/// Number of concurrent writers of one new object.
 const RACERS: usize = 4;
 
-/// What was found of a place.
+/// Result of probing a place.
 #[derive(Clone, Debug)]
 pub struct Probed {
-    /// Promises that it does not keep.
+    /// Properties that the place lacks.
     pub broken: Vec<Broken>,
-    /// How far its clock is from this machine's, where it tells.
+    /// Offset of its clock from this machine's, if it reports one.
     pub clock: Option<ClockOffset>,
-    /// How long a small file took until it was there for good.
+    /// Time until a small file was durable.
     pub write: Duration,
-    /// Bytes that are free, and all of them, where that can be told.
+    /// Free bytes and total bytes, if they are known.
     pub free_of: Option<(u64, u64)>,
 }
 
-/// A promise that a place does not keep.
+/// Property that a place lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// What everything stored rests on.
+    /// Expected property.
     pub expected: &'static str,
-    /// What the place did.
+    /// Actual behaviour of the place.
     pub came: &'static str,
 }
 
 impl Location {
-    /// Writes, lists, replaces and removes small files in the place, below a name of their own.
+    /// Writes, lists, replaces and removes small files in the place, under names of their own.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] and [`Error::DiskFull`] if it cannot be used at all, or does not answer in time.
+    /// Returns [`Error::Unavailable`] and [`Error::DiskFull`] if the place cannot be used at all or
+    /// does not answer in time.
     pub async fn probe(&self) -> Result<Probed> {
         Place::of(self).await?.probe().await
     }
 }
 
 impl Place {
-    /// See [`Location::probe`].
+    /// Probes the place; see [`Location::probe`].
     #[doc(hidden)]
     pub async fn probe(&self) -> Result<Probed> {
         self.make(DOING).await?;
@@ -70,7 +71,7 @@ impl Place {
             probe(self, &place).await
         });
         let probed = probed.await.unwrap_or_else(|elapsed| Err(too_late(elapsed)));
-        // What is left if this fails is empty or a few bytes, and is removed later.
+        // If the removal fails, empty or tiny files are left, which a later probe removes.
         let removed = tokio::time::timeout(REMOVAL_PATIENCE, remove_all(&place)).await;
         let probed = probed?;
         removed.map_err(too_late)??;
@@ -96,7 +97,7 @@ async fn remove_all(place: &Place) -> Result<()> {
     }
 }
 
-/// Removes what probes wrote whose processes were killed.
+/// Removes the files of probes whose processes were killed.
 async fn remove_what_was_left(root: &Place) -> Result<()> {
     let now = SystemTime::now();
     for name in root.names(DOING).await?.iter().filter(|name| was_left(name, now)) {
@@ -105,7 +106,7 @@ async fn remove_what_was_left(root: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Whether it is of a probe that ended long ago, as its name tells.
+/// Returns whether a name is of a probe that began long ago.
 fn was_left(name: &str, now: SystemTime) -> bool {
     let nanos = name.strip_prefix(PREFIX).and_then(|id| id.split('-').nth(1)?.parse().ok());
     let began = nanos.map(|nanos| SystemTime::UNIX_EPOCH + Duration::from_nanos(nanos));
@@ -131,7 +132,7 @@ async fn probe(root: &Place, place: &Place) -> Result<Probed> {
     holds(!is_new, expected, "it replaced the file");
     let read = place.get_file("a", None, DOING).await?;
     let expected = "a file that was written is read back at once";
-    // After it was replaced, that is what there is to say.
+    // If the file was wrongly replaced, this check says nothing more.
     holds(read.as_ref() == Some(&first) || is_new, expected, "something else was read");
     let listed = place.names(DOING).await?;
     let is_listed = listed.iter().any(|name| name == "a");
@@ -166,7 +167,7 @@ async fn probe(root: &Place, place: &Place) -> Result<Probed> {
     Ok(Probed { broken, clock, write, free_of: free_of(root).await? })
 }
 
-/// How many of several writers of one new object are told that it is theirs.
+/// Returns how many of several writers of one new object are told that it is theirs.
 async fn winners(objects: &Objects) -> Result<usize> {
     let racers = (0..RACERS).map(|racer| async move {
         objects.swap("b", None, &Bytes::from(racer.to_string()), DOING).await
@@ -174,7 +175,7 @@ async fn winners(objects: &Objects) -> Result<usize> {
     Ok(try_join_all(racers).await?.into_iter().filter(|is_mine| *is_mine).count())
 }
 
-/// When the storage says that the file was written.
+/// Returns when the storage says that the file was written.
 async fn written_at(place: &Place) -> Result<Option<SystemTime>> {
     match place.kind() {
         Kind::Folder(folder) => {

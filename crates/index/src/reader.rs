@@ -1,4 +1,4 @@
-//! Reading a shard: searches, texts of documents, and what is known of them.
+//! Readers of a shard: searches, texts of documents, and their states.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -26,9 +26,10 @@ use crate::snapshot::Snapshot;
 use crate::status::{DueDocument, Lag};
 use crate::table::{run, scan};
 
-/// Reads a shard for its own work, whatever labels documents need. Cheap to clone; never waits for the writer.
+/// Reader for the shard's own work, whatever labels documents require. Cheap to clone. Never waits
+/// for the writer.
 ///
-/// Whoever reads for a caller does so through a [`ShardView`].
+/// Reads on behalf of a caller go through a [`ShardView`].
 #[derive(Clone, Debug)]
 pub struct ShardReader {
     snapshots: watch::Receiver<Arc<Snapshot>>,
@@ -49,35 +50,35 @@ impl ShardReader {
         Self { snapshots, fence, memories, place, is_erasure_wanted }
     }
 
-    /// Where the shard lies.
+    /// Returns where the shard is stored.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// Whether forgotten text may still be on the disk.
+    /// Returns whether forgotten text may still be on the disk.
     pub fn is_erasure_wanted(&self) -> bool {
         self.is_erasure_wanted.load(Ordering::Acquire)
     }
 
-    /// The files of the compressed memories, by name in the shard's place.
+    /// Returns the files of the compressed memories, by name in the shard's place.
     pub(crate) fn memory_files(&self) -> Vec<String> {
         self.memories.files()
     }
 
-    /// The compressed memories, in the order in which they were begun.
+    /// Returns the compressed memories, in the order in which they were begun.
     pub fn memories(&self) -> Arc<Vec<MemoryRecord>> {
         self.memories.records()
     }
 
-    /// The snapshot of a compressed memory; `None` if it is gone.
+    /// Returns the content of a compressed memory, or `None` if it is gone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn memory(&self, key: &str) -> Result<Option<Bytes>> {
         self.memories.snapshot(key).await
     }
 
-    /// What a caller sees of the shard.
+    /// Returns the part of the shard that a caller sees.
     pub fn seen_by(&self, access: &Access) -> ShardView {
         ShardView { reader: self.clone(), access: access.clone() }
     }
@@ -86,18 +87,18 @@ impl ShardReader {
         self.snapshots.borrow().clone()
     }
 
-    /// Waits for the next write that changed what readers see. Returns whether the writer still
-    /// lives.
+    /// Waits for the next write that changes what readers see. Returns whether the writer still
+    /// exists.
     pub async fn changed(&mut self) -> bool {
         self.snapshots.changed().await.is_ok()
     }
 
-    /// Asks the storage whether this reader's shard is still the newest owner of the documents: one
-    /// listing. If so, what it shows was true when this was called. It waits for a commit of
-    /// `sources` that is under way.
+    /// Asks the storage whether this reader's shard is still the newest owner of the documents. If
+    /// it is, everything that the reader shows was true when this was called. Costs one listing and
+    /// waits for a commit of `sources` that is under way.
     ///
     /// # Errors
-    /// Those of the storage; then it is not known.
+    /// Returns a storage error. The answer is unknown then.
     pub async fn is_current(&self) -> Result<bool> {
         let sources = &self.snapshot().sources;
         let Some(shown) = sources.dataset() else { return Ok(false) };
@@ -107,8 +108,8 @@ impl ShardReader {
         run(TableKind::Sources, Operation::Refresh, owns).await
     }
 
-    /// Document versions whose chunks are to be made now: up to `limit`, oldest first, without
-    /// those that are `busy`, that wait for their next try, or that are set aside.
+    /// Returns up to `limit` document versions whose chunks are to be made now, oldest first.
+    /// Leaves out those that are `busy`, wait for their next attempt, or are set aside.
     pub fn due(
         &self,
         now: Timestamp,
@@ -118,7 +119,8 @@ impl ShardReader {
         self.snapshot().catalogue.due(now, limit, busy)
     }
 
-    /// Document versions whose chunks lack something and are to be made again now, as [`ShardReader::due`] tells them.
+    /// Returns document versions whose searchable chunks do not meet the wanted recipes and are to
+    /// be made again now, as [`ShardReader::due`] does.
     pub fn outdated(
         &self,
         now: Timestamp,
@@ -128,16 +130,16 @@ impl ShardReader {
         self.snapshot().catalogue.outdated(now, limit, busy)
     }
 
-    /// How far the shard is with what chunks should have.
+    /// Returns how far reembedding has come.
     pub fn reembedded(&self) -> Reembedded {
         self.snapshot().catalogue.reembedded()
     }
 
-    /// The vectors of a model that the chunks of documents have, by what they were made of. A chunk that has none is
-    /// left out.
+    /// Returns the vectors of a model that the chunks of documents have, by key text. Leaves out
+    /// chunks that have none.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn vectors(
         &self,
         encoder: &EncoderIdentity,
@@ -161,36 +163,37 @@ impl ShardReader {
         Ok(found)
     }
 
-    /// When the next document that failed becomes due again.
+    /// Returns when the next document that failed becomes due again.
     pub fn next_try(&self) -> Option<Timestamp> {
         self.snapshot().catalogue.next_try()
     }
 
-    /// What is known of a document; `None` if there is none of that id.
+    /// Returns the status of a document, or `None` if there is no document of this id.
     pub fn status(&self, id: &DocumentId) -> Option<DocumentStatus> {
         let snapshot = self.snapshot();
         snapshot.catalogue.get(id)?.status(snapshot.catalogue.wanted())
     }
 
-    /// A page of documents, by id.
+    /// Returns a page of documents, by id.
     pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
         self.snapshot().catalogue.list(query, &Access::all())
     }
 
-    /// Totals.
+    /// Returns the totals of all documents.
     pub fn counts(&self) -> Counts {
         self.snapshot().catalogue.counts(&Access::all())
     }
 
-    /// What is still to be derived.
+    /// Returns how much is still to be derived.
     pub fn lag(&self) -> Lag {
         self.snapshot().catalogue.lag()
     }
 
-    /// Document versions with their texts, in no particular order; those gone are left out.
+    /// Returns document versions with their texts, in no particular order. Leaves out those that
+    /// are gone.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn read_sources(
         &self,
         wanted: &[(DocumentId, Version)],
@@ -198,18 +201,18 @@ impl ShardReader {
         read_sources(&self.snapshot(), wanted).await
     }
 
-    /// Up to `limit` documents whose newest version tells of something before `oldest`, or, if it tells of
-    /// no time, was accepted before.
+    /// Returns up to `limit` documents whose newest version has an event time before `oldest`, or
+    /// has none and was accepted before `oldest`.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn older_than(&self, oldest: Timestamp, limit: usize) -> Result<Vec<DocumentId>> {
         older_than(&self.snapshot(), oldest, limit).await
     }
 }
 
-/// Reads a shard for a caller: nothing that needs a label which the caller does not hold is told, counted or
-/// hinted at. Cheap to clone; never waits for the writer.
+/// Reader for a caller. It never reveals, counts or hints at anything that requires a label that
+/// the caller does not hold. Cheap to clone. Never waits for the writer.
 #[derive(Clone, Debug)]
 pub struct ShardView {
     reader: ShardReader,
@@ -217,12 +220,12 @@ pub struct ShardView {
 }
 
 impl ShardView {
-    /// Of whom it is.
+    /// Returns the caller's access.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Reads what the shard's own work needs, whatever labels documents need.
+    /// Returns the reader for the shard's own work, which ignores labels.
     pub fn reader(&self) -> &ShardReader {
         &self.reader
     }
@@ -231,35 +234,37 @@ impl ShardView {
         self.reader.snapshot()
     }
 
-    /// The best chunks or documents for a query, from one state of the shard.
+    /// Returns the best chunks or documents for a query, from one state of the shard.
     ///
     /// # Errors
-    /// [`crate::Error::Invalid`] if the mode needs a vector and there is none or a bad one;
+    /// Returns [`crate::Error::Invalid`] if the mode needs a vector and the query has none or a bad
+    /// one, [`crate::Error::OtherVectors`] if the shard has no vectors of the query's model, and
     /// [`crate::Error::Corrupt`] and [`crate::Error::Unavailable`] from the storage.
     pub async fn candidates(&self, query: &CandidateQuery) -> Result<Candidates> {
         search::candidates(self.snapshot(), &self.access, query).await
     }
 
-    /// A page of documents, by id.
+    /// Returns a page of documents, by id.
     pub fn list(&self, query: &ListQuery) -> Vec<DocumentStatus> {
         self.snapshot().catalogue.list(query, &self.access)
     }
 
-    /// Totals.
+    /// Returns the totals of what the caller sees.
     pub fn counts(&self) -> Counts {
         self.snapshot().catalogue.counts(&self.access)
     }
 
-    /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the shard.
-    /// The first page reads the light columns of all rows besides.
+    /// Checks a page of documents against every [`clew_core::Invariant`], in one state of the
+    /// shard. The first page also reads the light columns of all rows.
     ///
     /// # Errors
-    /// Those of the storage, also if a row is so damaged that it cannot be read.
+    /// Returns a storage error, also if a row is so damaged that it cannot be read.
     pub async fn check(&self, query: &CheckQuery) -> Result<Checked> {
         check::check(&self.snapshot(), &self.access, query).await
     }
 
-    /// The compressed memories of which the caller sees all that they cover, in the order in which they were begun.
+    /// Returns the compressed memories that cover only documents that the caller sees, in the order
+    /// in which they were begun.
     pub fn memories(&self) -> Vec<MemoryRecord> {
         let snapshot = self.snapshot();
         let is_seen = |record: &&MemoryRecord| {
@@ -269,11 +274,12 @@ impl ShardView {
         self.reader.memories().iter().filter(is_seen).cloned().collect()
     }
 
-    /// Documents as they are stored, with their states, from one state of the shard and in no particular
-    /// order: the version that searches find, or else the newest. Those that are not there are left out.
+    /// Returns documents as they are stored, with their states, from one state of the shard and in
+    /// no particular order. Each is in the version that searches find, or else the newest. Leaves
+    /// out documents that do not exist.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn get(&self, ids: &[DocumentId]) -> Result<Vec<(StoredDocument, DocumentStatus)>> {
         let snapshot = self.snapshot();
         let version = |id: &DocumentId| {
@@ -295,7 +301,7 @@ impl ShardView {
     }
 }
 
-/// Documents whose newest version tells of, or else came, before a time.
+/// Returns documents whose newest version has an event time, or else was accepted, before a time.
 async fn older_than(
     snapshot: &Snapshot,
     oldest: Timestamp,

@@ -1,7 +1,6 @@
-//! What the tables say about one document, and what follows from it.
+//! State of one document, derived from its rows in the tables.
 //!
-//! Everything here is a pure function of table rows, so that the state after a restart is the state
-//! before it.
+//! Everything here is a pure function of table rows, so a restart does not change the state.
 
 use std::sync::Arc;
 
@@ -10,7 +9,7 @@ use clew_core::{
     Labels, Recipe, Recipes, Timestamp, Version,
 };
 
-/// A row of `sources`, without its text.
+/// Row of `sources`, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SourceFacts {
     pub version: Version,
@@ -18,50 +17,52 @@ pub(crate) struct SourceFacts {
     pub accepted_at: Timestamp,
     /// Bytes of the text.
     pub bytes: u64,
-    /// What a caller must hold to see it.
+    /// Labels that a caller must hold to see it.
     pub labels: Labels,
 }
 
-/// The rows of `chunks` made of one document version by one recipe.
+/// Rows of `chunks` that one recipe made of one document version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkFacts {
     pub version: Version,
     pub recipe: Recipe,
     pub chunks: u64,
     pub tokens: u64,
-    /// Whether each ordinal from 0 is there once. A commit writes all chunks of a document, so this
-    /// fails only if two writers wrote the same document; then the rows are swept and made again.
+    /// Whether each ordinal from 0 is there once. One commit writes all chunks of a document, so
+    /// this is false only if two writers wrote the same document. The rows are then swept and made
+    /// again.
     pub is_whole: bool,
 }
 
-/// The rows of `nodes` of one document version by one recipe.
+/// Rows of `nodes` that one recipe made of one document version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NodeFacts {
     pub version: Version,
     pub recipe: Recipe,
-    /// How many are there.
+    /// Number of rows that exist.
     pub rows: u64,
-    /// How many its tree has.
+    /// Number of nodes that the tree has.
     pub nodes: u64,
 }
 
 impl NodeFacts {
-    /// Whether all are there. Places come once each, since what is added continues what is there.
+    /// Returns whether all nodes exist. Each place occurs once, since an append continues the
+    /// existing rows.
     pub fn is_whole(&self) -> bool {
         self.rows == self.nodes
     }
 }
 
-/// What should be derived from documents.
+/// Recipes of what should be derived from documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// What chunks should be made by.
+    /// Recipes that chunks should be made by.
     pub chunks: Recipes,
-    /// What trees and graphs should be made by; `None`: there are to be none.
+    /// Recipe that trees and graphs should be made by. `None` if there should be none.
     pub structure: Option<Recipe>,
 }
 
-/// A row of `failures`.
+/// Row of `failures`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailureFacts {
     pub version: Version,
@@ -69,7 +70,7 @@ pub(crate) struct FailureFacts {
     pub status: FailureStatus,
 }
 
-/// What the tables say about one document.
+/// Rows of all tables about one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub sources: Vec<SourceFacts>,
@@ -78,28 +79,30 @@ pub(crate) struct Facts {
     pub failure: Option<FailureFacts>,
 }
 
-/// A document of the shard.
+/// Document of the shard, with the state that follows from its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DocumentRecord {
     pub id: DocumentId,
     pub facts: Facts,
     /// Index of the live entry of `facts.chunks`.
     live: Option<usize>,
-    /// Whether the newest version has no chunks that searches find.
+    /// Whether the newest version has no searchable chunks.
     is_due: bool,
-    /// Whether the chunks of the newest version lack something that they should have.
+    /// Whether the chunks of the newest version do not meet the wanted recipes.
     is_outdated: bool,
-    /// Index of the entry of `facts.nodes` that is shown: whole, and of the live version.
+    /// Index of the visible entry of `facts.nodes`: complete, and of the live version.
     structure: Option<usize>,
-    /// Whether the live version has no whole tree by the wanted recipe, though it should.
+    /// Whether the live version lacks a complete tree by the wanted recipe. False while its chunks
+    /// are to be made.
     is_structure_due: bool,
-    /// The labels of the newest version and of the live one: whoever lacks one of them sees neither. So labels
-    /// that are added hide at once, and such as are taken away do so once the version with them is gone.
+    /// Labels of the newest version and of the live one: a caller that lacks one of them sees
+    /// neither. So added labels hide the document at once, and removed ones show it once the
+    /// version that carries them is gone.
     needs: Labels,
 }
 
 impl DocumentRecord {
-    /// Settles what is live and what is due, where `wanted` is what should be derived.
+    /// Derives what is live and what is due. `wanted` says what should be derived.
     pub(crate) fn new(id: DocumentId, mut facts: Facts, wanted: Wanted) -> Self {
         facts.sources.sort_by_key(|source| source.version);
         let has_source =
@@ -125,7 +128,7 @@ impl DocumentRecord {
             .filter(|_| wanted.structure.is_some())
             .max_by_key(|&i| Some(facts.nodes[i].recipe) == wanted.structure);
         let has_wanted = structure.is_some_and(|i| Some(facts.nodes[i].recipe) == wanted.structure);
-        // One after the other: what can be searched comes first.
+        // In this order: searchable chunks come first.
         let is_structure_due =
             wanted.structure.is_some() && live.is_some() && !is_due && !is_outdated && !has_wanted;
         let of_live = facts.sources.iter().find(|source| Some(source.version) == live_version);
@@ -134,65 +137,66 @@ impl DocumentRecord {
         Self { id, facts, live, is_due, is_outdated, structure, is_structure_due, needs }
     }
 
-    /// The row of the newest accepted version; `None` for a forgotten document of which chunks or
-    /// failures are left.
+    /// Returns the row of the newest accepted version. Returns `None` for a forgotten document of
+    /// which rows of other tables are left.
     pub(crate) fn newest(&self) -> Option<&SourceFacts> {
         self.facts.sources.last()
     }
 
-    /// What a caller must hold to see anything of it.
+    /// Returns the labels that a caller must hold to see anything of the document.
     pub(crate) fn needs(&self) -> &Labels {
         &self.needs
     }
 
-    /// Whether a caller may know of it. What is left of a forgotten document has no labels any more, and only one
-    /// who holds all sees it.
+    /// Returns whether a caller may know of the document. The rows that are left of a forgotten
+    /// document have no labels any more, so only a caller with full access sees it.
     pub(crate) fn is_seen_by(&self, access: &Access) -> bool {
         access.is_all() || (self.newest().is_some() && access.admits(&self.needs))
     }
 
-    /// The chunks that searches find.
+    /// Returns the chunks that searches find.
     pub(crate) fn live(&self) -> Option<&ChunkFacts> {
         self.live.map(|i| &self.facts.chunks[i])
     }
 
-    /// Whether a row of `chunks` with these values is one that searches find.
+    /// Returns whether searches find a row of `chunks` with these values.
     pub(crate) fn is_live(&self, version: Version, recipe: Recipe) -> bool {
         self.live().is_some_and(|live| live.version == version && live.recipe == recipe)
     }
 
-    /// The version whose chunks are to be made, if any are.
+    /// Returns the version whose chunks are to be made, if any.
     pub(crate) fn due(&self) -> Option<&SourceFacts> {
         if self.is_due { self.newest() } else { None }
     }
 
-    /// The version that searches find by chunks that lack something, and that are to be made again.
+    /// Returns the version whose searchable chunks do not meet the wanted recipes and are to be
+    /// made again.
     pub(crate) fn outdated(&self) -> Option<&SourceFacts> {
         self.facts.sources.last().filter(|_| self.is_outdated)
     }
 
-    /// The version whose chunks are to be made, for the first time or again.
+    /// Returns the version whose chunks are to be made, for the first time or again.
     pub(crate) fn chunks_due(&self) -> Option<&SourceFacts> {
         self.due().or(self.outdated())
     }
 
-    /// Whether nothing of its tree will be made again.
+    /// Returns whether no tree of the document is still to be made.
     fn has_shown_all(&self) -> bool {
         !(self.is_structure_due || self.is_due || self.is_outdated)
     }
 
-    /// The nodes that are shown: those of the whole tree of the live version.
+    /// Returns the visible nodes: those of the complete tree of the live version.
     pub(crate) fn structure(&self) -> Option<&NodeFacts> {
         self.structure.map(|i| &self.facts.nodes[i])
     }
 
-    /// The live version, if its tree and graph are to be made.
+    /// Returns the live version if its tree and graph are to be made.
     pub(crate) fn structure_due(&self) -> Option<&SourceFacts> {
         let live = self.live().filter(|_| self.is_structure_due)?.version;
         self.facts.sources.iter().find(|source| source.version == live)
     }
 
-    /// Nodes that are there of the tree that is to be made.
+    /// Returns how many nodes exist of the tree that is to be made.
     pub(crate) fn nodes_made(&self, version: Version, wanted: Wanted) -> u64 {
         let made = self.facts.nodes.iter();
         made.filter(|nodes| nodes.version == version && Some(nodes.recipe) == wanted.structure)
@@ -200,7 +204,7 @@ impl DocumentRecord {
             .sum()
     }
 
-    /// The failure that holds up what is due.
+    /// Returns the failure of the work that is due.
     pub(crate) fn failure(&self, wanted: Wanted) -> Option<&FailureStatus> {
         let failure = self.facts.failure.as_ref()?;
         let of_chunks = self.chunks_due().map(|due| (due.version, Some(wanted.chunks.wanted)));
@@ -209,7 +213,8 @@ impl DocumentRecord {
         (held_up == (failure.version, Some(failure.recipe))).then_some(&failure.status)
     }
 
-    /// Versions that are neither live nor the newest: their rows of `sources` are to be swept.
+    /// Returns the versions that are neither live nor the newest. Their rows of `sources` are to be
+    /// swept.
     pub(crate) fn superseded(&self) -> impl Iterator<Item = Version> {
         let live = self.live().map(|live| live.version);
         let newest = self.newest().map(|newest| newest.version);
@@ -220,17 +225,18 @@ impl DocumentRecord {
             .filter(move |&version| Some(version) != live && Some(version) != newest)
     }
 
-    /// Chunks no search may find: their rows are to be swept.
+    /// Returns the chunks that no search may find. Their rows are to be swept.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = &ChunkFacts> {
         let live = self.live;
         let chunks = self.facts.chunks.iter().enumerate();
         chunks.filter(move |&(i, _)| Some(i) != live).map(|(_, facts)| facts)
     }
 
-    /// Nodes that are neither shown nor of use for those that are being made: their rows are to be swept.
+    /// Returns the nodes that are neither visible nor of use for a tree that is to be made. Their
+    /// rows are to be swept.
     pub(crate) fn orphan_nodes(&self, wanted: Wanted) -> impl Iterator<Item = &NodeFacts> {
         let is_set_aside = self.failure(wanted).is_some_and(|failure| failure.next_try.is_none());
-        // What an earlier version has in common with this one is not made again.
+        // Nodes that an earlier version has in common with this one are not made again.
         let is_making = !is_set_aside && !self.has_shown_all() && self.live.is_some();
         let structure = self.structure;
         let nodes = self.facts.nodes.iter().enumerate();
@@ -242,12 +248,12 @@ impl DocumentRecord {
             .map(|(_, nodes)| nodes)
     }
 
-    /// Whether the failure's row no longer says anything: what it is about is done or gone.
+    /// Returns whether the failure's row is obsolete: the work that it is about is done or gone.
     pub(crate) fn failure_is_outdated(&self, wanted: Wanted) -> bool {
         self.facts.failure.is_some() && self.failure(wanted).is_none()
     }
 
-    /// Whether any row of this document is to be swept.
+    /// Returns whether any row of this document is to be swept.
     pub(crate) fn needs_sweep(&self, wanted: Wanted) -> bool {
         self.superseded().next().is_some()
             || self.orphans().next().is_some()
@@ -255,7 +261,7 @@ impl DocumentRecord {
             || self.failure_is_outdated(wanted)
     }
 
-    /// What is told of the document; `None` if it was forgotten.
+    /// Returns the status that callers see, or `None` if the document was forgotten.
     pub(crate) fn status(&self, wanted: Wanted) -> Option<DocumentStatus> {
         let newest = self.newest()?;
         let failure = self.failure(wanted).cloned();
@@ -281,12 +287,12 @@ impl DocumentRecord {
         })
     }
 
-    /// Number of tries for what is due that failed.
+    /// Returns how many attempts of the work that is due have failed.
     pub(crate) fn attempts(&self, wanted: Wanted) -> u32 {
         self.failure(wanted).map_or(0, |failure| failure.attempts)
     }
 
-    /// This record with other facts.
+    /// Returns this record with changed facts.
     pub(crate) fn with(self: &Arc<Self>, wanted: Wanted, change: impl FnOnce(&mut Facts)) -> Self {
         let mut facts = self.facts.clone();
         change(&mut facts);
@@ -294,7 +300,7 @@ impl DocumentRecord {
     }
 }
 
-/// The name a kind of failure is stored by.
+/// Returns the name by which an error kind is stored.
 pub(crate) fn kind_name(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::InvalidInput => "invalid_input",
@@ -312,7 +318,7 @@ pub(crate) fn kind_name(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The kind stored by that name.
+/// Returns the error kind that is stored by this name.
 pub(crate) fn kind_of_name(name: &str) -> Option<ErrorKind> {
     use ErrorKind::*;
     [
@@ -409,7 +415,7 @@ mod tests {
             assert_eq!(record.outdated().is_some(), is_outdated, "{recipes:?}");
             assert_eq!(record.orphans().map(|it| it.recipe).collect::<Vec<_>>(), swept);
             assert_eq!(record.status(WANTED).unwrap().state, DocumentState::Indexed);
-            // Its tree waits until they are there.
+            // The tree waits until the chunks meet the wanted recipes.
             assert_eq!(record.structure_due().is_some(), !is_outdated);
         }
     }
@@ -513,7 +519,7 @@ mod tests {
         let told = record.status(WANTED).unwrap();
         assert_eq!((told.state, told.nodes), (DocumentState::Indexed, 0));
         assert!(told.failure.is_some() && !record.failure_is_outdated(WANTED));
-        // Set aside: what was made in vain goes.
+        // Set aside: the rows of the incomplete tree are swept.
         assert_eq!(record.orphan_nodes(WANTED).count(), 1);
     }
 }

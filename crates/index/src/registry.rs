@@ -1,7 +1,8 @@
-//! Which corpora there are, each with its settings in a file.
+//! Registry of the corpora of a data directory, each with its settings in a file.
 //!
-//! A file and not a table, because settings are few, are hardly ever changed, and should be readable by a
-//! person when nothing else is. Any number of processes may use a registry at the same time.
+//! The settings are in a file and not in a table because they are few, hardly ever change, and
+//! should be readable by a person when nothing else is. Any number of processes may use a registry
+//! at the same time.
 
 #[cfg(test)]
 mod fixture;
@@ -26,11 +27,12 @@ use objects::ObjectRegistry;
 
 const CORPORA: &str = "corpora";
 
-/// The corpora of a data directory.
+/// Corpora of a data directory.
 #[derive(Clone, Debug)]
 pub struct Registry(Kind);
 
-/// The name of a corpus, and its settings, unless they cannot be read: as [`Registry::get`].
+/// Name of a corpus with its settings, or with the error of [`Registry::get`] if they cannot be
+/// read.
 pub type Registered = (CorpusName, Result<CorpusSettings>);
 
 #[derive(Clone, Debug)]
@@ -40,16 +42,16 @@ enum Kind {
 }
 
 impl Registry {
-    /// Opens the registry of a data directory, making it if it is not there, and finishes deletions
-    /// that were interrupted.
+    /// Opens the registry of a data directory. Creates it if it does not exist, and finishes
+    /// deletions that were interrupted.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] and [`Error::DiskFull`] from the storage.
+    /// Returns [`Error::Unavailable`] and [`Error::DiskFull`] from the storage.
     pub async fn open(location: &Location) -> Result<Self> {
         Self::open_place(&Place::of(location).await?).await
     }
 
-    /// As [`Registry::open`].
+    /// Opens the registry in a place; see [`Registry::open`].
     #[doc(hidden)]
     pub async fn open_place(place: &Place) -> Result<Self> {
         Ok(Self(match place.kind() {
@@ -58,12 +60,12 @@ impl Registry {
         }))
     }
 
-    /// Makes a corpus. The settings are not checked here; see [`CorpusSettings::check`].
+    /// Creates a corpus. Does not check the settings; see [`CorpusSettings::check`].
     ///
     /// # Errors
-    /// [`Error::CorpusExists`], also if another process makes it at the same time;
-    /// [`Error::Unavailable`] and [`Error::DiskFull`] from the storage, and then there is no such
-    /// corpus, unless the storage does not answer to that question either.
+    /// Returns [`Error::CorpusExists`] if the corpus exists, also if another process creates it at
+    /// the same time. Returns [`Error::Unavailable`] and [`Error::DiskFull`] from the storage. The
+    /// corpus does not exist then, unless the storage failed to answer that question as well.
     pub async fn create(&self, settings: &CorpusSettings) -> Result<()> {
         let is_new = match &self.0 {
             Kind::Folder(registry) => registry.create(settings).await?,
@@ -72,10 +74,11 @@ impl Registry {
         if is_new { Ok(()) } else { Err(Error::CorpusExists(settings.name.clone())) }
     }
 
-    /// The settings of a corpus.
+    /// Returns the settings of a corpus.
     ///
     /// # Errors
-    /// [`Error::CorpusNotFound`]; [`Error::Corrupt`] if its settings cannot be read back.
+    /// Returns [`Error::CorpusNotFound`] if the corpus does not exist, [`Error::NewerFormat`] if a
+    /// newer release wrote its settings, and [`Error::Corrupt`] if they cannot be read back.
     pub async fn get(&self, name: &CorpusName) -> Result<CorpusSettings> {
         let found = match &self.0 {
             Kind::Folder(registry) => registry.get(name).await?,
@@ -84,14 +87,16 @@ impl Registry {
         found.ok_or_else(|| Error::CorpusNotFound(name.clone()))
     }
 
-    /// Changes the settings of a corpus from `from` to `to`, which may differ in their models: everyone reads the ones
-    /// or the others, also after a crash, and of several who change them at the same time one succeeds. Nothing is
-    /// changed if they are `to` already.
+    /// Changes the settings of a corpus from `from` to `to`, which may differ only in their models.
+    /// Every reader sees either the old or the new settings, also after a crash. If several callers
+    /// change them at the same time, one succeeds. Changes nothing if the settings are `to`
+    /// already.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if more than their models differ; [`Error::CorpusNotFound`]; [`Error::CorpusChanged`] if the
-    /// settings are neither; [`Error::Unavailable`] and [`Error::DiskFull`] from the storage, and then they may be
-    /// either.
+    /// Returns [`Error::Invalid`] if more than the models differ, [`Error::CorpusNotFound`] if the
+    /// corpus does not exist, and [`Error::CorpusChanged`] if the settings are neither `from` nor
+    /// `to`. Returns [`Error::Unavailable`] and [`Error::DiskFull`] from the storage; the settings
+    /// may be either then.
     pub async fn change(&self, from: &CorpusSettings, to: &CorpusSettings) -> Result<()> {
         let (encoder, reembedding) = (from.encoder.clone(), from.reembedding.clone());
         if (CorpusSettings { encoder, reembedding, ..to.clone() }) != *from {
@@ -108,10 +113,11 @@ impl Registry {
         }
     }
 
-    /// All corpora, by name. Settings of one that cannot be read are that one's matter.
+    /// Returns all corpora, by name. If the settings of one cannot be read, only its own entry is
+    /// an error.
     ///
     /// # Errors
-    /// Those of the storage, if it does not tell which there are.
+    /// Returns a storage error if the corpora cannot be listed.
     pub async fn list(&self) -> Result<Vec<Registered>> {
         match &self.0 {
             Kind::Folder(registry) => registry.list().await,
@@ -119,11 +125,13 @@ impl Registry {
         }
     }
 
-    /// Begins to delete a corpus that other processes use: from now on it is neither listed nor found,
-    /// also after a crash, so that its owners close its shards. [`Registry::delete`] ends it.
+    /// Begins to delete a corpus that other processes use. From now on it is neither listed nor
+    /// found, also after a crash, so its owners close its shards. [`Registry::delete`] completes
+    /// the deletion.
     ///
     /// # Errors
-    /// [`Error::CorpusNotFound`]; [`Error::Unavailable`] and [`Error::DiskFull`] from the storage.
+    /// Returns [`Error::CorpusNotFound`] if the corpus does not exist, and [`Error::Unavailable`]
+    /// and [`Error::DiskFull`] from the storage.
     pub async fn retire(&self, name: &CorpusName) -> Result<()> {
         let was_there = match &self.0 {
             Kind::Folder(registry) => registry.retire(name).await?,
@@ -132,10 +140,10 @@ impl Registry {
         if was_there { Ok(()) } else { Err(Error::CorpusNotFound(name.clone())) }
     }
 
-    /// Whether a corpus was retired and is not deleted yet.
+    /// Returns whether a corpus was retired and is not deleted yet.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn is_retired(&self, name: &CorpusName) -> Result<bool> {
         match &self.0 {
             Kind::Folder(registry) => registry.is_retired(name).await,
@@ -143,10 +151,11 @@ impl Registry {
         }
     }
 
-    /// Corpora that were retired and are not deleted yet, and whose settings can be read, with how long ago that was.
+    /// Returns the corpora that were retired and are not deleted yet, each with the time since
+    /// then. Leaves out those whose settings cannot be read.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns a storage error.
     pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
         match &self.0 {
             Kind::Folder(registry) => registry.retired().await,
@@ -154,13 +163,14 @@ impl Registry {
         }
     }
 
-    /// Deletes a corpus with all that belongs to it. Its shards must be closed before, everywhere.
-    /// Once this has begun, the corpus does not come back, also after a crash.
+    /// Deletes a corpus with everything that belongs to it. Its shards must be closed before, on
+    /// all nodes. Once this has begun, the corpus does not come back, also after a crash.
     ///
     /// # Errors
-    /// [`Error::CorpusNotFound`], also if another process deletes it at the same time;
-    /// [`Error::Unavailable`] from the storage: then the corpus is there still, or files of it
-    /// are and are removed when the registry is opened again.
+    /// Returns [`Error::CorpusNotFound`] if the corpus does not exist, also if another process
+    /// deletes it at the same time. Returns [`Error::Unavailable`] from the storage. Then the
+    /// corpus still exists, or files of it are left, which are removed when the registry is opened
+    /// again.
     pub async fn delete(&self, name: &CorpusName) -> Result<()> {
         let was_there = match &self.0 {
             Kind::Folder(registry) => registry.delete(name).await?,
@@ -169,9 +179,9 @@ impl Registry {
         if was_there { Ok(()) } else { Err(Error::CorpusNotFound(name.clone())) }
     }
 
-    /// Begins to restore a corpus out of the snapshot of that digest, or finds it begun: then its settings
-    /// are those from then. Returns them and where its shards are to lie; `None` if there is a corpus of
-    /// that name.
+    /// Begins to restore a corpus from the snapshot with that digest, or continues if this was
+    /// begun; the settings are then those of the beginning. Returns the settings and the place for
+    /// its shards, or `None` if a corpus of that name exists.
     pub(crate) async fn begin_restore(
         &self,
         settings: &CorpusSettings,
@@ -183,8 +193,8 @@ impl Registry {
         }
     }
 
-    /// Ends a restoring: from now on there is the corpus. Returns whether that is so; `false` if there is
-    /// another of that name, or another snapshot is being restored to it.
+    /// Completes a restore: from now on the corpus exists. Returns whether it does, and `false` if
+    /// another corpus of that name exists or another snapshot is being restored to it.
     pub(crate) async fn finish_restore(
         &self,
         settings: &CorpusSettings,
@@ -196,7 +206,7 @@ impl Registry {
         }
     }
 
-    /// Where a shard lies, to be opened with [`crate::Shard::open`].
+    /// Returns the place of a shard, to be opened with [`crate::Shard::open`].
     pub fn shard_place(&self, corpus: &CorpusSettings, shard: ShardIndex) -> Place {
         match &self.0 {
             Kind::Folder(registry) => registry.corpus_place(&corpus.name),
@@ -206,21 +216,22 @@ impl Registry {
     }
 }
 
-/// The newest version of what is written of a corpus. Raise it with every change that a release which does not know it
-/// would misread.
+/// Newest format of stored corpus settings. Raise it with every change that a release which does
+/// not know it would misread.
 pub(crate) const FORMAT: u32 = 3;
-/// What the first releases wrote, which had no versions yet.
+/// Format of the first releases, which stored no version.
 const FIRST_FORMAT: u32 = 1;
-/// What corpora have that moved to another model, and say nothing of conversations.
+/// Format of corpora that moved to another model and have no settings of conversations.
 const MOVED_FORMAT: u32 = 2;
 const FORMAT_KEY: &str = "format";
 
-/// Formats beyond [`FORMAT`] that this process knows, and writes.
+/// Number of formats beyond [`FORMAT`] that this process knows and writes.
 #[cfg(debug_assertions)]
 static AHEAD: AtomicU32 = AtomicU32::new(0);
 
-/// Has this process act as the next release, which raised the format and writes every corpus in it: what tests of
-/// upgrades run beside a process that does not. Programs that are built for use have no such thing.
+/// Makes this process act as the next release, which raised the format and writes every corpus in
+/// it. Tests of upgrades run such a process beside one that does not. Release builds do not have
+/// this function.
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub fn act_as_next_release() {
@@ -237,21 +248,22 @@ const fn ahead() -> u32 {
     0
 }
 
-/// The newest version that this process knows.
+/// Returns the newest format that this process knows.
 fn newest_format() -> u32 {
     FORMAT + ahead()
 }
 
-/// What a corpus written by a newer release has.
+/// Error of reading a corpus that a newer release wrote.
 #[derive(Debug, thiserror::Error)]
 #[error("it has format {found}, and this release knows none beyond {}", newest_format())]
 struct Newer {
     found: u32,
 }
 
-/// The version that settings are written in: the oldest that says it all. A release of the first one would search a
-/// corpus that moved to another model for the vectors of a model that made none; one of the second would look for
-/// turns of conversations by other keys than they have, and lose how they are recalled when it writes settings.
+/// Returns the format in which settings are written: the oldest that expresses all of them. A
+/// release of the first format would search a corpus that moved to another model for vectors that
+/// this model did not make. A release of the second would look for turns of conversations by other
+/// keys than they have, and would lose how they are recalled when it writes settings.
 pub(crate) fn format_of(settings: &CorpusSettings) -> u32 {
     match (&settings.chat, &settings.reembedding) {
         (Some(_), _) => FORMAT,
@@ -260,7 +272,7 @@ pub(crate) fn format_of(settings: &CorpusSettings) -> u32 {
     }
 }
 
-/// What is written of the corpus of these settings, with the version of that.
+/// Serializes the data of the corpus with these settings, with its format.
 fn to_json<T: Serialize>(written: &T, settings: &CorpusSettings) -> serde_json::Result<Vec<u8>> {
     let mut json = serde_json::to_value(written)?;
     let format = if ahead() > 0 { newest_format() } else { format_of(settings) };
@@ -268,8 +280,8 @@ fn to_json<T: Serialize>(written: &T, settings: &CorpusSettings) -> serde_json::
     serde_json::to_vec_pretty(&json)
 }
 
-/// Reads what is written of a corpus; its version first, which decides what else there may be. The first
-/// releases wrote none.
+/// Parses the stored data of a corpus. Reads the format first, because it decides what else there
+/// may be. The first releases wrote none.
 fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> std::result::Result<T, Cause> {
     let json: serde_json::Value = serde_json::from_slice(bytes)?;
     let found =
@@ -289,11 +301,12 @@ fn damaged(name: &CorpusName, source: Cause) -> Error {
     Error::Corrupt { what: format!("the settings of corpus `{name}`"), source }
 }
 
-/// A text that is no other's.
+/// Returns a text that no other call returns.
 pub(crate) fn unique() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let nanos = now.map_or(0, |now| now.as_nanos());
-    // Processes in containers have the same number everywhere. A new state is hashed with random keys.
+    // Processes in containers have the same id everywhere, so the text also has a random part: a
+    // new hasher state has random keys.
     let random = RandomState::new().build_hasher().finish();
     format!("{}-{nanos}-{random:x}", process::id())
 }

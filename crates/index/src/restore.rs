@@ -1,8 +1,9 @@
-//! Restores a corpus out of a snapshot.
+//! Restores a corpus from a snapshot.
 //!
-//! What is copied lies where nobody looks for a corpus, until all of it is there: in a folder of another
-//! name, or below the prefix of a corpus whose register says that it is being restored. So a restoration may
-//! end at any moment and be gone on with by anybody, and what can be found is whole.
+//! Files are copied to a place that no reader takes for a corpus until all of them are there: a
+//! folder of another name, or the prefix of a corpus whose register says that it is being restored.
+//! So a restore may stop at any moment, any process may continue it, and every corpus that can be
+//! found is complete.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -19,20 +20,21 @@ use crate::registry::Registry;
 use crate::shard::{Shard, ShardSettings, Takeover};
 use crate::transfer::FileRecord;
 
-/// An empty file of a corpus that was restored: from then on nothing is copied to it any more.
+/// Empty file that marks a corpus as restored: nothing is copied to it any more.
 const COPIED: &str = "restored";
 
 const WRITING: &str = "restore the corpus";
 
-/// How long what reads a shard that is being restored is waited for; nobody does.
+/// Maximum wait for readers of a shard that is being restored. There are none.
 const ERASE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Registry {
-    /// Goes on restoring a corpus, and begins to copy no further file after `budget`. A corpus that is
-    /// begun to be restored counts as made at `now`.
+    /// Continues to restore a corpus. Starts to copy no further file after `budget`. A corpus whose
+    /// restore begins with this call counts as created at `now`.
     ///
     /// # Errors
-    /// [`Error::CorpusExists`]; [`Error::Corrupt`] if the snapshot is damaged; those of both places.
+    /// Returns [`Error::CorpusExists`] if the corpus exists, [`Error::Corrupt`] if the snapshot is
+    /// damaged, or an error of either storage.
     pub async fn restore(
         &self,
         from: &WholeSnapshot,
@@ -44,7 +46,7 @@ impl Registry {
         let settings = CorpusSettings { created_at: now, ..from.settings().clone() };
         let Some((settings, place)) = self.begin_restore(&settings, &from.digest).await? else {
             return match (self.get(&asked.corpus).await, asked.begun) {
-                // The answer that told of its end was lost.
+                // The answer that reported the end of the restore was lost.
                 (Ok(found), Some(begun)) if found.created_at == begun => {
                     Ok(step(begun, Copied::default(), 0, true))
                 }
@@ -78,7 +80,7 @@ fn step(begun: Timestamp, copied: Copied, left_out: u64, is_done: bool) -> Resto
     RestoreStep { copied, begun, left_out, is_done }
 }
 
-/// Copies files of a shard that are not there yet. Adds the names of all to `named`.
+/// Copies the files of a shard that do not exist yet. Adds the names of all its files to `named`.
 async fn copy_shard(
     from: &WholeSnapshot,
     index: ShardIndex,
@@ -110,10 +112,10 @@ async fn copy_shard(
     Ok(copied)
 }
 
-/// Removes files of shards that the snapshot does not name, as interrupted copying leaves.
+/// Removes files of shards that the snapshot does not name, which interrupted copying leaves.
 async fn remove_others(place: &Place, named: &BTreeSet<String>) -> Result<()> {
     for name in place.files(WRITING).await?.into_keys() {
-        // Beside the shards lie the settings.
+        // The settings lie beside the shards.
         if name.contains('/') && !named.contains(&name) {
             place.remove_file(&name, WRITING).await?;
         }
@@ -121,7 +123,7 @@ async fn remove_others(place: &Place, named: &BTreeSet<String>) -> Result<()> {
     Ok(())
 }
 
-/// Forgets documents, down to the bytes on disk; returns how many there were.
+/// Forgets documents, down to the bytes on disk. Returns how many existed.
 async fn leave_out(
     settings: &CorpusSettings,
     place: &Place,
@@ -138,7 +140,7 @@ async fn leave_out(
         let settings = ShardSettings::of(settings);
         let mut shard = Box::pin(Shard::open(&shard, settings, Takeover::Uncontested)).await?;
         let receipts = shard.forget(&here).await?;
-        // Also where it was interrupted before.
+        // Also if an earlier call was interrupted.
         shard.erase(ERASE_PATIENCE).await?;
         left_out += receipts.iter().filter(|receipt| receipt.versions > 0).count() as u64;
     }

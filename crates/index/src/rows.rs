@@ -20,7 +20,7 @@ use crate::record::{FailureFacts, SourceFacts, kind_name, kind_of_name};
 use crate::schema::{TableKind, VectorColumn, attribute_item, column};
 use crate::write::{DerivedDocument, EmbeddedChunk};
 
-/// A row of `chunks` without its text.
+/// Row of `chunks` without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkKey {
     pub document_id: DocumentId,
@@ -29,7 +29,7 @@ pub(crate) struct ChunkKey {
     pub ordinal: u32,
 }
 
-/// A row of `chunks` as it is shown.
+/// Row of `chunks` as a search shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChunkRow {
     pub span: Span,
@@ -38,16 +38,16 @@ pub(crate) struct ChunkRow {
     pub event_time: Option<Timestamp>,
 }
 
-/// Whose a row of `nodes` is.
+/// Owner of a row of `nodes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NodeOwner {
-    /// A document version's, by a recipe.
+    /// The tree that a recipe made of a document version.
     Document { document_id: DocumentId, version: Version, recipe: Recipe },
-    /// Nobody's: it stands above documents.
+    /// The corpus tree.
     Upper(UpperKey),
 }
 
-/// A row of `nodes` of a document.
+/// Row of `nodes` of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredNode {
     pub document_id: DocumentId,
@@ -57,7 +57,7 @@ pub(crate) struct StoredNode {
     pub row: NodeRow,
 }
 
-/// Rows for `sources`.
+/// Builds rows for `sources`.
 pub(crate) fn sources(rows: &[StoredDocument]) -> Result<RecordBatch> {
     let documents = || rows.iter().map(|row| &row.document);
     let columns: Vec<ArrayRef> = vec![
@@ -76,7 +76,7 @@ pub(crate) fn sources(rows: &[StoredDocument]) -> Result<RecordBatch> {
     batch(TableKind::Sources, &[], columns)
 }
 
-/// The title, a line break if there is a title, and the text.
+/// Returns the title, a line break if there is a title, and the text.
 fn content(document: &Document) -> String {
     if document.title.is_empty() {
         return document.text.clone();
@@ -84,7 +84,8 @@ fn content(document: &Document) -> String {
     format!("{}\n{}", document.title, document.text)
 }
 
-/// Rows for `chunks`. Each span must lie in its document's text, and each chunk have a vector for each of `vectors`.
+/// Builds rows for `chunks`. Each span must lie in its document's text, and each chunk must have a
+/// vector for each of `vectors`.
 pub(crate) fn chunks(
     corpus: &CorpusName,
     vectors: &[VectorColumn],
@@ -129,7 +130,7 @@ pub(crate) fn chunks(
     batch(TableKind::Chunks, vectors, columns)
 }
 
-/// Rows for `nodes` of documents.
+/// Builds rows for `nodes` of documents.
 pub(crate) fn nodes(documents: &[DocumentNodes]) -> Result<RecordBatch> {
     let rows: Vec<(&DocumentNodes, &NodeRow)> =
         documents.iter().flat_map(|of| of.rows.iter().map(move |row| (of, row))).collect();
@@ -153,7 +154,7 @@ pub(crate) fn nodes(documents: &[DocumentNodes]) -> Result<RecordBatch> {
     batch(TableKind::Nodes, &[], columns)
 }
 
-/// Rows for `nodes` above documents.
+/// Builds rows for `nodes` of the corpus tree.
 pub(crate) fn upper_nodes(rows: &[UpperRow]) -> Result<RecordBatch> {
     let zeros = || u64s(rows.iter().map(|_| 0));
     let empty = || texts(rows.iter().map(|_| ""));
@@ -175,7 +176,7 @@ pub(crate) fn upper_nodes(rows: &[UpperRow]) -> Result<RecordBatch> {
     batch(TableKind::Nodes, &[], columns)
 }
 
-/// Rows for `failures`.
+/// Builds rows for `failures`.
 pub(crate) fn failures(rows: &[(DocumentId, FailureFacts)]) -> Result<RecordBatch> {
     let statuses = || rows.iter().map(|(_, facts)| &facts.status);
     let columns: Vec<ArrayRef> = vec![
@@ -245,7 +246,7 @@ fn labels<'a>(values: impl Iterator<Item = &'a Labels>) -> ArrayRef {
     Arc::new(StringArray::from_iter(texts))
 }
 
-/// How an attribute is stored and filtered on.
+/// Returns the text by which an attribute is stored and filtered.
 pub(crate) fn attribute_text(name: &str, value: &str) -> String {
     format!("{name}={value}")
 }
@@ -260,7 +261,7 @@ fn vector_array(column: &VectorColumn, components: impl Iterator<Item = f32>) ->
         .map_err(|error| Error::invalid("chunk.vector", error.to_string()))
 }
 
-/// Reads columns of stored rows; what does not fit is damage.
+/// Reader of the columns of stored rows. A value that does not fit counts as damage.
 pub(crate) struct Rows<'a> {
     table: TableKind,
     batch: &'a RecordBatch,
@@ -275,7 +276,7 @@ impl<'a> Rows<'a> {
         Error::Corrupt { what: format!("table `{}`", self.table), source: problem.into().into() }
     }
 
-    /// Names of the columns.
+    /// Returns the names of the columns.
     pub(crate) fn columns(&self) -> impl Iterator<Item = &'a str> {
         self.batch.schema_ref().fields().iter().map(|field| field.name().as_str())
     }
@@ -306,18 +307,18 @@ impl<'a> Rows<'a> {
         texts.iter().map(parse).collect()
     }
 
-    /// The row numbers of the storage engine, or scores, or the like.
+    /// Returns the numbers of a column, such as the storage engine's row numbers or scores.
     pub(crate) fn values<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<T::Native>> {
         Ok(self.numbers::<T>(name)?.values().to_vec())
     }
 
-    /// Document id and version of each row.
+    /// Returns the document id and the version of each row.
     pub(crate) fn versions(&self) -> Result<Vec<(DocumentId, Version)>> {
         let versions = self.numbers::<UInt64Type>(column::VERSION)?.values();
         Ok(self.ids()?.into_iter().zip(versions.iter().map(|&version| Version(version))).collect())
     }
 
-    /// Rows of `sources` without their texts.
+    /// Returns rows of `sources` without their texts.
     pub(crate) fn source_facts(&self) -> Result<Vec<(DocumentId, SourceFacts)>> {
         let hashes = self.texts(column::CONTENT_HASH)?;
         let bytes = self.numbers::<UInt64Type>(column::TEXT_BYTES)?;
@@ -332,7 +333,7 @@ impl<'a> Rows<'a> {
         self.versions()?.into_iter().enumerate().map(fact).collect()
     }
 
-    /// Whole rows of `sources`.
+    /// Returns complete rows of `sources`.
     pub(crate) fn documents(&self) -> Result<Vec<StoredDocument>> {
         let contents = self.texts(column::CONTENT)?;
         let title_bytes = self.numbers::<UInt32Type>(column::TITLE_BYTES)?;
@@ -381,11 +382,11 @@ impl<'a> Rows<'a> {
         if sets.is_null(row) {
             return Ok(Labels::default());
         }
-        // What cannot be read must not count as no labels.
+        // Labels that cannot be read must not count as no labels.
         Labels::parse(sets.value(row).split(',')).map_err(|_| self.damaged("labels are damaged"))
     }
 
-    /// The labels of each row of `chunks` or `sources`.
+    /// Returns the labels of each row of `chunks` or `sources`.
     pub(crate) fn label_sets(&self) -> Result<Vec<Labels>> {
         (0..self.batch.num_rows()).map(|row| self.labels(row)).collect()
     }
@@ -395,7 +396,7 @@ impl<'a> Rows<'a> {
         Ok(times.is_valid(row).then(|| Timestamp::from_micros(times.value(row))))
     }
 
-    /// Keys of `chunks`.
+    /// Returns the keys of rows of `chunks`.
     pub(crate) fn chunk_keys(&self) -> Result<Vec<ChunkKey>> {
         let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
         let ordinals = self.numbers::<UInt32Type>(column::ORDINAL)?;
@@ -410,7 +411,7 @@ impl<'a> Rows<'a> {
             .collect())
     }
 
-    /// Whose the rows of `nodes` are.
+    /// Returns the owner of each row of `nodes`.
     pub(crate) fn node_owners(&self) -> Result<Vec<NodeOwner>> {
         let ids = self.texts(column::DOCUMENT_ID)?;
         let versions = self.numbers::<UInt64Type>(column::VERSION)?;
@@ -430,7 +431,7 @@ impl<'a> Rows<'a> {
         (0..ids.len()).map(owner).collect()
     }
 
-    /// Rows of `nodes` of documents.
+    /// Returns rows of `nodes` of documents.
     pub(crate) fn nodes(&self) -> Result<Vec<StoredNode>> {
         let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
         let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
@@ -459,7 +460,7 @@ impl<'a> Rows<'a> {
         Ok(self.versions()?.into_iter().enumerate().map(node).collect())
     }
 
-    /// Rows of `nodes` above documents.
+    /// Returns rows of `nodes` of the corpus tree.
     pub(crate) fn upper_nodes(&self) -> Result<Vec<UpperRow>> {
         let levels = self.numbers::<UInt32Type>(column::LEVEL)?;
         let summaries = self.texts(column::SUMMARY)?;
@@ -474,13 +475,14 @@ impl<'a> Rows<'a> {
         Ok(self.node_owners()?.into_iter().enumerate().filter_map(row).collect())
     }
 
-    /// Ids of `chunks`, as stored.
+    /// Returns the ids of `chunks`, as stored.
     pub(crate) fn chunk_ids(&self) -> Result<Vec<String>> {
         let texts = self.texts(column::CHUNK_ID)?;
         Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
     }
 
-    /// Lists of numbers of one length, one a row.
+    /// Returns the lists of numbers in a column of fixed-size lists, one per row. A null becomes an
+    /// empty list.
     pub(crate) fn lists<T: ArrowPrimitiveType>(&self, name: &str) -> Result<Vec<Vec<T::Native>>> {
         let lists = self
             .column(name)?
@@ -496,13 +498,13 @@ impl<'a> Rows<'a> {
         lists.iter().map(list).collect()
     }
 
-    /// What the vectors of `chunks` were made of.
+    /// Returns the key texts of `chunks`, of which their vectors were made.
     pub(crate) fn key_texts(&self) -> Result<Vec<String>> {
         let texts = self.texts(column::KEY_TEXT)?;
         Ok(texts.iter().map(|text| text.unwrap_or_default().to_owned()).collect())
     }
 
-    /// What of `chunks` is shown.
+    /// Returns the columns of `chunks` that a search shows.
     pub(crate) fn chunk_rows(&self) -> Result<Vec<ChunkRow>> {
         let texts = self.texts(column::TEXT)?;
         let titles = self.texts(column::TITLE)?;
@@ -524,7 +526,7 @@ impl<'a> Rows<'a> {
             .collect()
     }
 
-    /// Rows of `failures`.
+    /// Returns rows of `failures`.
     pub(crate) fn failure_facts(&self) -> Result<Vec<(DocumentId, FailureFacts)>> {
         let recipes = self.numbers::<UInt64Type>(column::RECIPE)?;
         let stages = self.texts(column::STAGE)?;

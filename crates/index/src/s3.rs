@@ -1,7 +1,7 @@
-//! S3-compatible storage: how it is reached.
+//! Connects to S3-compatible storage.
 //!
-//! Requests go through the HTTP client that the storage engine brings along anyway; the object store's
-//! own connection to it would bring a second one and a second library of cryptography.
+//! Requests go through the HTTP client that the storage engine depends on anyway. The object
+//! store's own connector would add a second HTTP client and a second cryptography library.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,45 +17,45 @@ use object_store::{
 };
 use serde::{Deserialize, Serialize, Serializer};
 
-/// How long a connection may take to be made.
+/// Maximum time to establish a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a server may say nothing to a request. A network that was cut in between loses requests without
-/// a word, and whoever waits for them holds up its shard; a part of an object is sent in far less.
+/// Maximum time for which a server may send nothing. A network that is cut loses requests silently,
+/// and a caller that waits for them holds up its shard. Sending a part of an object takes far less.
 const SILENCE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long one request may take, its body and answer included; the engine writes and reads at most
+/// Maximum time of one request, including its body and answer. The engine writes and reads at most
 /// some 16 MiB at once.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(30);
-/// Time after which a request that failed is not repeated any more.
+/// Time after which a failed request is no longer repeated.
 const RETRY_PATIENCE: Duration = Duration::from_secs(20);
 const MAX_RETRIES: usize = 5;
 /// First and longest pause before a request is repeated.
 const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// How S3-compatible storage is reached.
+/// Settings for reaching S3-compatible storage.
 ///
-/// What is not set here is taken from the environment as other tools take it: `AWS_ENDPOINT_URL`,
+/// Values that are not set here come from the environment, as in other tools: `AWS_ENDPOINT_URL`,
 /// `AWS_REGION`, `AWS_ACCESS_KEY_ID` with `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and the
 /// identities that a cloud gives its machines and pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObjectStoreSettings {
-    /// Address of the server, `https://host:port`. Without it that of AWS for the region.
+    /// Address of the server, `https://host:port`. Default: the address of AWS for the region.
     pub endpoint: Option<String>,
-    /// Region; without it `us-east-1`, which servers other than AWS take for theirs.
+    /// Region. Default: `us-east-1`, which servers other than AWS accept as theirs.
     pub region: Option<String>,
     /// Name of the access key. Needs `secret_access_key`.
     pub access_key_id: Option<String>,
-    /// The access key's secret. Better given by the environment than by a file.
+    /// Secret of the access key. Better set in the environment than in a file.
     pub secret_access_key: Option<Secret>,
-    /// Whether an endpoint that begins with `http://` may be used, over which everybody on the way can
-    /// read and change what is stored.
+    /// Whether an endpoint that begins with `http://` is allowed. With it, anybody on the network
+    /// path can read and change the stored data.
     pub allow_http: bool,
-    /// Whether the bucket is part of the host's name; otherwise it is the first part of the path,
+    /// Whether the bucket is part of the host name. Otherwise it is the first part of the path,
     /// which every server understands.
     pub virtual_hosted: bool,
 }
 
-/// A text that is shown nowhere.
+/// Text that is never shown.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Secret(String);
@@ -79,7 +79,7 @@ impl Serialize for Secret {
 }
 
 impl ObjectStoreSettings {
-    /// What is wrong with them: the key at fault and the problem.
+    /// Returns the key and the problem if the settings are wrong.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
         if self.access_key_id.is_some() != self.secret_access_key.is_some() {
             let problem = "expected `access_key_id` and `secret_access_key`, got only one of them";
@@ -96,7 +96,7 @@ impl ObjectStoreSettings {
         (!is_good).then(|| ("storage.s3.endpoint", problem()))
     }
 
-    /// The bucket as a store. Reads files, for the certificates that the system trusts.
+    /// Opens the bucket as a store. Reads files, for the certificates that the system trusts.
     pub(crate) fn connect(&self, bucket: &str) -> object_store::Result<Arc<dyn ObjectStore>> {
         let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
         if let Some(endpoint) = &self.endpoint {
@@ -106,7 +106,7 @@ impl ObjectStoreSettings {
             builder = builder.with_region(region);
         }
         if let (Some(key), Some(secret)) = (&self.access_key_id, &self.secret_access_key) {
-            // In place of all of the environment's, whose token would belong to another key.
+            // Replaces all credentials of the environment, whose token would belong to another key.
             let credential =
                 AwsCredential { key_id: key.clone(), secret_key: secret.0.clone(), token: None };
             builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(credential)));
@@ -123,9 +123,9 @@ impl ObjectStoreSettings {
         }
         let store = builder
             .with_virtual_hosted_style_request(self.virtual_hosted)
-            // All that the fence and the registry rest on.
+            // The fence and the registry depend on conditional puts.
             .with_conditional_put(S3ConditionalPut::ETagMatch)
-            // One by one, as every server can.
+            // One by one, which every server supports.
             .with_disable_bulk_delete(true)
             .with_retry(retry)
             .with_http_connector(Connector)
@@ -134,7 +134,7 @@ impl ObjectStoreSettings {
     }
 }
 
-/// Makes HTTP clients.
+/// Builder of HTTP clients.
 #[derive(Debug)]
 struct Connector;
 
@@ -149,7 +149,7 @@ impl HttpConnector for Connector {
             .read_timeout(SILENCE_PATIENCE)
             .https_only(!allows_http)
             .redirect(reqwest::redirect::Policy::none())
-            // Ranges are of the bytes as they are stored.
+            // Ranges refer to the bytes as they are stored.
             .no_gzip()
             .no_brotli()
             .no_zstd()
@@ -176,7 +176,7 @@ impl HttpService for Client {
             .await
             .map_err(http_error)?;
         let (status, headers) = (answered.status(), answered.headers().clone());
-        // Whole, so that an answer that breaks off is repeated as its request is.
+        // Read as a whole, so that an interrupted answer is repeated together with its request.
         let body = answered.bytes().await.map_err(http_error)?;
         let mut response = HttpResponse::new(body.into());
         *response.status_mut() = status;
@@ -185,7 +185,8 @@ impl HttpService for Client {
     }
 }
 
-/// An error by what may be repeated after it, without the address, which may be signed.
+/// Converts an error to a kind that says whether a retry is safe. Removes the address, which may be
+/// signed.
 fn http_error(error: reqwest::Error) -> HttpError {
     let kind = if error.is_timeout() {
         HttpErrorKind::Timeout
@@ -194,7 +195,7 @@ fn http_error(error: reqwest::Error) -> HttpError {
     } else if error.is_builder() {
         HttpErrorKind::Unknown
     } else {
-        // The connection ended in the middle; whether the request was done is not known.
+        // The connection broke. It is not known whether the request was executed.
         HttpErrorKind::Interrupted
     };
     HttpError::new(kind, error.without_url())

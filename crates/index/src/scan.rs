@@ -1,18 +1,19 @@
-//! Looks, after documents were forgotten, for what a shard still stores of them.
+//! Scans, after documents were forgotten, for what a shard still stores of them.
 //!
-//! What is erased is told by rewriting and removing files; what is found here is told by looking at what there is.
-//! The scan does not grow with the shard beyond what erasing takes by itself. It asks
+//! Erasing rewrites and removes files; the scan checks the result independently, by what is stored.
+//! It costs no more, as the shard grows, than erasing itself. It checks
 //!
-//! - every table for rows of the documents, and for nodes above documents that stand above others than are there;
-//! - every file of the shard whether the newest version of its table names it, or it is a memory that is known:
-//!   whatever else there is may be of an older version;
-//! - every file of rows that is named, whether rows of it are deleted and only hidden;
-//! - every index whether it was made after the rows were gone;
-//! - the compressed memories whether they cover a document;
-//! - the files that were written in place of those that held the documents, byte by byte, whether parts of the
-//!   documents' texts are in them, as far as their bytes go: [`SEARCHED`]. What another document has in common with a
-//!   forgotten one is its own. A file whose own rows are not found so, since the storage engine compresses columns of
-//!   more than 32 KiB, is not searched, and counted as such.
+//! - every table for rows of the documents, and for corpus tree nodes that cover other documents
+//!   than exist;
+//! - every file of the shard: the newest version of its table must name it, or it must be a known
+//!   memory. Any other file may be of an older version;
+//! - every named data file for rows that are deleted and only hidden;
+//! - every index: it must have been built after the rows were gone;
+//! - the compressed memories: none may cover a document;
+//! - the files that replaced those with the documents, byte by byte, for parts of the documents'
+//!   texts, up to [`SEARCHED`] bytes in all. A part that another document contains as well belongs
+//!   to that document. The storage engine compresses columns of more than 32 KiB. A file in which
+//!   its own rows cannot be found for this reason is not searched, and is counted as such.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -33,27 +34,28 @@ use crate::schema::{TableKind, column};
 use crate::shard::Shard;
 use crate::table::{run, scan};
 
-/// Most bytes that are searched for texts, in whole files, the smallest first.
+/// Maximum bytes that are searched for texts, in whole files, the smallest first.
 const SEARCHED: u64 = 16 << 20;
-/// Bytes of the parts of a text that are looked for. Of a shorter text none is: it could be anybody's.
+/// Bytes of the parts of a text that are searched for. A shorter text is not searched for: it could
+/// come from any document.
 const PART: usize = 32;
-/// About how many bytes of texts are read at once.
+/// Approximate bytes of texts that are read at once.
 const PAGE_BYTES: u64 = 16 << 20;
 
 const DOING: &str = "scan for what was forgotten";
 
-/// By what documents that are to be forgotten can be told afterwards.
+/// Data by which documents that are to be forgotten can be recognized afterwards.
 #[derive(Debug)]
 pub(crate) struct Traces {
     ids: Vec<DocumentId>,
     parts: Parts,
 }
 
-/// What tables were made of before erasing.
+/// Files of the tables before erasing.
 pub(crate) type Before = BTreeMap<TableKind, NamedFiles>;
 
 impl Shard {
-    /// Notes by what those of these documents that a caller sees can be told.
+    /// Collects traces of those of these documents that a caller sees.
     pub(crate) async fn traces(&mut self, ids: &[DocumentId], access: &Access) -> Result<Traces> {
         self.begin_write().await?;
         let is_seen = |id: &&DocumentId| {
@@ -74,7 +76,7 @@ impl Shard {
         Ok(Traces { ids, parts })
     }
 
-    /// Documents that are there, as many at once as their texts may be read at once.
+    /// Divides the documents that exist into pages whose texts may be read at once.
     fn pages<'a>(&self, ids: &'a [DocumentId]) -> Vec<Vec<&'a DocumentId>> {
         let mut pages: Vec<Vec<&DocumentId>> = Vec::new();
         let mut room = 0;
@@ -93,7 +95,7 @@ impl Shard {
         pages
     }
 
-    /// The tables of which there are files among `files` that their newest versions do not name.
+    /// Returns the tables with files among `files` that their newest versions do not name.
     pub(crate) async fn tables_with_other_files(
         &mut self,
         files: &[String],
@@ -110,7 +112,7 @@ impl Shard {
         Ok(found)
     }
 
-    /// What the tables that hold rows are made of now.
+    /// Returns the files of the tables that have data files.
     pub(crate) async fn named_files(&mut self) -> Result<Before> {
         let mut named = Before::new();
         for kind in TableKind::ALL {
@@ -122,7 +124,7 @@ impl Shard {
         Ok(named)
     }
 
-    /// Looks for what is left; `before` is what the tables were made of that were erased since.
+    /// Scans for what is left. `before` has the files of the tables that were erased since.
     pub(crate) async fn scan(&mut self, traces: &Traces, before: &Before) -> Result<ErasureScan> {
         self.begin_write().await?;
         let mut found = ErasureScan { texts: traces.parts.len() as u64, ..ErasureScan::default() };
@@ -176,14 +178,14 @@ impl Shard {
             found.leave(name, "a file that no newest version of a table names".to_owned());
         }
         self.search(&traces.parts, written, &mut found).await?;
-        // What is left is found again by whoever reads the tables anew, which the next write then does.
+        // If something is left, the state stays in doubt: the next write reads the tables again.
         if found.is_clean() {
             self.end_write();
         }
         Ok(found)
     }
 
-    /// Nodes above documents whose summaries tell of other documents than there are.
+    /// Looks for corpus tree nodes whose summaries cover other documents than exist.
     async fn look_above_documents(&mut self, found: &mut ErasureScan) -> Result<()> {
         use column::*;
         let wanted = self.catalogue.upper_tree(self.settings.max_children());
@@ -222,7 +224,7 @@ impl Shard {
         }
     }
 
-    /// Searches files that were written in place of others for parts of texts.
+    /// Searches files that replaced others for parts of texts.
     async fn search(
         &mut self,
         parts: &Parts,
@@ -259,7 +261,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What the rows of a fragment say.
+    /// Reads the texts of the rows of a fragment.
     async fn parts_of_rows(
         &mut self,
         kind: TableKind,
@@ -283,7 +285,7 @@ impl Shard {
                     let read: &mut Vec<u8> = &mut read[column];
                     read.extend_from_slice(text.as_bytes());
                     found.common.extend(parts.in_bytes(read));
-                    // As much as a part that the next value completes can begin with.
+                    // Keeps what may be the beginning of a part that ends in the next value.
                     read.drain(..read.len().saturating_sub(PART - 1));
                 });
             }
@@ -293,21 +295,21 @@ impl Shard {
     }
 }
 
-/// Begins the names of a table's files.
+/// Returns the prefix of the names of a table's files.
 fn folder_of(kind: TableKind) -> String {
     format!("{}.lance/", kind.name())
 }
 
-/// A file that was written since the erasure began.
+/// File that was written since the erasure began.
 struct Written<'a> {
     kind: TableKind,
     name: &'a str,
     bytes: u64,
-    /// The fragment whose rows it holds, if any.
+    /// Fragment whose rows the file holds, if any.
     fragment: Option<u64>,
 }
 
-/// How many rows a table has of documents.
+/// Returns how many rows of the documents a table has.
 async fn rows_of(kind: TableKind, table: &lancedb::Table, ids: &[DocumentId]) -> Result<usize> {
     if ids.is_empty() {
         return Ok(0);
@@ -330,7 +332,7 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-/// Calls `visit` with each text of a batch and the number of its column, also with those in lists.
+/// Calls `visit` with each text of a batch and the number of its column, including texts in lists.
 fn each_text(batch: &RecordBatch, visit: &mut dyn FnMut(usize, &str)) {
     for (number, column) in batch.columns().iter().enumerate() {
         let lists = column.as_list_opt::<i32>().map(|lists| lists.values());
@@ -339,22 +341,22 @@ fn each_text(batch: &RecordBatch, visit: &mut dyn FnMut(usize, &str)) {
     }
 }
 
-/// Parts of what the rows of a file say.
+/// Parts of the texts of a file's rows.
 #[derive(Default)]
 struct PartsOfRows {
-    /// How each of their texts begins: what is found in a file that holds texts as they are.
+    /// Beginnings of their texts, which are found in a file that holds texts uncompressed.
     own: Parts,
-    /// Those of the forgotten texts that they have too, each alone or with the next one: in the file the values of a
-    /// column lie back to back.
+    /// Parts of the forgotten texts that they contain as well, each alone or across two values: in
+    /// the file, the values of a column lie back to back.
     common: BTreeSet<usize>,
 }
 
-/// Parts of texts, [`PART`] bytes each, by how they begin.
+/// Parts of texts, [`PART`] bytes each, found by their first bytes.
 #[derive(Debug, Default)]
 struct Parts {
     found_by: HashMap<[u8; 8], Vec<usize>>,
     parts: Vec<[u8; PART]>,
-    /// The first bytes of parts, since most places of a file begin none.
+    /// First bytes of parts: at most places of a file no part begins.
     first: BTreeSet<u8>,
 }
 
@@ -382,7 +384,7 @@ impl Parts {
         self.parts.push(*part);
     }
 
-    /// Those that are in `bytes`, by number.
+    /// Returns the numbers of the parts that `bytes` contains.
     fn in_bytes(&self, bytes: &[u8]) -> BTreeSet<usize> {
         let mut is_first = [false; 256];
         self.first.iter().for_each(|byte| is_first[usize::from(*byte)] = true);
@@ -442,7 +444,7 @@ mod tests {
         name.parse().unwrap()
     }
 
-    /// Accepts a document, and makes one chunk of it.
+    /// Accepts a document and commits one chunk of it.
     async fn ingest(shard: &mut Shard, name: &str, text: &str) {
         let document = Document {
             id: id(name),
@@ -469,7 +471,7 @@ mod tests {
         Box::pin(forgetting).await.unwrap().1
     }
 
-    /// A row of a tree that the shard's own memory does not know of.
+    /// Writes a row of a tree that the shard's catalogue does not know of.
     async fn plant_node(shard: &mut Shard, name: &str) {
         let row = NodeRow {
             level: 0,
@@ -528,7 +530,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut shard = open(folder.path()).await;
         ingest(&mut shard, "secret", TEXT).await;
-        // Of a write that was killed, and of a removal that failed after its record was gone.
+        // Leftovers of a write that was killed, and of a removal that failed after its record was
+        // gone.
         for name in ["interrupted.new", "unknown.memory"] {
             let memories = folder.path().join(memories::FOLDER);
             std::fs::create_dir_all(&memories).unwrap();
@@ -572,7 +575,7 @@ mod tests {
         let mut shard = open(folder.path()).await;
         ingest(&mut shard, "secret", TEXT).await;
         ingest(&mut shard, "other", "something else").await;
-        // One fragment of both, so that a row of it can be hidden.
+        // One fragment with both documents, so that one of its rows can be hidden.
         shard.chunks.compact(true).await.unwrap();
         let traces = shard.traces(&[id("secret")], &Access::all()).await.unwrap();
         shard.forget_seen(&[id("secret")], &Access::all()).await.unwrap();
@@ -611,7 +614,8 @@ mod tests {
         for n in 0..20 {
             ingest(&mut shard, &format!("other-{n}"), &long(n)).await;
         }
-        // Files of all, which are written anew without the secret, large enough to be compressed.
+        // Files of all documents, which erasing rewrites without the secret, large enough to be
+        // compressed.
         shard.sources.compact(true).await.unwrap();
         shard.chunks.compact(true).await.unwrap();
         let found = forget(&mut shard, "secret").await;

@@ -1,8 +1,9 @@
-//! The tables of a shard: their columns, their indexes, and the check that a stored table fits.
+//! Schemas of a shard's tables: their columns, their indexes, and the check that a stored table
+//! fits.
 //!
 //! A schema carries its version in the Arrow schema metadata. Raise [`SCHEMA_VERSION`] with every
-//! change that a release which does not know it would misread. A table of a newer version is refused, one of
-//! an older is brought up to date when it is opened for writing.
+//! change that a release which does not know it would misread. A table of a newer version is
+//! refused. A table of an older version is brought up to date when it is opened for writing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -22,11 +23,11 @@ use crate::error::{Error, Result};
 
 /// Version of the schemas below.
 pub(crate) const SCHEMA_VERSION: u32 = 2;
-/// Oldest version that is read.
+/// Oldest version that this release reads.
 const OLDEST_VERSION: u32 = 1;
 pub(crate) const VERSION_KEY: &str = "clew.schema.version";
 
-/// Names of columns.
+/// Column names.
 pub(crate) mod column {
     pub const ACCEPTED_AT: &str = "accepted_at";
     pub const ATTEMPTS: &str = "attempts";
@@ -62,15 +63,15 @@ pub(crate) mod column {
     pub const VERSION: &str = "version";
 }
 
-/// A table of a shard.
+/// Table of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TableKind {
     /// One row per accepted document version.
     Sources,
-    /// One row per passage that can be retrieved.
+    /// One row per chunk.
     Chunks,
-    /// One row per node of a document's tree, with what was extracted of a segment, and per node above
-    /// documents.
+    /// One row per node of a document's tree, with the extraction of a segment, and per node of the
+    /// corpus tree.
     Nodes,
     /// One row per document that could not be indexed yet.
     Failures,
@@ -80,7 +81,7 @@ impl TableKind {
     /// Every table.
     pub const ALL: [Self; 4] = [Self::Sources, Self::Chunks, Self::Nodes, Self::Failures];
 
-    /// Its name in the shard's folder.
+    /// Returns the table's name in the shard's folder.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sources => "sources",
@@ -90,7 +91,7 @@ impl TableKind {
         }
     }
 
-    /// Its columns, where `vectors` are those of vectors.
+    /// Returns the table's columns. `vectors` are its vector columns.
     pub(crate) fn schema(self, vectors: &[VectorColumn]) -> SchemaRef {
         let fields = match self {
             Self::Sources => sources(),
@@ -102,8 +103,8 @@ impl TableKind {
         Arc::new(Schema::new_with_metadata(fields, metadata))
     }
 
-    /// The columns that came after the first release. A table without them is as one of which they are null,
-    /// and gets them when it is opened for writing.
+    /// Returns the columns that came after the first release. In a table without them they count as
+    /// null. They are added when the table is opened for writing.
     pub(crate) fn added_columns(self) -> Vec<Field> {
         match self {
             Self::Sources | Self::Chunks => vec![labels()],
@@ -111,8 +112,8 @@ impl TableKind {
         }
     }
 
-    /// The index of its texts. It is there from the start, because it also decides how words of
-    /// rows it does not cover yet are cut and stemmed.
+    /// Returns the index of the table's texts. It exists from the start, because it also decides
+    /// how the words of rows that it does not cover yet are split and stemmed.
     pub(crate) fn text_index(self) -> Option<IndexWanted> {
         let column = match self {
             Self::Sources => column::CONTENT,
@@ -122,8 +123,8 @@ impl TableKind {
         Some(IndexWanted::new(column, text_index))
     }
 
-    /// The other indexes it should have once it is large enough to need any, that of the vectors
-    /// left out.
+    /// Returns the other indexes that the table should have once it is large enough to need any,
+    /// without vector indexes.
     pub(crate) fn scalar_indexes(self) -> Vec<IndexWanted> {
         match self {
             Self::Sources | Self::Chunks => vec![
@@ -141,22 +142,22 @@ impl TableKind {
     }
 }
 
-/// A column of the table `chunks` with the vectors of one model.
+/// Column of the table `chunks` with the vectors of one model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VectorColumn {
-    /// The model.
+    /// Model that makes the vectors.
     pub encoder: EncoderIdentity,
-    /// The column's name.
+    /// Name of the column.
     pub name: String,
 }
 
 impl VectorColumn {
-    /// The column of a corpus' first model.
+    /// Returns the column of a corpus' first model.
     pub fn first(encoder: EncoderIdentity) -> Self {
         Self { encoder, name: column::VECTOR.to_owned() }
     }
 
-    /// The column of a model in a corpus whose first was `first`.
+    /// Returns the column of a model in a corpus whose first model was `first`.
     fn of(encoder: &EncoderIdentity, first: &EncoderIdentity) -> Self {
         if encoder == first {
             return Self::first(encoder.clone());
@@ -165,7 +166,8 @@ impl VectorColumn {
         Self { encoder: encoder.clone(), name }
     }
 
-    /// The columns of a corpus, in an order that does not depend on which of them is searched.
+    /// Returns the vector columns of a corpus, in an order that does not depend on which of them is
+    /// searched.
     pub(crate) fn all_of(corpus: &CorpusSettings) -> Vec<Self> {
         let first = corpus.first_encoder();
         let mut columns: Vec<Self> =
@@ -174,12 +176,12 @@ impl VectorColumn {
         columns
     }
 
-    /// The field of a table, which may hold nulls.
+    /// Returns the nullable field of the column.
     pub(crate) fn field(&self) -> Field {
         optional(&self.name, self.data_type())
     }
 
-    /// Its type.
+    /// Returns the data type of the column.
     pub(crate) fn data_type(&self) -> DataType {
         let component = Arc::new(Field::new("item", DataType::Float32, true));
         // A dimension beyond i32 is refused when the shard is opened.
@@ -188,20 +190,22 @@ impl VectorColumn {
     }
 }
 
-/// Begins the names of columns of vectors but for the first model's, followed by the model's fingerprint.
+/// Prefix of the names of vector columns, except the first model's. The model's fingerprint
+/// follows.
 const LATER_VECTORS: &str = "vector_";
 
-/// The columns of vectors that a stored table has, whether they are still wanted or not.
+/// Returns the vector columns of a stored table, whether they are still wanted or not.
 pub(crate) fn vectors_in(stored: &Schema) -> impl Iterator<Item = &FieldRef> {
     stored.fields().iter().filter(|field| is_of_vectors(field.name()))
 }
 
-/// Whether a column of that name holds vectors.
+/// Returns whether a column of this name holds vectors.
 pub(crate) fn is_of_vectors(name: &str) -> bool {
     name == column::VECTOR || name.starts_with(LATER_VECTORS)
 }
 
-/// The fingerprint of the model that made a column of that name, in a corpus whose first model has `first`.
+/// Returns the fingerprint of the model that made a column of this name, in a corpus whose first
+/// model has the fingerprint `first`.
 pub(crate) fn fingerprint_of<'a>(name: &'a str, first: &'a str) -> &'a str {
     name.strip_prefix(LATER_VECTORS).unwrap_or(first)
 }
@@ -212,7 +216,7 @@ impl fmt::Display for TableKind {
     }
 }
 
-/// An index a table should have.
+/// Index that a table should have.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexWanted {
     pub column: Cow<'static, str>,
@@ -224,19 +228,20 @@ impl IndexWanted {
         Self { column: Cow::Borrowed(column), index }
     }
 
-    /// The index of a column of vectors. Five bits a dimension, with the 20 probes and the refinement that
-    /// a search asks for, gave recall@10 of 0.9975 on 100,000 passages of documentation.
+    /// Returns the index of a vector column. Five bits per dimension, with the 20 probes and the
+    /// refinement that a search asks for, gave recall@10 of 0.9975 on 100,000 passages of
+    /// documentation.
     pub(crate) fn of_vectors(column: String) -> Self {
         Self { column: Cow::Owned(column), index: vector_index }
     }
 
-    /// Its name in the table.
+    /// Returns the name of the index in the table.
     pub(crate) fn name(&self) -> String {
         format!("{}_index", self.column)
     }
 }
 
-/// BM25 over lower-cased, ASCII-folded, English-stemmed words without stop words.
+/// Returns a BM25 index over lower-cased, ASCII-folded, English-stemmed words without stop words.
 fn text_index() -> Index {
     Index::FTS(FtsIndexBuilder::default())
 }
@@ -249,7 +254,7 @@ fn label_index() -> Index {
     Index::LabelList(LabelListIndexBuilder::default())
 }
 
-/// For a column of few different values.
+/// Returns an index for a column of few different values.
 fn set_index() -> Index {
     Index::Bitmap(BitmapIndexBuilder::default())
 }
@@ -297,7 +302,7 @@ fn chunks(vectors: &[VectorColumn]) -> Vec<Field> {
         optional(EVENT_TIME, DataType::Int64),
         labels(),
     ];
-    // While there is but one, every row has it.
+    // A single vector column has a value in every row.
     let is_only = vectors.len() == 1;
     fields.extend(vectors.iter().map(|column| column.field().with_nullable(!is_only)));
     fields
@@ -306,23 +311,24 @@ fn chunks(vectors: &[VectorColumn]) -> Vec<Field> {
 fn nodes() -> Vec<Field> {
     use column::*;
     vec![
-        // Empty for a node above documents.
+        // Empty for a corpus tree node.
         required(DOCUMENT_ID, DataType::Utf8),
         required(VERSION, DataType::UInt64),
         required(RECIPE, DataType::UInt64),
-        // From 0, that of segments; above documents the levels between the node and the documents.
+        // From 0, the level of segments. In the corpus tree, the number of levels between the node
+        // and the documents.
         required(LEVEL, DataType::UInt32),
         required(ORDINAL, DataType::UInt32),
-        // Nodes of the document's tree.
+        // Number of nodes in the document's tree.
         required(NODES, DataType::UInt64),
         required(IS_ROOT, DataType::Boolean),
         required(SPAN_START, DataType::UInt64),
         required(SPAN_END, DataType::UInt64),
         required(TITLE, DataType::Utf8),
         required(SUMMARY, DataType::Utf8),
-        // Hexadecimal: of what the summary was made.
+        // Hexadecimal. Identifies what the summary was made of.
         required(KEY, DataType::Utf8),
-        // JSON: the entities and relations of a segment; empty for other nodes.
+        // JSON: the entities and relations of a segment. Empty for other nodes.
         required(EXTRACTION, DataType::Utf8),
     ]
 }
@@ -337,7 +343,7 @@ fn failures() -> Vec<Field> {
         required(ATTEMPTS, DataType::UInt32),
         required(KIND, DataType::Utf8),
         required(MESSAGE, DataType::Utf8),
-        // Null: set aside, not tried again by itself.
+        // Null: set aside, not tried again automatically.
         optional(NEXT_TRY, DataType::Int64),
     ]
 }
@@ -350,7 +356,7 @@ fn optional(name: &str, data_type: DataType) -> Field {
     Field::new(name, data_type, true)
 }
 
-/// The element of the attributes' list: `name=value`; a name holds no `=`.
+/// Returns the element of the attributes' list: `name=value`. A name contains no `=`.
 pub(crate) fn attribute_item() -> FieldRef {
     Arc::new(Field::new("item", DataType::Utf8, true))
 }
@@ -359,23 +365,23 @@ fn attributes() -> Field {
     required(column::ATTRIBUTES, DataType::List(attribute_item()))
 }
 
-/// The access labels of a document version, in order and joined by commas: a set is one value, so that what a
-/// caller may see is a list of values. Null: none.
+/// Returns the column of the access labels of a document version, sorted and joined by commas. A
+/// set is one value, so that what a caller may see is a list of values. Null: no labels.
 fn labels() -> Field {
     optional(column::LABELS, DataType::Utf8)
 }
 
-/// The version of a stored table's schema, if it has one.
+/// Returns the schema version of a stored table, if it has one.
 pub(crate) fn version_of(stored: &Schema) -> Option<u32> {
     stored.metadata().get(VERSION_KEY)?.parse().ok()
 }
 
-/// Refuses a stored table whose columns are not the wanted ones. Those that came later may be missing, and so may those
-/// of vectors while a corpus moves from one model to another.
+/// Checks that a stored table has the wanted columns. Columns that came later may be missing, and
+/// so may vector columns while a corpus moves from one model to another.
 ///
 /// # Errors
-/// [`Error::NewerFormat`] if a newer release wrote it; otherwise [`Error::Mismatch`] naming the table and the
-/// first difference.
+/// Returns [`Error::NewerFormat`] if a newer release wrote the table, and [`Error::Mismatch`] with
+/// the table and the first difference otherwise.
 pub(crate) fn check(table: TableKind, stored: &Schema, vectors: &[VectorColumn]) -> Result<()> {
     let differ = |expected: String, found: String| Error::Mismatch { table, expected, found };
     match version_of(stored) {

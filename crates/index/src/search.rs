@@ -1,8 +1,8 @@
-//! Searching a shard.
+//! Searches a shard.
 //!
-//! A search runs on one snapshot and in two steps: it ranks rows by their keys and scores, drops
-//! rows that do not count and, if documents are wanted, all but the best row of each; then it reads
-//! the texts of what is left.
+//! A search runs on one view of the shard, in two steps. First it ranks rows by their keys and
+//! scores and drops rows that are not visible and, if documents are wanted, all but the best row of
+//! each. Then it reads the texts of the remaining rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::snapshot::{Snapshot, StoredVectors};
 use crate::table::{failed, run};
 use crate::write::is_direction;
 
-/// Partitions of the vector index that a search reads at least, and how many more candidates than
-/// wanted are compared by their full vectors: together recall@10 of 0.9975 on 100,000 passages of
-/// documentation.
+/// Minimum number of partitions of the vector index that a search reads. Together with [`REFINE`],
+/// recall@10 is 0.9975 on 100,000 passages of documentation.
 const PROBES: usize = 20;
+/// Number of candidates that are compared by their full vectors, for each one wanted.
 const REFINE: u32 = 5;
 
-/// Rows read per document wanted at first, where documents are ranked by their best chunk.
+/// Number of rows read at first per wanted document, if documents are ranked by their best chunk.
 const CHUNKS_PER_DOCUMENT: usize = 4;
 
 const ROW: &str = "_rowid";
 const DISTANCE: &str = "_distance";
 const SCORE: &str = "_score";
 
-/// The best chunks or documents for a query on a snapshot, of those that a caller sees.
+/// Returns the best chunks or documents for a query, of those that a caller sees.
 pub(crate) async fn candidates(
     snapshot: Arc<Snapshot>,
     access: &Access,
@@ -64,7 +64,7 @@ pub(crate) async fn candidates(
     search.read(dense, sparse, attainable).await
 }
 
-/// A row of `chunks` that was ranked.
+/// Row of `chunks` with its rank.
 #[derive(Clone, Debug)]
 struct Ranked {
     row: u64,
@@ -72,16 +72,16 @@ struct Ranked {
     score: f32,
 }
 
-/// How rows of `chunks` are ranked.
+/// Way to rank rows of `chunks`.
 #[derive(Clone, Copy)]
 enum Ranking<'a> {
-    /// By the cosine of their vectors, in the column of that name, to this one.
+    /// By the cosine similarity of their vectors, in the named column, to this vector.
     Nearest(&'a [f32], &'a str),
     /// By the query's words.
     Matching,
 }
 
-/// A query on a snapshot.
+/// Query on a view of the shard.
 struct Search<'a> {
     snapshot: Arc<Snapshot>,
     access: &'a Access,
@@ -112,7 +112,7 @@ impl Search<'_> {
         self.ranked(Ranking::Nearest(vector, name)).await
     }
 
-    /// Asks for more rows until enough of them count.
+    /// Ranks rows. Asks for more rows until enough of them are visible.
     async fn ranked(&self, ranking: Ranking<'_>) -> Result<Vec<Ranked>> {
         let wanted = self.query.limit;
         let mut limit = match self.query.grouping {
@@ -134,7 +134,7 @@ impl Search<'_> {
         }
     }
 
-    /// Rows that count, best first, each chunk or each document once.
+    /// Returns the visible rows, best first, with each chunk or each document once.
     fn keep(&self, mut rows: Vec<Ranked>) -> Vec<Ranked> {
         rows.retain(|row| self.is_live(&row.key));
         sort(&mut rows);
@@ -149,8 +149,8 @@ impl Search<'_> {
         rows
     }
 
-    /// Whether a row may be found. What its labels ask was asked before it was scored; but those of a newer version
-    /// of its document, which cannot be found yet, count too.
+    /// Returns whether a row may be found. Its own labels were checked before it was scored, but
+    /// the labels of a newer version of its document, which cannot be found yet, count too.
     fn is_live(&self, key: &ChunkKey) -> bool {
         let record = self.snapshot.catalogue.get(&key.document_id);
         record.is_some_and(|record| {
@@ -158,7 +158,7 @@ impl Search<'_> {
         })
     }
 
-    /// What is asked of rows before they are scored.
+    /// Returns the condition on rows that is checked before they are scored.
     fn allowed(&self) -> Option<Expr> {
         let seen = filter::seen(self.snapshot.catalogue.label_sets(self.access));
         [filter::of_filter(&self.query.filter), seen].into_iter().flatten().reduce(Expr::and)
@@ -179,7 +179,7 @@ impl Search<'_> {
         query = if self.query.exact {
             query.bypass_vector_index()
         } else {
-            // Without a maximum more partitions are read until there are enough rows.
+            // Without a maximum, the engine reads more partitions until there are enough rows.
             query
                 .minimum_nprobes(PROBES)
                 .and_then(|query| query.maximum_nprobes(None))
@@ -198,8 +198,8 @@ impl Search<'_> {
         ranked_rows(&batches, SCORE, |score| score)
     }
 
-    /// Whether words are looked for in whole documents rather than in their chunks. Words alone
-    /// judge a document best as a whole; joined with embeddings, which know only chunks, they judge
+    /// Returns whether words are searched in whole documents instead of chunks. Words alone judge a
+    /// document best as a whole. Combined with embeddings, which exist only for chunks, they judge
     /// it better by the same best chunk.
     fn ranks_whole_documents(&self) -> bool {
         self.query.mode == SearchMode::Sparse && self.query.grouping == Grouping::Documents
@@ -237,7 +237,7 @@ impl Search<'_> {
         Ok(documents.into_iter().filter_map(shown).collect())
     }
 
-    /// Documents by BM25 of their whole text, best first.
+    /// Returns documents ranked by BM25 of their whole text, best first.
     async fn matching_documents(&self) -> Result<Vec<(DocumentId, f32)>> {
         let wanted = self.query.limit;
         let mut limit = wanted;
@@ -276,7 +276,7 @@ impl Search<'_> {
         }
     }
 
-    /// The first chunk of each document: shown where no single chunk matches.
+    /// Returns the first chunk of each document, which is shown if no single chunk matches.
     async fn first_chunks(&self, ids: &[&DocumentId]) -> Result<Vec<Ranked>> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -300,7 +300,7 @@ impl Search<'_> {
         Ok(self.keep(ranked))
     }
 
-    /// Reads the texts of what was ranked.
+    /// Reads the texts of the ranked rows.
     async fn read(
         &self,
         dense: Vec<Ranked>,
@@ -362,7 +362,8 @@ fn key_columns(score: &str) -> Select {
     Select::columns(&[&KEY_COLUMNS[..], &[score]].concat())
 }
 
-/// Best first; equal scores by document and position, so that the order is the same every time.
+/// Sorts best first, and equal scores by document and position, so that the order is always the
+/// same.
 fn sort(rows: &mut [Ranked]) {
     rows.sort_by(|a, b| {
         b.score.total_cmp(&a.score).then_with(|| {
@@ -387,7 +388,7 @@ fn ranked_rows(
     Ok(ranked)
 }
 
-/// Words to be found in a text column.
+/// Words to find in a text column.
 struct Words<'a> {
     text: &'a str,
     column: &'static str,

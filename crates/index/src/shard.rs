@@ -1,4 +1,4 @@
-//! The writer of a shard and the state it keeps.
+//! Writer of a shard, with the state that it keeps.
 
 use std::convert::Infallible;
 use std::sync::OnceLock;
@@ -19,28 +19,29 @@ use crate::schema::{TableKind, VectorColumn};
 use crate::snapshot::{Publisher, Snapshot};
 use crate::table::Stored;
 
-/// What a shard is opened with.
+/// Settings that a shard is opened with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardSettings {
-    /// The corpus; ids of chunks are derived from it.
+    /// Corpus of the shard. Chunk ids are derived from it.
     pub corpus: CorpusName,
-    /// What chunks should be made by. Documents with chunks that are not are found by those until others are there.
+    /// Recipes that chunks should be made by. Searches find a document by its other chunks until it
+    /// has these.
     pub recipes: Recipes,
-    /// What trees and graphs should be made by, and most children of their nodes; `None`: there are to be
-    /// none, and those that are there are swept.
+    /// Recipe that trees and graphs should be made by, with the maximum number of children of a
+    /// tree node. `None` if there should be none; existing ones are then swept.
     pub structure: Option<(Recipe, u32)>,
-    /// The columns of vectors, by name: one, or two while the corpus moves from one model to another.
+    /// Vector columns, by name: one, or two while the corpus moves from one model to another.
     pub vectors: Vec<VectorColumn>,
-    /// Fingerprint of the model that made the vectors which are searched, unless a question says otherwise.
+    /// Fingerprint of the model whose vectors are searched, unless a query says otherwise.
     pub searched: String,
     /// Fingerprint of the corpus' first model.
     pub first: String,
-    /// Bounds of maintenance and of retries.
+    /// Limits of maintenance and of retries.
     pub tuning: Tuning,
 }
 
 impl ShardSettings {
-    /// The settings of the shards of a corpus.
+    /// Returns the settings of the shards of a corpus.
     pub fn of(corpus: &CorpusSettings) -> Self {
         Self {
             corpus: corpus.name.clone(),
@@ -77,30 +78,30 @@ impl ShardSettings {
     }
 }
 
-/// Bounds of maintenance and of retries.
+/// Limits of maintenance and of retries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Failed tries after which a document is set aside.
+    /// Number of failed attempts after which a document is set aside.
     pub attempts: u32,
-    /// Rows from which a table has indexes of ids, times and attributes. Below, a filter reads
-    /// every row, which takes a few milliseconds.
+    /// Number of rows from which a table has scalar indexes. Below it, a filter reads every row,
+    /// which takes a few milliseconds.
     pub index_rows: u64,
-    /// Chunks from which there is a vector index; below, every vector is compared. 20,000 vectors
-    /// of 384 dimensions take about 15 ms.
+    /// Number of chunks from which there is a vector index. Below it, every vector is compared.
+    /// 20,000 vectors of 384 dimensions take about 15 ms.
     pub vector_index_rows: u64,
-    /// Chunks outside an index that a search may have to read besides it. Their words count towards
-    /// the scores of each other but not of the chunks inside.
+    /// Number of chunks outside an index that a search may have to read besides it. Their words
+    /// count towards each other's scores but not towards those of the indexed chunks.
     pub unindexed_chunks: u64,
-    /// Bytes, as stored, of documents outside the index of whole documents that a search may have
-    /// to read besides it.
+    /// Stored bytes of documents outside the index of whole documents that a search may have to
+    /// read besides it.
     pub unindexed_document_bytes: u64,
-    /// Fragments of fewer than 100,000 rows from which they are merged. Each costs a search file
-    /// accesses.
+    /// Number of fragments with fewer than 100,000 rows from which they are merged. Each costs a
+    /// search file accesses.
     pub small_fragments: u64,
-    /// Versions of a table on disk from which old ones are removed.
+    /// Number of stored versions of a table from which old ones are removed.
     pub versions: u64,
-    /// How long vectors of a model that is not used any more are kept for those who do not know that yet: longer than
-    /// answering takes that began before.
+    /// Time for which the vectors of an abandoned model are kept, for callers that do not know yet
+    /// that it was abandoned. Longer than a question that is already being answered can take.
     pub vectors_linger: Duration,
 }
 
@@ -119,20 +120,20 @@ impl Default for Tuning {
     }
 }
 
-/// How a shard comes to its owner.
+/// Way in which an owner obtains a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Takeover {
-    /// Nobody else opens the shard for writing: something outside, like a lock of the directory, sees
-    /// to that. If somebody does all the same, whoever writes second fails with
+    /// No other process opens the shard for writing, which something outside ensures, such as a
+    /// lock on the directory. If another does so anyway, the second to write fails with
     /// [`Error::LostRace`].
     Uncontested,
-    /// From whoever may have it: from the moment the shard is open, no write of an earlier owner goes
-    /// through, whatever that one believes. The text says who this owner is; it is kept in the tables
-    /// for people to read.
+    /// From any current owner. Once the shard is open, no write of an earlier owner succeeds,
+    /// whatever that owner believes. The text names this owner; it is kept in the tables for people
+    /// to read.
     By(String),
 }
 
-/// The writer of one shard. Only the newest owner's writes go through; readers are independent of it.
+/// Writer of one shard. Only the newest owner's writes succeed. Readers are independent of it.
 #[derive(Debug)]
 pub struct Shard {
     pub(crate) settings: ShardSettings,
@@ -145,21 +146,22 @@ pub struct Shard {
     pub(crate) erasure: ErasureMark,
     pub(crate) memories: MemoryFiles,
     place: Place,
-    /// Since when the settings are as they are.
+    /// Instant since which the settings have been in effect.
     settled_at: Instant,
-    /// Whether a write began of which it is not known whether and how far it happened.
+    /// Whether a write began and its outcome is not known.
     is_in_doubt: bool,
 }
 
 impl Shard {
-    /// Opens the shard in `place`, making its tables where they are missing, takes it over if asked
-    /// to, and reads its state from the tables: a scan of all columns that hold no text and no vector.
+    /// Opens the shard in `place` and creates missing tables. Takes the shard over if asked to, and
+    /// reads its state from the tables: a scan of all columns that hold no text and no vector.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if a table was made for another dimension or by another release;
-    /// [`Error::Corrupt`] if a table cannot be read; [`Error::LostRace`] if another took the shard
-    /// over at the same time or later; [`Error::Unavailable`] and [`Error::DiskFull`] from the
-    /// storage.
+    /// Returns [`Error::Invalid`] if a dimension is out of range, [`Error::NewerFormat`] if a newer
+    /// release wrote a table, [`Error::Mismatch`] if a table was made for another dimension or does
+    /// not fit otherwise, [`Error::Corrupt`] if a table cannot be read, [`Error::LostRace`] if
+    /// another process took the shard over at the same time or later, and [`Error::Unavailable`]
+    /// and [`Error::DiskFull`] from the storage.
     pub async fn open(place: &Place, settings: ShardSettings, takeover: Takeover) -> Result<Self> {
         settings.check()?;
         place.make("make the shard's folder").await?;
@@ -170,7 +172,7 @@ impl Shard {
             if let Takeover::By(owner) = &takeover {
                 number = Some(table.take_over(owner, number).await?);
             }
-            // Nothing is written before the takeover.
+            // Existing tables are changed only after the takeover.
             table.ensure_columns().await?;
             table.ensure_version().await?;
             table.ensure_text_index().await?;
@@ -204,7 +206,7 @@ impl Shard {
         Ok(shard)
     }
 
-    /// A reader. It sees each write as soon as the write has returned.
+    /// Returns a reader. It sees each write as soon as the write has returned.
     pub fn reader(&self) -> ShardReader {
         let (snapshots, fence) = (self.publisher.subscribe(), self.sources.fence().clone());
         let is_erasure_wanted = self.erasure.is_wanted();
@@ -212,22 +214,23 @@ impl Shard {
         ShardReader::new(snapshots, fence, self.memories.reader(), place, is_erasure_wanted)
     }
 
-    /// Where the shard lies.
+    /// Returns where the shard is stored.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// What the shard was opened with.
+    /// Returns the settings that are in effect.
     pub fn settings(&self) -> &ShardSettings {
         &self.settings
     }
 
-    /// Changes what is wanted of the corpus while the shard is open: its vectors, and by what chunks are made. Columns
-    /// of vectors that are wanted no more are left to maintenance.
+    /// Changes the wanted recipes and vectors while the shard is open. Vector columns that are no
+    /// longer wanted are left to maintenance.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if there are vectors of another dimension; those of the storage, after which nothing is
-    /// changed.
+    /// Returns [`Error::Invalid`] if a dimension is out of range, [`Error::Mismatch`] if there are
+    /// vectors of another dimension, or a storage error. The settings stay as they were, unless
+    /// only publishing them to readers failed.
     pub async fn settle(&mut self, settings: ShardSettings) -> Result<()> {
         settings.check()?;
         self.begin_write().await?;
@@ -241,23 +244,25 @@ impl Shard {
         Ok(())
     }
 
-    /// For how long the settings have been as they are.
+    /// Returns how long the settings have been in effect.
     pub(crate) fn settled_for(&self) -> Duration {
         self.settled_at.elapsed()
     }
 
-    /// Reads the state from the tables again. A write that failed does this by itself before the
-    /// next one.
+    /// Reads the state from the tables again. After a write that failed, the next one does this by
+    /// itself.
     ///
     /// # Errors
-    /// Those of [`Shard::open`]. [`Error::LostRace`] if another owner wrote; then nothing was read, so
-    /// that no state of another owner is taken for one of this, and the shard writes no more.
+    /// Returns the errors of [`Shard::open`]. Returns [`Error::LostRace`] if another owner wrote.
+    /// Nothing is read then, so that no state of another owner is taken for this one's, and the
+    /// shard writes no more.
     pub async fn reload(&mut self) -> Result<()> {
         self.is_in_doubt = true;
         let tables = [&mut self.sources, &mut self.chunks, &mut self.nodes, &mut self.failures];
         for table in tables {
             table.refresh().await?;
-            // What is found unchanged later is acknowledged without a write, so it must be on disk.
+            // A later write that changes nothing is acknowledged without a commit, so the rows that
+            // it relies on must be on disk.
             table.sync().await?;
         }
         let mut reading = Reading::default();
@@ -277,7 +282,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Begins a write: from here until [`Shard::end_write`] the state is in doubt, also if the
+    /// Begins a write. From here until [`Shard::end_write`] the state is in doubt, also if the
     /// caller drops the write half-way.
     pub(crate) async fn begin_write(&mut self) -> Result<()> {
         for kind in TableKind::ALL {
@@ -290,12 +295,12 @@ impl Shard {
         Ok(())
     }
 
-    /// Ends a write whose effect on the catalogue is settled.
+    /// Ends a write whose effect on the catalogue is known.
     pub(crate) fn end_write(&mut self) {
         self.is_in_doubt = false;
     }
 
-    /// Shows the current state to readers.
+    /// Publishes the current state to readers.
     pub(crate) async fn publish(&mut self) -> Result<()> {
         let tables = [&self.sources, &self.chunks, &self.nodes];
         let shown = shown(tables, &self.settings, self.catalogue.clone()).await?;
@@ -304,7 +309,7 @@ impl Shard {
     }
 }
 
-/// Makes a snapshot of the documents, chunks and nodes as they are now.
+/// Pins the documents, chunks and nodes as they are now, for a view.
 async fn shown(
     [sources, chunks, nodes]: [&Stored; 3],
     settings: &ShardSettings,
@@ -327,5 +332,5 @@ async fn shown(
     })
 }
 
-/// Largest dimension of vectors a shard takes.
+/// Maximum dimension of the vectors of a shard.
 const MAX_DIMENSION: u32 = 65_536;

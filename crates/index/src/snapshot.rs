@@ -1,4 +1,4 @@
-//! What readers see: one state of the shard, whole.
+//! Views of a shard, each one complete state, and their publication to readers.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -12,18 +12,18 @@ use tokio::sync::{oneshot, watch};
 use crate::catalogue::Catalogue;
 use crate::nodes::UpperView;
 
-/// The columns of vectors that a snapshot has.
+/// Vector columns of a view.
 #[derive(Clone, Debug)]
 pub(crate) struct Vectors {
-    /// All that are there, also those that are wanted no more.
+    /// All vector columns that exist, including those that are no longer wanted.
     pub there: Vec<StoredVectors>,
-    /// Names of those that every chunk should have.
+    /// Names of the columns in which every chunk should have a vector.
     pub wanted: Vec<String>,
-    /// Fingerprint of the model whose vectors are searched unless a question says otherwise.
+    /// Fingerprint of the model whose vectors are searched, unless a query says otherwise.
     pub searched: String,
 }
 
-/// A column of vectors.
+/// Vector column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredVectors {
     pub name: String,
@@ -33,36 +33,36 @@ pub(crate) struct StoredVectors {
 }
 
 impl Vectors {
-    /// The column of a model's vectors; of no model's, that which is searched.
+    /// Returns the column with a model's vectors. If `encoder` is empty, returns the searched one.
     pub(crate) fn of(&self, encoder: &str) -> Option<&StoredVectors> {
         let wanted = if encoder.is_empty() { self.searched.as_str() } else { encoder };
         self.there.iter().find(|vectors| vectors.encoder == wanted)
     }
 }
 
-/// One state of the shard: tables pinned at a version and the catalogue that belongs to them.
+/// View of the shard: tables pinned at a version, with the catalogue that belongs to them.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub corpus: CorpusName,
-    /// The columns of vectors.
+    /// Vector columns.
     pub vectors: Vectors,
     pub sources: Table,
     pub chunks: Table,
     pub nodes: Table,
-    /// Most children of a node above documents.
+    /// Maximum number of children of a corpus tree node.
     pub max_children: u32,
     pub catalogue: Catalogue,
-    /// The tree above the documents, once somebody asked for it.
+    /// Corpus tree, built when it is first needed.
     pub upper: OnceLock<UpperView>,
-    /// Dropped with the snapshot, which tells the publisher that nobody reads it any more.
+    /// Dropped with the view, which tells the publisher that nobody reads it any more.
     pub _held: oneshot::Sender<Infallible>,
 }
 
-/// Hands out the newest snapshot and knows which older ones are still read.
+/// Publisher of the newest view, which knows which older ones are still read.
 ///
-/// A query holds its snapshot while it runs. Files may be removed once no snapshot that names them
-/// is held: so a search never waits for maintenance, and maintenance waits for searches only as
-/// long as it likes.
+/// A query holds its view while it runs. Files may be removed once no view that names them is held.
+/// So a search never waits for maintenance, and maintenance waits for searches only as long as it
+/// likes.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     current: watch::Sender<Arc<Snapshot>>,
@@ -71,7 +71,7 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Begins with the snapshot that `make` makes.
+    /// Starts with the view that `make` returns.
     pub(crate) fn new(make: impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot) -> Self {
         let (held, current_released) = oneshot::channel();
         Self {
@@ -81,7 +81,7 @@ impl Publisher {
         }
     }
 
-    /// Shows the snapshot that `make` makes to all who ask from now on.
+    /// Replaces the current view by the one that `make` returns.
     pub(crate) fn publish(&mut self, make: impl FnOnce(oneshot::Sender<Infallible>) -> Snapshot) {
         let (held, released) = oneshot::channel();
         drop(self.current.send_replace(Arc::new(make(held))));
@@ -91,7 +91,7 @@ impl Publisher {
         });
     }
 
-    /// Waits until only the current snapshot is read. Returns whether that came true in time.
+    /// Waits until only the current view is read. Returns whether that happened in time.
     pub(crate) async fn old_snapshots_released(&mut self, patience: Duration) -> bool {
         let all = join_all(self.retired.iter_mut());
         if tokio::time::timeout(patience, all).await.is_err() {
@@ -101,7 +101,7 @@ impl Publisher {
         true
     }
 
-    /// The snapshots from now on.
+    /// Returns a receiver of the views from now on.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.current.subscribe()
     }

@@ -1,11 +1,13 @@
 //! Deletes snapshots of corpora.
 //!
-//! A snapshot is deleted by one write: a tombstone takes the place of its description. From then on it is not listed and
-//! not restored, and none is taken by its name. Then its files are removed, and last the tombstone, which frees the name.
-//! Whoever ends in between leaves the tombstone, and whoever comes by it goes on: a deletion, or a listing.
+//! One write deletes a snapshot: a tombstone replaces its description. From then on it is neither
+//! listed nor restored, and no snapshot is taken by its name. Then its files are removed, and the
+//! tombstone last, which frees the name. A process that stops in between leaves the tombstone, and
+//! the next deletion or listing that finds it continues.
 //!
-//! A snapshot that is being taken is refused, and one that is being restored from, which is marked so. Both show by what
-//! was changed there lately, since whoever did it may have ended without a word, or be of another cluster.
+//! A snapshot that is being taken cannot be deleted, nor one that is being restored from, which has
+//! a mark. A recent change of the files or of the mark counts as a sign of either, because the
+//! process that made it may have died without notice or may belong to another cluster.
 
 use std::time::{Duration, Instant};
 
@@ -20,33 +22,34 @@ use crate::objects::PARALLEL;
 use crate::place::Place;
 use crate::registry::unique;
 
-/// Of a tombstone: beyond what earlier releases know, so that they refuse it.
+/// Format of a tombstone: beyond what earlier releases know, so that they refuse it.
 const FORMAT: u32 = u32::MAX;
-/// An empty file of a snapshot that is being restored from, put anew with each step.
+/// Empty file of a snapshot that is being restored from. Each step of the restore writes it again.
 const RESTORING: &str = "restoring";
-/// How long after its last step a taking or restoring may go on: a step takes ten minutes at most.
+/// Time after its last step for which a snapshot counts as being taken or restored from: a step
+/// takes ten minutes at most.
 const IN_USE_FOR: Duration = Duration::from_secs(900);
-/// Files that are removed between two looks whether the tombstone stands.
+/// Number of files that are removed between two checks that the tombstone still exists.
 const AT_A_LOOK: usize = 64;
-/// How long a listing removes what a deletion left.
+/// Maximum time for which a listing removes the leftovers of a deletion.
 const LEFTOVER_BUDGET: Duration = Duration::from_secs(2);
 
 const DELETING: &str = "delete the snapshot";
 const MARKING: &str = "mark the snapshot as being restored from";
 
-/// What takes the place of the description of a snapshot that is being deleted.
+/// Content that replaces the description of a snapshot that is being deleted.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tombstone {
     format: u32,
-    /// The release that wrote it, for people.
+    /// Release that wrote it, for people.
     written_by: String,
-    /// Which deletion it is of.
+    /// Identifier of the deletion.
     deleted: String,
 }
 
-/// What lies in the place of a snapshot's description.
+/// Content of the file with a snapshot's description.
 pub(crate) enum Described {
-    /// Nothing: what there is of it is being taken, or was given up.
+    /// No such file: the snapshot is being taken, or was given up.
     Not,
     /// A description.
     Whole(Bytes),
@@ -67,11 +70,12 @@ impl Described {
 }
 
 impl Snapshots {
-    /// Goes on deleting a snapshot, whole or not, also of a corpus that is gone, and begins to remove no further files
-    /// after `budget`. From the first call on it cannot be found or restored.
+    /// Continues to delete a snapshot, complete or not, also of a corpus that is gone. Starts to
+    /// remove no further files after `budget`. After the first call it cannot be found or restored.
     ///
     /// # Errors
-    /// [`Error::SnapshotNotFound`]; [`Error::SnapshotInUse`]; those of the storage.
+    /// Returns [`Error::SnapshotNotFound`] if nothing of it exists, [`Error::SnapshotInUse`] if it
+    /// is being taken or restored from, or a storage error.
     pub async fn delete(
         &self,
         deletion: &SnapshotDeletion,
@@ -88,7 +92,7 @@ impl Snapshots {
             Described::Whole(_) => (place.changed_at(RESTORING, READING).await?, "restored from"),
             Described::Not => match place.newest_change(READING).await? {
                 None => {
-                    // Folders that an interrupted deletion left.
+                    // An interrupted deletion may leave folders.
                     place.remove_empty_folders(DELETING).await?;
                     let (corpus, name) = (corpus.clone(), name.clone());
                     return Err(Error::SnapshotNotFound { corpus, name });
@@ -116,14 +120,14 @@ impl Snapshots {
             }
             Described::Not => (place.put_new_file(DESCRIPTION, new.clone(), DELETING).await?, new),
         };
-        // Another took or deleted it in this moment.
+        // Another process completed or deleted it at this moment.
         if !is_put {
             return Err(in_use("changed"));
         }
         remove(&place, &tombstone, until).await
     }
 
-    /// Removes some of what a deletion left that did not come to its end.
+    /// Removes some of what an incomplete deletion left.
     pub(crate) async fn go_on_deleting(&self, corpus: &CorpusName, name: &SnapshotName) {
         let place = self.place_of(corpus, name);
         let removed = async {
@@ -141,7 +145,7 @@ impl Snapshots {
     }
 }
 
-/// Removes the files of a deleted snapshot, and last its tombstone.
+/// Removes the files of a deleted snapshot, and its tombstone last.
 async fn remove(place: &Place, tombstone: &Bytes, until: Instant) -> Result<DeletionStep> {
     let mut names: Vec<String> = place.files(DELETING).await?.into_keys().collect();
     names.retain(|name| name != DESCRIPTION);
@@ -150,7 +154,8 @@ async fn remove(place: &Place, tombstone: &Bytes, until: Instant) -> Result<Dele
         if files > 0 && Instant::now() >= until {
             return Ok(DeletionStep { files, is_done: false });
         }
-        // Another may have come to the end meanwhile, and a new snapshot be there by this name.
+        // Another process may have finished the deletion meanwhile, and a new snapshot of this name
+        // may exist.
         if !stands(place, tombstone).await? {
             return Ok(DeletionStep { files, is_done: true });
         }
@@ -176,16 +181,17 @@ async fn stands(place: &Place, tombstone: &Bytes) -> Result<bool> {
 }
 
 impl WholeSnapshot {
-    /// Has it not deleted for a quarter of an hour.
+    /// Keeps the snapshot from being deleted for a quarter of an hour.
     ///
     /// # Errors
-    /// [`Error::SnapshotBeingDeleted`] if that was begun; those of the storage.
+    /// Returns [`Error::SnapshotBeingDeleted`] if a deletion has begun, or a storage error.
     pub(crate) async fn hold(&self) -> Result<()> {
-        // In a place that can only be read, nobody deletes it either.
+        // If the place is read-only, no process can delete the snapshot either.
         if let Err(error) = self.place.put_mark(RESTORING, MARKING).await {
             tracing::debug!(%error, "the snapshot is not marked as being restored from");
         }
-        // Behind the mark: who deletes looks for the mark first.
+        // Read after setting the mark: a deletion looks for the mark before it writes its
+        // tombstone.
         match Described::read(&self.place).await? {
             Described::Whole(bytes) if digest_of(&bytes) == self.digest => Ok(()),
             Described::Whole(_) | Described::Deleted(_) | Described::Not => {
@@ -195,7 +201,7 @@ impl WholeSnapshot {
         }
     }
 
-    /// Ends what [`Self::hold`] began.
+    /// Ends the protection that [`Self::hold`] began.
     pub(crate) async fn release(&self) {
         if let Err(error) = self.place.remove_file(RESTORING, MARKING).await {
             tracing::debug!(%error, "the snapshot stays marked as being restored from");

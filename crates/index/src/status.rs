@@ -1,8 +1,8 @@
-//! What is due.
+//! Figures about documents whose derivation is due.
 
 use clew_core::{DocumentId, Timestamp, Version};
 
-/// A document version whose chunks are to be made.
+/// Document version whose chunks are to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueDocument {
     /// The document.
@@ -11,19 +11,20 @@ pub struct DueDocument {
     pub version: Version,
     /// Bytes of its text.
     pub bytes: u64,
-    /// How often it failed already.
+    /// Number of attempts that failed so far.
     pub attempts: u32,
 }
 
-/// What is still to be derived.
+/// Amount of derivation that is still due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// When the oldest document version was accepted whose chunks are still to be made.
+    /// Time at which the oldest document version whose chunks are still to be made was accepted.
     pub oldest_accepted: Option<Timestamp>,
-    /// Documents whose chunks are still to be made, those set aside left out.
+    /// Number of documents whose chunks are still to be made, without those set aside.
     pub waiting: u64,
-    /// Documents that are found by chunks which lack something, those set aside left out.
+    /// Number of documents with searchable chunks that do not meet the wanted recipes, without
+    /// those set aside.
     pub outdated: u64,
-    /// Documents whose tree and graph are still to be made, those set aside left out.
+    /// Number of documents whose tree and graph are still to be made, without those set aside.
     pub without_structure: u64,
 }

@@ -1,4 +1,4 @@
-//! One table of a shard: the storage engine's handle, with our errors and our durability.
+//! One table of a shard: wraps the storage engine's handle with our errors and our durability.
 
 use std::collections::HashSet;
 use std::fs;
@@ -34,75 +34,76 @@ use crate::schema::{self, IndexWanted, TableKind, VectorColumn};
 use crate::shard::ShardSettings;
 use crate::snapshot::{StoredVectors, Vectors};
 
-/// Most conditions in one predicate: deeper trees could exhaust the planner's stack.
+/// Maximum number of conditions in one predicate: deeper trees could exhaust the planner's stack.
 const MAX_CONDITIONS: usize = 200;
 
-/// Rows of a fragment that is not merged with others any more.
+/// Target number of rows per fragment: compaction does not merge fragments that have as many.
 const FRAGMENT_ROWS: usize = 100_000;
 
-/// Bytes, as stored, of the rows that compaction decodes at a time. In memory they take a few times as much:
-/// decoded, on the way to the writer, and in its pages. With more it is not faster.
+/// Stored bytes of the rows that compaction decodes at a time. In memory they take a few times as
+/// much: decoded, on the way to the writer, and in its pages. A larger value is not faster.
 const COMPACTED_AT_ONCE: u64 = 16 << 20;
 
-/// Fewest and most rows of a batch of compaction: with fewer, a table of small rows beside few large ones would
-/// take long; more the engine does not take by itself either.
+/// Minimum and maximum number of rows of a compaction batch. With fewer, a table that mixes small
+/// rows with a few large ones would take long to compact. The maximum is the engine's own default.
 const ROWS_OF_A_BATCH: (u64, u64) = (8, 8192);
 
-/// Segments of an index from which they are merged: a search asks each of them.
+/// Number of segments of an index from which they are merged: a search queries each of them.
 const MAX_SEGMENTS: u32 = 8;
 
-/// A table that only the shard's writer changes.
+/// Table that only the shard's writer changes.
 #[derive(Debug)]
 pub(crate) struct Stored {
     kind: TableKind,
     table: Table,
-    /// Through which all commits go.
+    /// Commit handler that all commits go through.
     fence: Arc<Fence>,
     place: Place,
-    /// What is known to be synced; `None` before the first sync and while one runs on another thread.
+    /// Files known to be synced. `None` before the first sync and while one runs on another thread.
     synced: Option<SyncedFolder>,
 }
 
-/// How much of a table needs maintenance.
+/// Figures that say how much maintenance a table needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStatistics {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Rows that are deleted but still in the files.
+    /// Number of rows that are deleted but still in the files.
     pub deleted_rows: u64,
-    /// Fragments.
+    /// Number of fragments.
     pub fragments: u64,
-    /// Fragments of fewer than 100,000 rows.
+    /// Number of fragments with fewer than 100,000 rows.
     pub small_fragments: u64,
-    /// Versions kept on disk, the current one included.
+    /// Number of stored versions, the current one included.
     pub versions: u64,
-    /// Indexes that are wanted and missing, those of texts and vectors left out.
+    /// Number of missing scalar indexes. Text and vector indexes are not counted.
     pub indexes_missing: u64,
-    /// Rows that the most outdated index does not cover.
+    /// Number of rows that the most outdated index does not cover.
     pub unindexed_rows: u64,
     /// Bytes of data and index files of the current version.
     pub bytes: u64,
 }
 
-/// Config key of a table that says who owns it: a number that grows with each owner, a space, and a
-/// text for people.
+/// Table config key that names the owner. Its value is a number that grows with each owner, a
+/// space, and a text for people.
 const OWNER: &str = "clew.owner";
 
-/// Config key that is set before old versions are removed, only to make a commit.
+/// Table config key that is set before old versions are removed, only to force a commit.
 const PRUNED: &str = "clew.pruned";
 
-/// Tries of a takeover, each of which the earlier owner's next commit may outrun.
+/// Maximum attempts of a takeover: the earlier owner's next commit may come before each of them.
 const TAKEOVER_TRIES: usize = 50;
 
-/// Reads of the newest version, each of which a commit of this owner that was believed lost may outrun.
+/// Maximum reads of the newest version: a commit of this owner that was believed lost may arrive
+/// after each of them.
 const REFRESH_TRIES: usize = 3;
 
-/// The files of a table at one moment, to decide what of them is garbage.
+/// Files of a table at one moment, from which the garbage is chosen.
 #[derive(Debug)]
 pub(crate) struct Present(HashSet<object_store::path::Path>);
 
 impl Stored {
-    /// Opens the table, or makes it if it is not there.
+    /// Opens the table. Creates it if it does not exist.
     pub(crate) async fn open(
         connection: &Connection,
         shard: &Place,
@@ -126,13 +127,14 @@ impl Stored {
         Ok(opened)
     }
 
-    /// Takes the table over: when this returns, no commit of an earlier owner goes through any more.
+    /// Takes the table over. When this returns, no commit of an earlier owner can succeed any more.
     ///
-    /// Owners are numbered, and a table passes only to a higher number. The shard's first table
-    /// numbers (`number` is `None`): by the version that the takeover makes, so two owners that race
-    /// for it have different numbers. The other tables follow that number (`Some`). So of several
-    /// who take over a shard at the same time, all tables end with the one who had the first table
-    /// last, in whatever order they come by. Returns the number.
+    /// Owners are numbered, and a table never passes to a lower number. The shard's first table
+    /// determines the number (`number` is `None`): it is the version that the takeover commits, so
+    /// two owners that race for the table get different numbers. The other tables use that number
+    /// (`Some`). So if several owners take over a shard at the same time, all tables end up with
+    /// the one that took the first table last, in whatever order they reach the others. Returns the
+    /// number.
     pub(crate) async fn take_over(&self, owner: &str, number: Option<u64>) -> Result<u64> {
         let mut lost = None;
         for _ in 0..TAKEOVER_TRIES {
@@ -155,7 +157,7 @@ impl Stored {
         Err(lost.unwrap_or_else(|| self.error(Operation::Open, "no try was made".into())))
     }
 
-    /// Adds the columns that a table of an earlier release lacks: to its metadata, no row is written.
+    /// Adds the columns that a table of an earlier release lacks. Changes metadata only.
     pub(crate) async fn ensure_columns(&self) -> Result<()> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         let mut missing = self.kind.added_columns();
@@ -163,7 +165,7 @@ impl Stored {
         self.add_columns(missing).await
     }
 
-    /// Adds columns in which every row has a null: to the table's metadata, no row is written.
+    /// Adds columns that are null in every row. Changes metadata only.
     async fn add_columns(&self, columns: Vec<Field>) -> Result<()> {
         if columns.is_empty() {
             return Ok(());
@@ -173,10 +175,12 @@ impl Stored {
         self.run(Operation::Append, add).await.map(drop)
     }
 
-    /// Makes it so that rows can have the wanted vectors, and need not have others: changes metadata only.
+    /// Adds the wanted vector columns that are missing. Makes every vector column nullable unless
+    /// it is the only one wanted. Changes metadata only.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] if there is a column of that name with vectors of another dimension; those of the storage.
+    /// Returns [`Error::Mismatch`] if a column of that name holds vectors of another dimension, or
+    /// a storage error.
     pub(crate) async fn ensure_vectors(&self, wanted: &[VectorColumn]) -> Result<()> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         schema::check(self.kind, &stored, wanted)?;
@@ -192,7 +196,7 @@ impl Stored {
         self.add_columns(missing.map(VectorColumn::field).collect()).await
     }
 
-    /// The columns of vectors that it has.
+    /// Returns the vector columns that the table has, with the wanted and the searched ones.
     pub(crate) async fn vectors(&self, settings: &ShardSettings) -> Result<Vectors> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         let column = |field: &FieldRef| {
@@ -208,7 +212,7 @@ impl Stored {
         })
     }
 
-    /// Drops columns, with their indexes. What rows had in them goes from the disk as the rows are rewritten.
+    /// Drops columns and their indexes. Their values leave the disk when the rows are rewritten.
     pub(crate) async fn drop_columns(&self, names: &[String]) -> Result<()> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         if names.is_empty() {
@@ -217,7 +221,8 @@ impl Stored {
         self.run(Operation::Delete, self.table.drop_columns(&names)).await.map(drop)
     }
 
-    /// Notes in a table of an older version that it is of this one. To be called once its columns are.
+    /// Raises the schema version of an older table to the current one. Call it after adding
+    /// columns.
     pub(crate) async fn ensure_version(&self) -> Result<()> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
         let Some(shown) = self.table.dataset() else { return Ok(()) };
@@ -235,7 +240,7 @@ impl Stored {
         Ok(())
     }
 
-    /// Makes the index of texts if it is not there.
+    /// Builds the text index if it does not exist.
     pub(crate) async fn ensure_text_index(&self) -> Result<()> {
         if let Some(wanted) = self.kind.text_index()
             && !self.has_index(&wanted).await?
@@ -245,7 +250,7 @@ impl Stored {
         Ok(())
     }
 
-    /// Takes what is stored now as ours to write after.
+    /// Adopts the stored state as this owner's, on which its commits build.
     async fn adopt(&self) -> Result<()> {
         let dataset = self.dataset(Operation::Open).await?;
         let adopt = async {
@@ -255,7 +260,7 @@ impl Stored {
         self.run(Operation::Open, adopt).await
     }
 
-    /// Commits nothing but a setting of the table.
+    /// Commits one table setting and nothing else.
     async fn commit_config(&self, key: &str, value: String) -> Result<()> {
         let Some(shown) = self.table.dataset() else { return Ok(()) };
         let mut dataset = Dataset::clone(&*self.dataset(Operation::Append).await?);
@@ -268,7 +273,7 @@ impl Stored {
         Ok(())
     }
 
-    /// The handle of the storage engine, which shows the newest version that this owner knows.
+    /// Returns the storage engine's handle, which shows the newest version that this owner knows.
     pub(crate) fn shown(&self) -> &Table {
         &self.table
     }
@@ -280,27 +285,27 @@ impl Stored {
         }
     }
 
-    /// Which table it is.
+    /// Returns which table it is.
     pub(crate) fn kind(&self) -> TableKind {
         self.kind
     }
 
-    /// What tells whether this owner is still the newest.
+    /// Returns the fence, which knows whether this owner is still the newest.
     pub(crate) fn fence(&self) -> &Arc<Fence> {
         &self.fence
     }
 
-    /// Asks the storage whether this owner is the newest: one listing.
+    /// Asks the storage whether this owner is still the newest. Costs one listing.
     ///
     /// # Errors
-    /// [`Error::LostRace`] if another owner committed; those of the storage.
+    /// Returns [`Error::LostRace`] if another owner committed, or a storage error.
     pub(crate) async fn confirm_owned(&self) -> Result<()> {
         let dataset = self.dataset(Operation::Refresh).await?;
         let newest = async { Ok(self.fence.tip(dataset.latest_version_id().await?).await?) };
         self.run(Operation::Refresh, newest).await.map(drop)
     }
 
-    /// Refuses if another owner is known to have written.
+    /// Returns [`Error::LostRace`] if another owner is known to have written.
     pub(crate) async fn check_owned(&self) -> Result<()> {
         if !self.fence.is_breached().await {
             return Ok(());
@@ -309,15 +314,16 @@ impl Stored {
         Err(Error::LostRace { table: self.kind, source: reason.into() })
     }
 
-    /// A handle that goes on showing the current version.
+    /// Returns a handle that stays at the current version.
     pub(crate) async fn pinned(&self) -> Result<Table> {
         self.run(Operation::Read, self.table.query_snapshot()).await
     }
 
-    /// Sees what this owner committed last, also where that was not known.
+    /// Moves to the version that this owner committed last, even if it did not know that this
+    /// commit had happened.
     ///
     /// # Errors
-    /// [`Error::LostRace`] if another owner committed; those of the storage.
+    /// Returns [`Error::LostRace`] if another owner committed, or a storage error.
     pub(crate) async fn refresh(&self) -> Result<()> {
         for _ in 0..REFRESH_TRIES {
             self.run(Operation::Read, self.table.checkout_latest()).await?;
@@ -335,7 +341,7 @@ impl Stored {
         self.run(Operation::Append, self.table.add(batches).execute()).await.map(drop)
     }
 
-    /// Deletes the rows that meet any of `conditions`; returns how many they were.
+    /// Deletes the rows that meet any of `conditions`. Returns how many it deleted.
     pub(crate) async fn delete_any(&self, conditions: Vec<Expr>) -> Result<u64> {
         let mut deleted = 0;
         for some in conditions.chunks(MAX_CONDITIONS) {
@@ -356,7 +362,7 @@ impl Stored {
         scan(self.kind, query, visit).await
     }
 
-    /// Syncs what was written since the last time, where that has to be done.
+    /// Syncs to disk what was written since the last sync. Does nothing on object storage.
     pub(crate) async fn sync(&mut self) -> Result<()> {
         let Some(folder) = self.place.folder() else { return Ok(()) };
         let anew = || SyncedFolder::new(folder.to_owned());
@@ -371,17 +377,19 @@ impl Stored {
         result.map(drop).map_err(|error| self.error(Operation::Sync, error.into()))
     }
 
-    /// Merges small fragments, and rewrites fragments of which more than a tenth is deleted; or, if
-    /// `every_deletion`, all that have a deleted row. What it takes of memory does not grow with the table, the
-    /// size of its rows or the number of cores; most of it is what the engine reads ahead, 32 MiB for each of
-    /// the requests that it makes of a storage at once. That is not bounded more closely: a row larger than what
-    /// may be read ahead would keep the engine waiting for ever.
+    /// Merges small fragments and rewrites fragments of which more than a tenth is deleted, or, if
+    /// `every_deletion`, all that have a deleted row.
+    ///
+    /// Memory use does not grow with the table, the size of its rows or the number of cores. Most
+    /// of it is the engine's read-ahead: 32 MiB for each of its concurrent requests to the storage.
+    /// There is no tighter limit, because a row larger than the read-ahead would block the engine
+    /// for ever.
     pub(crate) async fn compact(&self, every_deletion: bool) -> Result<()> {
         let dataset = self.dataset(Operation::Compact).await?;
         let sizes = dataset.fragments().iter().map(size_of);
         let mut options = CompactionOptions {
             target_rows_per_fragment: FRAGMENT_ROWS,
-            // Merges that go on at the same time would each have rows of their own.
+            // Concurrent merges would each hold rows of their own.
             num_threads: Some(1),
             batch_size: Some(rows_of_a_batch(sizes, get_num_compute_intensive_cpus())),
             ..Default::default()
@@ -393,8 +401,8 @@ impl Stored {
         self.run(Operation::Compact, self.table.optimize(action)).await.map(drop)
     }
 
-    /// Adds rows that are not indexed yet to the indexes: as a segment of their own, which costs as
-    /// much as there are such rows, until an index has so many segments that they are merged.
+    /// Adds rows that are not indexed yet to the indexes, as a new segment. This costs as much as
+    /// there are such rows. Merges the segments once an index has [`MAX_SEGMENTS`] of them.
     pub(crate) async fn refresh_indexes(&self) -> Result<()> {
         let mut segments = 0;
         for index in self.indexes().await? {
@@ -409,14 +417,14 @@ impl Stored {
         self.run(Operation::Index, self.table.optimize(action)).await.map(drop)
     }
 
-    /// Makes an index from all rows, in place of the one that may be there.
+    /// Builds an index from all rows. Replaces an existing one.
     pub(crate) async fn build_index(&self, wanted: &IndexWanted) -> Result<()> {
         let index = self.table.create_index(&[wanted.column.as_ref()], (wanted.index)());
         let build = index.name(wanted.name()).replace(true).execute();
         self.run(Operation::Index, build).await
     }
 
-    /// Makes the indexes of ids, times and attributes that are not there.
+    /// Builds the scalar indexes that are missing.
     pub(crate) async fn build_missing_indexes(&self) -> Result<()> {
         for wanted in self.kind.scalar_indexes() {
             if !self.has_index(&wanted).await? {
@@ -426,7 +434,7 @@ impl Stored {
         Ok(())
     }
 
-    /// Builds each index it has from the rows it has now. Merging an index would keep words and
+    /// Rebuilds each existing index from the current rows. Merging an index would keep words and
     /// vectors of deleted rows.
     pub(crate) async fn rebuild_indexes(&self) -> Result<()> {
         let stored = self.run(Operation::Read, self.table.schema()).await?;
@@ -440,7 +448,7 @@ impl Stored {
         Ok(())
     }
 
-    /// Whether it has an index.
+    /// Returns whether the table has an index.
     pub(crate) async fn has_index(&self, wanted: &IndexWanted) -> Result<bool> {
         Ok(self.indexes().await?.iter().any(|index| index.name == wanted.name()))
     }
@@ -449,26 +457,28 @@ impl Stored {
         self.run(Operation::Read, self.table.list_indices()).await
     }
 
-    /// Whether it has files of rows, also of rows that are deleted or were never committed.
+    /// Returns whether the table has data files, including those of rows that are deleted or were
+    /// never committed.
     pub(crate) async fn has_data(&self) -> Result<bool> {
         Ok(!self.place.join("data").names("look for the table's rows").await?.is_empty())
     }
 
-    /// Begins to remove old versions: takes down what files there are, then makes a commit.
+    /// Begins to remove old versions: lists the files that exist, then makes a commit.
     ///
-    /// Files that no manifest names may be garbage of an interrupted write, or may be what a new owner
-    /// has written and not committed yet; they cannot be told apart by looking, and this process may
-    /// be stopped between any two steps for as long as it takes another to become the owner. What
-    /// makes removing safe is the order:
+    /// A file that no manifest names may be garbage of an interrupted write, or a new owner may
+    /// have written it and not committed yet. Nothing tells these two apart, and this process may
+    /// be suspended between any two steps for long enough that another becomes the owner. The order
+    /// of the steps makes removal safe:
     ///
-    /// 1. the files that are there are taken down;
-    /// 2. a commit goes through the fence. So at that moment no other had taken over, and as an owner
-    ///    writes to a table only after its takeover, every file taken down is of this owner, which
-    ///    writes nothing else meanwhile, or of an earlier one, which can commit nothing any more;
-    /// 3. files are removed that were taken down *and* that the newest manifest does not name. Their
-    ///    names are never used again, and a later manifest names only what the one before it names
-    ///    and what was written after it. So they are garbage for ever, and removing them is safe at
-    ///    any later time, whoever the owner is then.
+    /// 1. List the files that exist.
+    /// 2. Make a commit through the fence. It succeeds only if no other owner has taken over. An
+    ///    owner writes to a table only after its takeover, so every listed file belongs to this
+    ///    owner, which writes nothing else meanwhile, or to an earlier owner, which can commit
+    ///    nothing any more.
+    /// 3. Remove the files that were listed *and* that the newest manifest does not name. File
+    ///    names are never reused, and a later manifest names only files that the one before it
+    ///    names or that were written after it. So these files stay garbage, and removing them is
+    ///    safe at any later time, whoever the owner is then.
     pub(crate) async fn begin_removal(&mut self) -> Result<Present> {
         let dataset = self.dataset(Operation::Prune).await?;
         let list = async {
@@ -479,13 +489,13 @@ impl Stored {
         };
         let present = Present(self.run(Operation::Prune, list).await?);
         self.commit_config(PRUNED, (dataset.version_id() + 1).to_string()).await?;
-        // The newest version has to be on the disk before those before it go.
+        // The newest version must be on disk before earlier ones are removed.
         self.sync().await?;
         Ok(present)
     }
 
-    /// Removes what of `present` only older versions name, or none. No snapshot of an older version
-    /// may be read any more.
+    /// Removes the files of `present` that only older versions name, or none. The caller makes sure
+    /// that no view of an older version is read any more.
     pub(crate) async fn remove(&self, present: Present) -> Result<()> {
         let dataset = self.dataset(Operation::Prune).await?;
         let policy = CleanupPolicy {
@@ -493,7 +503,7 @@ impl Stored {
             delete_unverified: true,
             ..CleanupPolicy::default()
         };
-        // Boxed: the engine's future is large, and lies in those of all callers.
+        // Boxed: the engine's future is large and is part of the futures of all callers.
         let explained = Box::pin(async {
             let cleanup = dataset.cleanup(policy).with_max_candidate_files(usize::MAX);
             Ok(cleanup.explain().await?)
@@ -510,14 +520,14 @@ impl Stored {
         }
         let removed = async {
             let store = dataset.object_store(None).await?;
-            // In one stream: an object store removes a thousand with one request.
+            // In one stream: an object store removes a thousand objects per request.
             let files = futures::stream::iter(files.into_iter().map(Ok)).boxed();
             let mut removed = store.inner.delete_stream(files);
             while let Some(file) = removed.next().await {
                 gone(file)?;
             }
-            // Oldest first and one after the other, on which the fence relies. The engine names the
-            // newest so that it sorts first.
+            // Oldest first and one after the other, on which the fence relies. In the engine's
+            // naming scheme the newest manifest sorts first.
             manifests.sort_unstable();
             for manifest in manifests.iter().rev() {
                 gone(store.inner.delete(manifest).await)?;
@@ -528,14 +538,14 @@ impl Stored {
         self.remove_empty_folders().await
     }
 
-    /// Each index has a folder of its own.
+    /// Removes the empty folders of removed indexes. Each index has a folder of its own.
     async fn remove_empty_folders(&self) -> Result<()> {
         let Some(folder) = self.place.folder() else { return Ok(()) };
         let indexes = folder.join("_indices");
         on_files("remove the folders of old indexes", move || {
             let Ok(entries) = fs::read_dir(indexes) else { return Ok(()) };
             for entry in entries {
-                // It fails for those that are in use, which is how they are told apart.
+                // Removal fails if the folder is not empty, which means that it is in use.
                 let _ = fs::remove_dir(entry?.path());
             }
             Ok(())
@@ -543,10 +553,10 @@ impl Stored {
         .await
     }
 
-    /// How much maintenance it needs.
+    /// Returns how much maintenance the table needs.
     pub(crate) async fn statistics(&self) -> Result<TableStatistics> {
         let statistics = self.run(Operation::Read, self.table.stats()).await?;
-        // By their names: the engine's list reads every manifest.
+        // Counted by file name: the engine's list reads every manifest.
         let names = self.place.join(MANIFESTS).names("count the table's versions").await?;
         let indexes = self.indexes().await?;
         let mut unindexed_rows = 0;
@@ -581,21 +591,21 @@ impl Stored {
     }
 }
 
-/// Runs an operation of the storage engine on a table. The engine may panic on damaged files; that
-/// is an error like any other of the operation.
+/// Runs an operation of the storage engine on a table. The engine may panic on damaged files; a
+/// panic becomes an error of the operation.
 pub(crate) async fn run<T>(
     table: TableKind,
     operation: Operation,
     work: impl Future<Output = lancedb::Result<T>>,
 ) -> Result<T> {
-    // What a panic leaves half-done is the engine's own, which is opened anew or read again.
+    // A panic leaves only the engine's own state half-done, which is opened anew or read again.
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(result) => result.map_err(failed(table, operation)),
         Err(_) => Err(Error::of_table(table, operation, "the storage engine panicked".into())),
     }
 }
 
-/// The conversion of the storage engine's errors about a table.
+/// Returns the conversion of the storage engine's errors about a table.
 pub(crate) fn failed(
     table: TableKind,
     operation: Operation,
@@ -603,7 +613,7 @@ pub(crate) fn failed(
     move |error| Error::of_table(table, operation, error.into())
 }
 
-/// Calls `visit` with every batch that `query` finds.
+/// Calls `visit` with every batch that `query` returns.
 pub(crate) async fn scan(
     table: TableKind,
     query: Query,
@@ -626,8 +636,8 @@ async fn heal(table: &Place, kind: TableKind) -> Result<()> {
     Ok(())
 }
 
-/// Whether the table was made. A table whose manifests are gone is an error and not made anew: it
-/// had rows.
+/// Returns whether the table exists. A table with rows whose manifests are gone is an error and is
+/// not created anew.
 async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
     const DOING: &str = "look for the table";
     let has_manifest = || async {
@@ -638,7 +648,7 @@ async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
         return Ok(true);
     }
     let has_rows = !table.join("data").names(DOING).await?.is_empty();
-    // Another owner may have made it meanwhile, and rows come after the first manifest.
+    // Another owner may have created it meanwhile: rows come after the first manifest.
     match has_manifest().await? {
         false if has_rows => {
             Err(Error::of_table(kind, Operation::Open, "there are rows but no manifest".into()))
@@ -647,7 +657,7 @@ async fn exists(table: &Place, kind: TableKind) -> Result<bool> {
     }
 }
 
-/// Makes the table, unless another does so at the same time.
+/// Creates the table, unless another process does so at the same time.
 async fn create(
     connection: &Connection,
     kind: TableKind,
@@ -664,13 +674,13 @@ async fn create(
         created => created.map(drop),
     });
     match run(kind, Operation::Create, create).await {
-        // The fence found another's first version.
+        // The fence found another owner's first version.
         Err(Error::LostRace { .. }) => Ok(()),
         created => created,
     }
 }
 
-/// A file that was not there any more is removed too.
+/// Counts a file that no longer exists as removed.
 fn gone<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
     match removed {
         Ok(_) | Err(object_store::Error::NotFound { .. }) => Ok(()),
@@ -678,15 +688,16 @@ fn gone<T>(removed: object_store::Result<T>) -> lance_core::Result<()> {
     }
 }
 
-/// Rows and bytes of a fragment as it is stored.
+/// Returns the rows and the stored bytes of a fragment.
 fn size_of(fragment: &Fragment) -> (u64, u64) {
     let files = fragment.files.iter().filter_map(|file| file.file_size_bytes.get());
     (fragment.physical_rows.unwrap_or(0) as u64, files.map(NonZeroU64::get).sum())
 }
 
-/// Rows of a batch, so that the batches which are decoded at a time, one for each core, have about
-/// [`COMPACTED_AT_ONCE`] bytes together. `fragments` are their rows and bytes. The largest rows count, but not those of
-/// fragments that have no more bytes themselves, such as one large document: a batch is never of several.
+/// Returns the number of rows of a batch. The batches that are decoded at a time, one for each
+/// core, have about [`COMPACTED_AT_ONCE`] bytes together. `fragments` yields rows and bytes. The
+/// largest rows decide, except those of fragments that are no larger than this limit themselves,
+/// such as one large document: a batch never spans fragments.
 fn rows_of_a_batch(fragments: impl Iterator<Item = (u64, u64)>, cores: usize) -> usize {
     let divided = fragments.filter(|(_, bytes)| *bytes > COMPACTED_AT_ONCE);
     let largest = divided.map(|(rows, bytes)| bytes / rows.max(1)).max();
@@ -754,8 +765,8 @@ mod tests {
         table.dataset(Operation::Read).await.unwrap().latest_version_id().await.unwrap()
     }
 
-    /// Commits `version` as the engine does but without its look at what was committed meanwhile, as
-    /// a process does that was stopped between the two.
+    /// Commits `version` as the engine does, but without its look at what was committed meanwhile,
+    /// like a process that was suspended between the two.
     async fn commit_blindly(
         table: &Stored,
         store: &ObjectStore,
@@ -807,7 +818,7 @@ mod tests {
         fs::create_dir_all(&data).unwrap();
         fs::write(data.join("garbage.lance"), "of an interrupted write").unwrap();
         let present = a.begin_removal().await.unwrap();
-        // Here `a` is stopped for as long as it takes.
+        // Here `a` is suspended for as long as it takes.
         let mut b = owned(temporary.path()).await;
         let schema = TableKind::Failures.schema(&[]);
         b.append(vec![RecordBatch::new_empty(schema)]).await.unwrap();
@@ -833,7 +844,7 @@ mod tests {
         faulty.next(Fault::AnswerLost);
         commit_blindly(&table, &store, tip + 1).await.unwrap();
         assert_eq!(newest(&table).await, tip + 1);
-        // The same, but what happened cannot be looked up at once either.
+        // The same, but the outcome cannot be read at once either.
         faulty.next(Fault::AnswerLostAndDeaf);
         commit_blindly(&table, &store, tip + 2).await.unwrap_err();
         faulty.hears_again();
@@ -851,14 +862,14 @@ mod tests {
         let tip = newest(&table).await;
         faulty.next(Fault::Late);
         commit_blindly(&table, &store, tip + 1).await.unwrap_err();
-        // It did not happen, and another takes its place.
+        // The put did not happen, and another takes its place.
         commit_blindly(&table, &store, tip + 1).await.unwrap();
         faulty.arrives().await.unwrap_err();
 
         faulty.next(Fault::Late);
         commit_blindly(&table, &store, tip + 2).await.unwrap_err();
         faulty.arrives().await.unwrap();
-        // It happened after all, so this owner has to look again before it goes on.
+        // The put happened after all, so this owner has to look again before it goes on.
         let error = commit_blindly(&table, &store, tip + 2).await.unwrap_err();
         assert!(!matches!(error, lance_core::Error::Fenced { .. }), "{error:?}");
         table.refresh().await.unwrap();
@@ -868,15 +879,15 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
-        /// The put happens and is said to have failed.
+        /// The put happens but reports a failure.
         AnswerLost,
-        /// As before, and from then on nothing can be read.
+        /// Like [`Fault::AnswerLost`], and from then on nothing can be read.
         AnswerLostAndDeaf,
-        /// The put is said to have failed and happens when [`Faulty::arrives`] is called.
+        /// The put reports a failure and happens when [`Faulty::arrives`] is called.
         Late,
     }
 
-    /// A store that fails when asked to.
+    /// Store that fails on request.
     #[derive(Debug)]
     struct Faulty {
         inner: Arc<dyn object_store::ObjectStore>,

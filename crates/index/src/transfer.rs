@@ -1,7 +1,7 @@
-//! Copies files from one place to another, each whole or not at all.
+//! Copies files from one place to another, each completely or not at all.
 //!
-//! A file is copied under a name that nobody else uses and takes its own name once it is whole, synced and
-//! what it should be. So whoever copies may end at any moment, and several may copy the same files.
+//! A file is copied under a unique name and takes its own name once it is complete, synced and
+//! verified. So a process that copies may stop at any moment, and several may copy the same files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,25 +26,26 @@ use crate::registry::unique;
 /// Bytes that are read or written at once: an object store takes parts of an object from 5 MiB.
 const PART: usize = 8 << 20;
 
-/// A file that was copied.
+/// File that was copied or is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileRecord {
-    /// Its name in its place, with `/` between folders.
+    /// Name in its place, with `/` between folders.
     pub name: String,
     pub bytes: u64,
-    /// Of its bytes, hexadecimal; empty: not known yet.
+    /// BLAKE3 hash of its bytes, hexadecimal. Empty if it is not known yet.
     pub blake3: String,
 }
 
 impl FileRecord {
-    /// A file whose hash is not known yet.
+    /// Returns a record of a file whose hash is not known yet.
     pub(crate) fn new(name: &str, bytes: u64) -> Self {
         Self { name: name.to_owned(), bytes, blake3: String::new() }
     }
 }
 
 impl Place {
-    /// Every file at any depth with its bytes, by name; none if there is no such place.
+    /// Returns every file at any depth with its bytes, by name. Returns none if the place does not
+    /// exist.
     pub(crate) async fn files(&self, doing: &'static str) -> Result<BTreeMap<String, u64>> {
         match self.kind() {
             Kind::Folder(folder) => {
@@ -72,7 +73,7 @@ impl Place {
         }
     }
 
-    /// When the file that was changed last at any depth was; `None` if there is no file.
+    /// Returns when a file at any depth was changed last, or `None` if there is no file.
     pub(crate) async fn newest_change(&self, doing: &'static str) -> Result<Option<Timestamp>> {
         match self.kind() {
             Kind::Folder(folder) => {
@@ -94,7 +95,7 @@ impl Place {
         }
     }
 
-    /// When a file was changed; `None` if there is none.
+    /// Returns when a file was changed, or `None` if it does not exist.
     pub(crate) async fn changed_at(
         &self,
         name: &str,
@@ -117,12 +118,12 @@ impl Place {
         }
     }
 
-    /// Copies a file to the same name in another place, synced; tells its hash. What may be there is
-    /// replaced, unless the file is not as it is described: of other length or of another hash, if one is
-    /// told.
+    /// Copies a file to the same name in another place, synced. Returns its record with the hash.
+    /// Replaces an existing file, unless the copied file has another length than described, or
+    /// another hash if one is given.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if it is another or is not there; those of the storage.
+    /// Returns [`Error::Corrupt`] if the file is missing or not as described, or a storage error.
     pub(crate) async fn copy_file(
         &self,
         described: &FileRecord,
@@ -155,7 +156,7 @@ impl Place {
     }
 }
 
-/// The error for a file that is missing or not what it was.
+/// Returns the error for a file that is missing or has changed.
 pub(crate) fn damaged(name: &str, problem: impl Into<String>) -> Error {
     Error::Corrupt { what: format!("file `{name}`"), source: problem.into().into() }
 }
@@ -187,7 +188,7 @@ fn files_below(
         let entry = entry?;
         let name = entry.file_name();
         let name = format!("{above}{}", name.to_string_lossy());
-        // Another may remove it meanwhile.
+        // Another process may remove it meanwhile.
         match entry.metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             found => match found? {
@@ -199,7 +200,7 @@ fn files_below(
     Ok(())
 }
 
-/// A file that is read part by part.
+/// File that is read part by part.
 enum Source {
     File(tokio::fs::File),
     Object { store: Arc<dyn ObjectStore>, path: object_store::path::Path, at: u64, end: u64 },
@@ -247,7 +248,7 @@ impl Source {
     }
 }
 
-/// A file that is written part by part, and is there once it is finished.
+/// File that is written part by part and exists once it is finished.
 enum Sink {
     File {
         file: tokio::fs::File,
@@ -258,7 +259,7 @@ enum Sink {
         store: Arc<dyn ObjectStore>,
         path: object_store::path::Path,
         buffer: BytesMut,
-        /// Once it is longer than one part.
+        /// Upload, once the file is longer than one part.
         upload: Option<Box<dyn MultipartUpload>>,
     },
 }
@@ -301,7 +302,8 @@ impl Sink {
                         upload.put_part(payload).await
                     };
                     if let Err(error) = sent.await {
-                        // What was sent is garbage, which the bucket's rules remove if this fails.
+                        // The parts sent are garbage. If the abort fails, the bucket's rules remove
+                        // them.
                         if let Some(upload) = upload {
                             drop(upload.abort().await);
                         }
@@ -345,7 +347,8 @@ impl Sink {
         }
     }
 
-    /// Leaves nothing, if that can be done; what is left is removed with what else is not named.
+    /// Removes what was written, if possible. What is left is removed with the other files that
+    /// nothing names.
     async fn give_up(self) {
         match self {
             Self::File { new, .. } => drop(tokio::fs::remove_file(new).await),
@@ -363,7 +366,7 @@ mod tests {
 
     const DOING: &str = "copy in a test";
 
-    /// A folder and a part of an object store.
+    /// Returns a folder and a part of an object store.
     fn places() -> (tempfile::TempDir, [Place; 2]) {
         let folder = tempfile::tempdir().unwrap();
         let objects = Place::in_store(Arc::new(InMemory::new()), "some/where");

@@ -1,4 +1,4 @@
-//! Writes: accepting documents, committing their chunks, recording failures.
+//! Writes of a shard: accepts documents, commits their chunks, records failures.
 
 use std::collections::HashSet;
 
@@ -13,16 +13,16 @@ use crate::record::{ChunkFacts, FailureFacts, SourceFacts};
 use crate::rows;
 use crate::shard::{Shard, ShardSettings};
 
-/// Most bytes of text in one batch of rows: text columns count bytes in 32 bits.
+/// Maximum bytes of text in one batch of rows: text columns count bytes in 32 bits.
 const BATCH_BYTES: usize = 256 << 20;
 
-/// A chunk and its embedding.
+/// Chunk with its embeddings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmbeddedChunk {
     /// The chunk.
     pub chunk: Chunk,
-    /// Its vectors, one for each of [`crate::ShardSettings::vectors`], `[dimension]` each, of finite numbers that are
-    /// not all zero.
+    /// Vectors, one for each of [`crate::ShardSettings::vectors`]: `[dimension]` each, of finite
+    /// numbers that are not all zero.
     pub vectors: Vec<Vec<f32>>,
 }
 
@@ -33,62 +33,62 @@ pub struct DerivedDocument {
     pub document: Document,
     /// Its version.
     pub version: Version,
-    /// What the chunks were made by.
+    /// Recipe by which the chunks were made.
     pub recipe: Recipe,
-    /// Its chunks, by ordinal from 0; at least one.
+    /// Chunks by ordinal from 0, at least one.
     pub chunks: Vec<EmbeddedChunk>,
 }
 
-/// What became of an offer that a commit could be made for: accepted, or refused by
+/// Outcome of an offer in a commit that succeeded: accepted, or refused by
 /// [`Access::check_replaced`] or [`IfThere::check_replaced`].
 pub type Outcome = std::result::Result<Accepted, clew_core::Error>;
 
-/// A document that somebody offers.
+/// Document that a caller offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The document.
     pub document: Document,
-    /// Of whoever offers it: it replaces only what that one sees.
+    /// Access of the caller, whose document replaces only what the caller sees.
     pub access: Access,
-    /// Whether it may replace that.
+    /// Whether the document may replace an existing one.
     pub if_there: IfThere,
 }
 
-/// What a commit of chunks did.
+/// Outcome of a commit of chunks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// Documents that can be found by the committed chunks from now on.
+    /// Number of documents that searches find by the committed chunks from now on.
     pub documents: u64,
-    /// Chunks written.
+    /// Number of chunks written.
     pub chunks: u64,
     /// Documents left out because they were forgotten, replaced by a newer version, or committed
     /// already.
     pub dropped: Vec<DocumentId>,
 }
 
-/// A try to index a document that failed.
+/// Failed attempt to index a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The document.
     pub document_id: DocumentId,
-    /// The version that was tried.
+    /// Version that was tried.
     pub version: Version,
-    /// Where it failed.
+    /// Stage at which it failed.
     pub stage: Stage,
-    /// What kind of failure.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// The outward message.
+    /// Message for callers.
     pub message: String,
-    /// When to try again; `None` sets the document aside. It is set aside in any case once it
-    /// failed [`crate::Tuning::attempts`] times.
+    /// Time of the next attempt. `None` sets the document aside. In any case it is set aside after
+    /// [`crate::Tuning::attempts`] failed attempts.
     pub next_try: Option<Timestamp>,
 }
 
 impl Shard {
-    /// Accepts documents of one who holds all labels, see [`Shard::accept_offers`].
+    /// Accepts documents from a caller who holds all labels; see [`Shard::accept_offers`].
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Shard::accept_offers`].
     pub async fn accept(
         &mut self,
         documents: Vec<Document>,
@@ -97,21 +97,22 @@ impl Shard {
         let offer =
             |document| Offer { document, access: Access::all(), if_there: IfThere::Replace };
         let outcomes = self.accept_offers(documents.into_iter().map(offer).collect(), now).await?;
-        // None is refused to one who holds all labels and replaces what is there.
+        // No offer is refused: the caller holds all labels and replaces existing documents.
         Ok(outcomes.into_iter().flatten().collect())
     }
 
-    /// Accepts documents at `now`: when this returns, they are on the disk. One that would replace what its offerer
-    /// does not see, or does not want replaced, is refused, and the others are accepted.
+    /// Accepts documents at `now`. When this returns, they are on the disk. Refuses an offer that
+    /// would replace a document that the caller does not see or does not want to replace, and
+    /// accepts the others.
     ///
     /// A document with the content of its newest version is unchanged and writes nothing, so a
     /// stream of documents can be offered again after an interruption. The others are written in
-    /// one commit. The results are in the order of `documents`.
+    /// one commit. The outcomes are in the order of `offers`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if an id comes twice: a caller who means "the last one" says so by
-    /// sending only that. Otherwise those of the storage; then none of the documents counts as
-    /// accepted, and offering them again is safe.
+    /// Returns [`Error::Invalid`] if an id occurs twice: a caller that means the last one sends
+    /// only that. Otherwise returns a storage error. Then no document counts as accepted, and
+    /// offering them again is safe.
     pub async fn accept_offers(
         &mut self,
         offers: Vec<Offer>,
@@ -141,7 +142,8 @@ impl Shard {
             accepted.push(Ok(Accepted { version, novelty }));
         }
         if changed.is_empty() {
-            // A commit would have told that nobody replaced or forgot what is there already.
+            // A commit would have shown that no other owner replaced or forgot the existing
+            // documents.
             self.sources.confirm_owned().await?;
         } else {
             self.write_sources(&changed).await?;
@@ -150,7 +152,8 @@ impl Shard {
         Ok(accepted)
     }
 
-    /// What an offered document is to those that are there, with the newest version of its id.
+    /// Compares an offered document with the existing one of its id. Returns the newest version of
+    /// that.
     fn compare(
         &self,
         Offer { document, access, if_there }: &Offer,
@@ -190,17 +193,18 @@ impl Shard {
         self.publish().await
     }
 
-    /// Commits the chunks of documents: each can be found by them, whole, when this returns.
+    /// Commits the chunks of documents. When this returns, searches find each document by these
+    /// chunks.
     ///
     /// All chunks are appended in one commit. Readers move from the old chunks of a replaced
-    /// document to its new ones at once, because a chunk counts only if it is of the live version;
-    /// what was replaced is deleted after. A document that was forgotten or replaced meanwhile is
+    /// document to its new ones at once, because only chunks of the live version are visible. The
+    /// replaced chunks are deleted later. A document that was forgotten or replaced meanwhile is
     /// dropped.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a document without chunks, a span outside the text, an ordinal out
-    /// of order, a bad vector, or an id that comes twice; then nothing was written. Otherwise those
-    /// of the storage.
+    /// Returns [`Error::Invalid`] for a document without chunks, a span outside the text, an
+    /// ordinal out of order, a bad vector, or an id that occurs twice. Nothing is written then.
+    /// Otherwise returns a storage error.
     pub async fn commit_derived(&mut self, documents: Vec<DerivedDocument>) -> Result<Committed> {
         refuse_duplicates(documents.iter().map(|derived| &derived.document.id))?;
         for derived in &documents {
@@ -224,13 +228,13 @@ impl Shard {
         Ok(committed)
     }
 
-    /// Whether the chunks of this version by this recipe are missing.
+    /// Returns whether the chunks of this version by this recipe are missing.
     fn is_wanted(&self, derived: &DerivedDocument) -> bool {
         let record = self.catalogue.get(&derived.document.id);
         let due = record.and_then(|record| record.chunks_due());
         due.is_some_and(|due| due.version == derived.version)
             && derived.recipe == self.settings.recipes.wanted
-            // Rows of it that do not count are swept first.
+            // Rows of it that are not visible are swept first.
             && record.is_some_and(|record| {
                 let same = |facts: &&ChunkFacts| {
                     facts.version == derived.version && facts.recipe == derived.recipe
@@ -282,7 +286,7 @@ impl Shard {
             if chunk.span.of(&derived.document.text).is_none() {
                 return refuse("chunk.span", "expected a range of the document's text");
             }
-            // What was made by another recipe is dropped.
+            // Chunks made by another recipe are dropped anyway.
             if derived.recipe == self.settings.recipes.wanted && !self.fit(vectors) {
                 return refuse("chunk.vector", "expected a vector of the dimension of each model");
             }
@@ -293,25 +297,25 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether there is a vector for each column.
+    /// Returns whether there is a vector of the right dimension for each column.
     fn fit(&self, vectors: &[Vec<f32>]) -> bool {
         let dimensions =
             self.settings.vectors.iter().map(|column| column.encoder.dimension as usize);
         dimensions.eq(vectors.iter().map(Vec::len))
     }
 
-    /// Records that documents could not be indexed. A failure of a version that is no longer due
-    /// is ignored.
+    /// Records that documents could not be indexed. Ignores a failure of a version that is no
+    /// longer due.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns [`Error::Invalid`] if an id occurs twice, or a storage error.
     pub async fn record_failures(&mut self, failures: Vec<Failure>) -> Result<()> {
         refuse_duplicates(failures.iter().map(|failure| &failure.document_id))?;
         self.begin_write().await?;
         let recorded: Vec<_> =
             failures.into_iter().filter_map(|failure| self.failure_facts(failure)).collect();
         if !recorded.is_empty() {
-            // A crash between the two leaves the document due, which is the state before.
+            // A crash between deletion and append leaves the document due, as it was before.
             let replaced = vec![filter::documents(recorded.iter().map(|(id, _)| id))];
             let has_row =
                 |id| self.catalogue.get(id).is_some_and(|record| record.facts.failure.is_some());
@@ -354,7 +358,7 @@ impl Shard {
     }
 }
 
-/// Whether cosine similarity to `vector` is a number.
+/// Returns whether cosine similarity to `vector` is a number.
 pub(crate) fn is_direction(vector: &[f32]) -> bool {
     vector.iter().all(|x| x.is_finite()) && vector.iter().any(|&x| x != 0.0)
 }
@@ -372,7 +376,7 @@ pub(crate) fn refuse_duplicates<'a>(ids: impl Iterator<Item = &'a DocumentId>) -
     Ok(())
 }
 
-/// Text that goes into one row or several.
+/// Size of the text that goes into one row or several.
 trait TextSize {
     fn text_bytes(&self) -> usize;
 }
@@ -391,7 +395,7 @@ impl TextSize for DerivedDocument {
     }
 }
 
-/// How many of the first of `rows`, at least one, fit into one batch.
+/// Returns how many of the first of `rows`, at least one, fit into one batch.
 fn fitting<T: TextSize>(rows: &[T]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&T| {

@@ -1,11 +1,11 @@
-//! What the registries' tests share.
+//! Test helpers that both registries share.
 
 use clew_core::{Chunking, CorpusSettings, EncoderIdentity, Phase, Reembedding, Timestamp};
 
 use super::Registry;
 use crate::error::Error;
 
-/// Settings of a corpus, told from others of its name by when it was made.
+/// Returns settings of a corpus. The creation time tells corpora of the same name apart.
 pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
     let encoder = EncoderIdentity {
         model: "m".to_owned(),
@@ -18,13 +18,13 @@ pub(super) fn settings(name: &str, created_at: i64) -> CorpusSettings {
     CorpusSettings::plain(name.parse().unwrap(), 2, chunking, encoder, made)
 }
 
-/// The settings of all corpora, which can be read.
+/// Returns the settings of all corpora, all of which must be readable.
 pub(super) async fn listed(corpora: &Registry) -> Vec<CorpusSettings> {
     let registered = corpora.list().await.unwrap();
     registered.into_iter().map(|(_, settings)| settings.unwrap()).collect()
 }
 
-/// Settings after a move to another model has begun.
+/// Returns the settings after a move to another model has begun.
 pub(super) fn next(settings: &CorpusSettings, model: &str) -> CorpusSettings {
     let other = EncoderIdentity { model: model.to_owned(), ..settings.encoder.clone() };
     let number = settings.reembedding.as_ref().map_or(0, |it| it.number) + 1;
@@ -33,7 +33,8 @@ pub(super) fn next(settings: &CorpusSettings, model: &str) -> CorpusSettings {
     CorpusSettings { reembedding, ..settings.clone() }
 }
 
-/// Settings are changed only from what they are, only once, and only in what may be changed. Leaves no corpus.
+/// Checks that settings change only from their current value, only once, and only in their models.
+/// Leaves no corpus behind.
 pub(super) async fn refuses_what_is_not_there(corpora: &Registry) {
     let (before, name) = (settings("changed", 1), "changed".parse().unwrap());
     let after = next(&before, "b");

@@ -1,13 +1,14 @@
-//! The corpora of a folder.
+//! Registry of corpora in a folder.
 //!
-//! A corpus is a folder. It is made by renaming a finished folder into place and deleted by renaming
-//! it away first, so there is no half-made and no half-deleted corpus. What is left under another name
-//! is removed when the registry is opened; a folder being made only after an hour, because it may be
-//! another process that makes it.
+//! A corpus is a folder. It is created by renaming a finished folder into place, and deleted by
+//! renaming it away first, so no corpus is ever half created or half deleted. Opening the registry
+//! removes leftovers under other names. A folder that is being created is removed only after an
+//! hour, because another process may be creating it.
 //!
-//! Settings are changed by renaming a finished file over theirs, by one process at a time, which has the lock of a file
-//! beside the corpora; the operating system takes it back from a process that ends. Whoever deletes a corpus has that
-//! lock as well, so that nobody writes settings into the folder of a later corpus of that name.
+//! Settings are changed by renaming a finished file over the old one. Only the process that holds
+//! the lock of a file beside the corpora may do this; the operating system releases the lock of a
+//! process that ends. A deletion takes this lock as well, so that no process writes settings into
+//! the folder of a later corpus of that name.
 
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
@@ -22,25 +23,25 @@ use crate::error::{Cause, Error, Result};
 use crate::place::{Place, on_files};
 
 const SETTINGS: &str = "settings.json";
-/// An empty file in the folder of a corpus that is to be deleted.
+/// Empty file in the folder of a corpus that is to be deleted.
 const RETIRED: &str = "retired";
-/// Begin names of folders that are no corpora; no corpus name begins with a dot.
+/// Prefixes of the names of folders that are no corpora. No corpus name begins with a dot.
 const BEING_MADE: &str = ".making-";
 const DELETED: &str = ".deleted-";
-/// Begins the name of the folder of a corpus that is being restored, followed by the corpus' name, `@`, and
-/// which snapshot it is restored from.
+/// Prefix of the folder name of a corpus that is being restored. The corpus' name, `@`, and the
+/// beginning of the snapshot's digest follow.
 const BEING_RESTORED: &str = ".restoring@";
-/// As `BEING_MADE`, of releases of which only one process used a data directory.
+/// Counterpart of `BEING_MADE` in releases that allowed only one process per data directory.
 const LEFT_HALF_MADE: &str = ".new-";
-/// Ends the name of the file whose lock those have who change or delete a corpus.
+/// Extension of the file whose lock a process holds while it changes or deletes a corpus.
 const LOCK: &str = "lock";
-/// How long that lock is waited for; it is held for milliseconds.
+/// Maximum wait for that lock, which is held for milliseconds.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_LOOK: Duration = Duration::from_millis(5);
-/// Age after which nobody makes a folder any more; making one takes milliseconds.
+/// Age after which a folder is no longer being created, which takes milliseconds.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
-/// See [`super::Registry`], as are its functions.
+/// Registry in a folder; see [`super::Registry`] for its functions.
 #[derive(Clone, Debug)]
 pub(super) struct FolderRegistry {
     folder: PathBuf,
@@ -54,7 +55,7 @@ impl FolderRegistry {
         Ok(registry)
     }
 
-    /// Returns whether this made it.
+    /// Returns whether this call created it.
     pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
         let folder = self.corpus_folder(&settings.name);
         let being_made = self.folder.join(unique_name(BEING_MADE, &settings.name));
@@ -69,7 +70,7 @@ impl FolderRegistry {
         read.await?.transpose().map_err(|source| damaged(name, source))
     }
 
-    /// Returns the settings that are there then: `to`, if they were `from`.
+    /// Returns the settings after this call: `to`, if they were `from`.
     pub async fn change(
         &self,
         from: &CorpusSettings,
@@ -95,28 +96,28 @@ impl FolderRegistry {
     pub async fn list(&self) -> Result<Vec<Registered>> {
         let mut corpora = Vec::new();
         for name in self.names().await? {
-            // Another process may have deleted it since it was listed.
+            // Another process may have deleted the corpus since it was listed.
             let found = self.get(&name).await.transpose();
             corpora.extend(found.map(|settings| (name, settings)));
         }
         Ok(corpora)
     }
 
-    /// Names of the folders that corpora may lie in, in order.
+    /// Returns the names of the folders that may be corpora, in order.
     async fn names(&self) -> Result<Vec<CorpusName>> {
         let folder = self.folder.clone();
         let names = on_files("list the corpora", move || {
             let names = fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name()));
             names.collect::<io::Result<Vec<_>>>()
         });
-        // Anything that is not a corpus' name is not ours.
+        // Entries that are no corpus name are not ours.
         let names = names.await?.into_iter().filter_map(|name| name.to_str()?.parse().ok());
         let mut names: Vec<CorpusName> = names.collect();
         names.sort();
         Ok(names)
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the corpus existed.
     pub async fn retire(&self, name: &CorpusName) -> Result<bool> {
         if self.get(name).await?.is_none() {
             return Ok(false);
@@ -139,7 +140,8 @@ impl FolderRegistry {
                 let Some(age) = age(&folder.join(RETIRED))? else { return Ok(None) };
                 Ok(read_settings(&folder)?.map(|settings| (settings, age)))
             });
-            // Damaged settings do not say which shards there are; such a corpus stays for a person.
+            // Damaged settings do not tell which shards exist. Such a corpus stays for a person to
+            // look at.
             if let Some((Ok(settings), age)) = read.await? {
                 retired.push((settings, age));
             }
@@ -147,7 +149,7 @@ impl FolderRegistry {
         Ok(retired)
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the corpus existed.
     pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
         let folder = self.corpus_folder(name);
         let (corpora, deleted) =
@@ -180,14 +182,14 @@ impl FolderRegistry {
         Ok(begun.map(|settings| (settings, place)))
     }
 
-    /// Returns whether this made it.
+    /// Returns whether this call made the corpus exist.
     pub async fn finish_restore(&self, name: &CorpusName, digest: &str) -> Result<bool> {
         let (corpora, folder) = (self.folder.clone(), self.corpus_folder(name));
         let being_restored = self.being_restored(name, digest);
         let of_that_name = format!("{BEING_RESTORED}{name}@");
         on_files("end the restoring of the corpus", move || {
             let is_done = rename_into_place(&being_restored, &folder)?;
-            // What was copied from other snapshots before is of no use any more.
+            // Files that were copied from other snapshots before are of no use any more.
             for entry in fs::read_dir(&corpora)? {
                 let entry = entry?;
                 if entry.file_name().to_string_lossy().starts_with(&of_that_name) {
@@ -213,7 +215,7 @@ impl FolderRegistry {
     }
 }
 
-/// A name that no other process uses.
+/// Returns a name that no other process uses.
 fn unique_name(prefix: &str, name: &CorpusName) -> String {
     format!("{prefix}{name}-{}", unique())
 }
@@ -239,7 +241,7 @@ fn is_abandoned(entry: &fs::DirEntry) -> bool {
     matches!(age, Ok(Ok(age)) if age > ABANDONED)
 }
 
-/// Returns whether this made it.
+/// Creates the folder of a corpus. Returns whether this call created it.
 fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<bool> {
     if folder.exists() {
         return Ok(false);
@@ -253,14 +255,14 @@ fn make_folder(being_made: &Path, folder: &Path, settings: &[u8]) -> io::Result<
     Ok(is_done)
 }
 
-/// Returns whether it took its place, and not another was there.
+/// Renames a folder into place. Returns `false` if another one is there.
 fn rename_into_place(made: &Path, folder: &Path) -> io::Result<bool> {
     match fs::rename(made, folder) {
         Ok(()) => {
             folder.parent().map_or(Ok(()), durable::sync_folder)?;
             Ok(true)
         }
-        // A folder takes the place only of an empty one.
+        // A folder can replace only an empty one.
         Err(error)
             if matches!(
                 error.kind(),
@@ -273,7 +275,7 @@ fn rename_into_place(made: &Path, folder: &Path) -> io::Result<bool> {
     }
 }
 
-/// Returns whether this deleted it.
+/// Deletes the folder of a corpus. Returns whether this call deleted it.
 fn delete_folder(corpora: &Path, folder: &Path, deleted: &Path) -> io::Result<bool> {
     match locked(corpora, || fs::rename(folder, deleted)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -286,7 +288,7 @@ fn delete_folder(corpora: &Path, folder: &Path, deleted: &Path) -> io::Result<bo
 
 /// Does `work` while no other process changes or deletes a corpus.
 fn locked<T>(corpora: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    // Opened for writing, which file systems of a network want of a lock.
+    // Opened for writing, which network file systems require for a lock.
     let mut options = fs::OpenOptions::new();
     let lock =
         options.create(true).truncate(false).write(true).open(corpora.with_extension(LOCK))?;
@@ -300,12 +302,13 @@ fn locked<T>(corpora: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result
     }
 }
 
-/// As [`read_settings`], unless the corpus is to be deleted.
+/// Reads settings as [`read_settings`] does, unless the corpus is to be deleted.
 fn read_live(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
     if folder.join(RETIRED).exists() { Ok(None) } else { read_settings(folder) }
 }
 
-/// `None` if there is no such corpus; an inner error if its settings do not parse.
+/// Reads the settings of a corpus. Returns `None` if the corpus does not exist, and an inner error
+/// if its settings do not parse.
 fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusSettings, Cause>>> {
     match fs::read(folder.join(SETTINGS)) {
         Ok(bytes) => Ok(Some(from_json(&bytes))),
@@ -316,10 +319,10 @@ fn read_settings(folder: &Path) -> io::Result<Option<std::result::Result<CorpusS
     }
 }
 
-/// How long ago a file was written; `None` if it is not there.
+/// Returns how long ago a file was written, or `None` if it does not exist.
 fn age(file: &Path) -> io::Result<Option<Duration>> {
     match fs::metadata(file) {
-        // A clock that was set back makes it new.
+        // If the clock was set back, the file counts as new.
         Ok(found) => Ok(Some(found.modified()?.elapsed().unwrap_or_default())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -444,7 +447,8 @@ mod tests {
         let corpora = registry(folder.path()).await;
         corpora.create(&settings("a", 0)).await.unwrap();
         let mut before = settings("a", 0);
-        // What one that was killed left: a file that was not renamed yet, and a lock that nobody has.
+        // Leftovers of a process that was killed: a file that was not renamed yet, and a lock file
+        // that no process has locked.
         let root = folder.path().join(CORPORA);
         fs::write(root.join("a").join("settings.new"), "{").unwrap();
         fs::write(root.with_extension(LOCK), "").unwrap();
@@ -479,7 +483,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let corpora = registry(folder.path()).await;
         refuses_what_is_not_there(&corpora).await;
-        // What changes it waits for who deletes it.
+        // A change waits for a deletion that holds the lock.
         let lock = fs::File::create(folder.path().join(CORPORA).with_extension(LOCK)).unwrap();
         lock.lock().unwrap();
         let before = settings("b", 0);

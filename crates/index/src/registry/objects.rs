@@ -1,12 +1,14 @@
-//! The corpora of an object store.
+//! Registry of corpora in an object store.
 //!
-//! Each name has one object, its register, which is only ever replaced in the version that was read
-//! before: so of several who make, retire or delete a corpus at the same time one succeeds. A register
-//! is never removed, because only a put can be tied to what is there and a removal cannot.
+//! Each name has one object, its register. A register is replaced only in the version that was read
+//! before. So if several processes create, retire or delete a corpus at the same time, one
+//! succeeds. A register is never removed, because a put can depend on the stored version and a
+//! removal cannot.
 //!
-//! The shards of a corpus lie below a prefix of its name and the time it was made, which grows with each
-//! corpus of that name: whoever still removes the objects of a deleted corpus, however late, does not
-//! touch those of a later one. What such a one left is removed when the registry is opened.
+//! The shards of a corpus lie below a prefix of its name and its creation time, which is later for
+//! each new corpus of that name. So a process that still removes the objects of a deleted corpus,
+//! however late, does not touch those of a later one. Opening the registry removes the leftovers of
+//! such a process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,50 +25,50 @@ use crate::error::{Error, Result};
 use crate::objects::{Objects, PARALLEL};
 use crate::place::Place;
 
-/// Ends the name of a register.
+/// Suffix of the name of a register.
 const REGISTER: &str = ".json";
 
 const READING: &str = "read the corpus' settings";
 const LISTING: &str = "list the corpora";
 
-/// See [`super::Registry`], as are its functions.
+/// Registry in an object store; see [`super::Registry`] for its functions.
 #[derive(Clone, Debug)]
 pub(super) struct ObjectRegistry {
     corpora: Objects,
-    /// What was read, by name, with the tag of the object it was read from.
+    /// Registers that were read, by name, with the ETag of the object.
     known: Arc<Mutex<HashMap<CorpusName, (String, Register)>>>,
 }
 
-/// What is written in a register.
+/// Content of a register.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Register {
     state: State,
     settings: CorpusSettings,
-    /// Which snapshot it is or was restored from.
+    /// Digest of the snapshot that the corpus is or was restored from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     restored_from: Option<String>,
-    /// Makes it differ from all others, so that who wrote it can tell that it was written.
+    /// Unique text, by which a writer can tell that its own write succeeded.
     written_by: String,
 }
 
-/// A register among others.
+/// Register in a listing.
 struct Listed {
     name: CorpusName,
     register: Result<Register>,
-    /// How long ago it was written.
+    /// Time since it was written.
     age: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
-    /// What is to be the corpus is being copied. There is none yet.
+    /// The corpus is being copied and does not exist yet.
     Restoring,
-    /// There is such a corpus.
+    /// The corpus exists.
     Live,
-    /// Its owners are to close its shards.
+    /// The corpus is to be deleted; its owners close its shards.
     Retired,
-    /// Its objects are being removed or gone.
+    /// Its objects are being removed or are gone.
     Deleted,
 }
 
@@ -90,22 +92,23 @@ impl ObjectRegistry {
     pub async fn open(place: &Objects) -> Result<Self> {
         let registry = Self { corpora: place.join(CORPORA), known: Arc::default() };
         let names = registry.corpora.list("open the data directory").await?.prefixes;
-        // Anything that is not a corpus' name is not ours.
+        // Prefixes that are no corpus name are not ours.
         for name in names.iter().filter_map(|name| name.parse().ok()) {
             registry.finish_deletions(&name).await?;
         }
         Ok(registry)
     }
 
-    /// Removes what is left of corpora of that name that were deleted.
+    /// Removes what is left of deleted corpora of that name.
     async fn finish_deletions(&self, name: &CorpusName) -> Result<()> {
         const DOING: &str = "finish the deletion of a corpus";
         let corpora = self.corpora.join(name.as_str());
         let found = corpora.list(DOING).await?.prefixes;
-        // Read after the listing, so that a corpus which is made meanwhile is not among what was found.
+        // Read after the listing, so that a corpus which is created meanwhile is not in `found`.
         let register = match self.read(name).await {
             Ok(Some((register, _))) => register,
-            // Without a register it is not known what is of use; it stays for a person.
+            // Without a register, nothing tells which objects are in use. They stay for a person to
+            // look at.
             Ok(None) | Err(Error::Corrupt { .. } | Error::NewerFormat { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -116,12 +119,12 @@ impl ObjectRegistry {
         Ok(())
     }
 
-    /// Returns whether this made it.
+    /// Returns whether this call created it.
     pub async fn create(&self, settings: &CorpusSettings) -> Result<bool> {
         const DOING: &str = "make the corpus";
         let of = match self.read(&settings.name).await? {
             None => None,
-            // A restoration that has not ended gives way, and is refused when it would.
+            // An unfinished restore gives way: its completion is refused later.
             Some((found, version)) if matches!(found.state, State::Deleted | State::Restoring) => {
                 check_later(settings, &found.settings, DOING)?;
                 Some(version)
@@ -157,7 +160,7 @@ impl ObjectRegistry {
         Ok(Some((settings.clone(), self.corpus_place(settings))))
     }
 
-    /// Returns whether this made it.
+    /// Returns whether the corpus exists now.
     pub async fn finish_restore(&self, settings: &CorpusSettings, digest: &str) -> Result<bool> {
         const DOING: &str = "end the restoring of the corpus";
         let Some((found, version)) = self.read(&settings.name).await? else { return Ok(false) };
@@ -179,7 +182,7 @@ impl ObjectRegistry {
         Ok(found.map(|(found, _)| found.settings))
     }
 
-    /// Returns the settings that are there then: `to`, if they were `from`.
+    /// Returns the settings after this call: `to`, if they were `from`.
     pub async fn change(
         &self,
         from: &CorpusSettings,
@@ -208,7 +211,7 @@ impl ObjectRegistry {
         Ok(corpora.collect())
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the corpus existed.
     pub async fn retire(&self, name: &CorpusName) -> Result<bool> {
         match self.read(name).await? {
             Some((found, version)) if found.state == State::Live => {
@@ -225,7 +228,8 @@ impl ObjectRegistry {
 
     pub async fn retired(&self) -> Result<Vec<(CorpusSettings, Duration)>> {
         let registers = self.registers().await?.into_iter();
-        // Settings that cannot be read do not say which shards there are; such a corpus stays for a person.
+        // Unreadable settings do not tell which shards exist. Such a corpus stays for a person to
+        // look at.
         let retired = registers.filter_map(|Listed { register, age, .. }| {
             let register = register.ok().filter(|found| found.state == State::Retired)?;
             Some((register.settings, age))
@@ -233,7 +237,7 @@ impl ObjectRegistry {
         Ok(retired.collect())
     }
 
-    /// Returns whether it was there.
+    /// Returns whether the corpus existed.
     pub async fn delete(&self, name: &CorpusName) -> Result<bool> {
         const DOING: &str = "delete the corpus";
         let Some((found, version)) = self.read(name).await? else { return Ok(false) };
@@ -261,7 +265,8 @@ impl ObjectRegistry {
         Ok(Some((register, found.version)))
     }
 
-    /// Returns whether `of`, or nothing, was there until now.
+    /// Writes a register in place of the version `of`, or of nothing. Returns `false` if something
+    /// else was stored.
     async fn write(
         &self,
         register: Register,
@@ -274,14 +279,13 @@ impl ObjectRegistry {
         self.corpora.swap(&name, of, &Bytes::from(bytes), doing).await
     }
 
-    /// All registers, by name. One listing tells which of them
-    /// have to be read.
+    /// Returns all registers, by name. One listing tells which of them have to be read.
     async fn registers(&self) -> Result<Vec<Listed>> {
         let listed = self.corpora.list(LISTING).await?.objects;
         let named = listed.into_iter().filter_map(|object| Some((name_of(&object)?, object)));
         let read = |(name, object): (CorpusName, ObjectMeta)| async move {
             let written = SystemTime::from(object.last_modified);
-            // A clock that was set back makes it new.
+            // If the clock was set back, the register counts as new.
             let age = written.elapsed().unwrap_or_default();
             if let (Some(tag), Some((known_tag, register))) =
                 (&object.e_tag, self.known().get(&name))
@@ -307,13 +311,13 @@ impl ObjectRegistry {
         Ok(registers)
     }
 
-    // No code that can panic runs under the lock, so a poisoned one holds a valid map.
+    // No code that can panic runs under the lock, so a poisoned lock holds a valid map.
     fn known(&self) -> MutexGuard<'_, HashMap<CorpusName, (String, Register)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Refuses a corpus whose prefix may be that of an earlier one of its name.
+/// Checks that the prefix of a corpus differs from that of every earlier corpus of its name.
 fn check_later(
     settings: &CorpusSettings,
     earlier: &CorpusSettings,
@@ -335,7 +339,7 @@ fn name_of(object: &ObjectMeta) -> Option<CorpusName> {
     object.location.filename()?.strip_suffix(REGISTER)?.parse().ok()
 }
 
-/// What tells a corpus from others of its name.
+/// Returns what distinguishes a corpus from others of its name.
 fn incarnation(corpus: &CorpusSettings) -> String {
     corpus.created_at.as_micros().to_string()
 }
@@ -379,7 +383,8 @@ mod tests {
         a.delete(&name).await.unwrap();
         assert!(matches!(b.delete(&name).await, Err(Error::CorpusNotFound(_))));
         assert!(b.retired().await.unwrap().is_empty());
-        // Its objects may still be being removed, and must not be taken for those of the new one.
+        // The objects of the old corpus may still be under removal and must not be mixed up with
+        // new ones.
         let error = b.create(&settings("notes", 1)).await.unwrap_err();
         assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
         b.create(&settings("notes", 2)).await.unwrap();
@@ -402,7 +407,7 @@ mod tests {
         corpora.retire(&"retired".parse().unwrap()).await.unwrap();
         corpora.delete(&"gone".parse().unwrap()).await.unwrap();
         assert_eq!(objects(&store).await.iter().filter(|o| o.contains("something")).count(), 2);
-        // An owner that had not closed its shard.
+        // An owner that had not closed its shard wrote this.
         put(&settings("gone", 1)).await;
         corpora.delete(&"kept".parse().unwrap()).await.unwrap();
         corpora.create(&settings("kept", 2)).await.unwrap();
@@ -429,13 +434,13 @@ mod tests {
         let finish = async |created_at, digest| {
             corpora.finish_restore(&settings("a", created_at), digest).await.unwrap()
         };
-        // It is gone on with as it was begun, until another snapshot takes its place.
+        // A restore continues as it was begun, until another snapshot takes its place.
         assert_eq!(begin(1, "x").await.unwrap().0, settings("a", 1));
         assert_eq!(begin(2, "x").await.unwrap().0, settings("a", 1));
         assert_eq!(begin(3, "y").await.unwrap().0, settings("a", 3));
         assert!(!finish(1, "x").await);
         assert!(corpora.list().await.unwrap().is_empty());
-        // Opening the registry leaves what is being restored alone.
+        // Opening the registry does not touch a corpus that is being restored.
         let place = corpora.shard_place(&settings("a", 3), ShardIndex(0));
         place.put_mark("something", "test").await.unwrap();
         registry(&store).await;
@@ -472,7 +477,7 @@ mod tests {
             assert_eq!(corpora.get(&"a".parse().unwrap()).await.unwrap(), after);
             before = after;
         }
-        // The answer that told of the restoration's end was lost, and it is asked for again.
+        // The answer that reported the end of the restore was lost, so the caller asks again.
         assert!(corpora.finish_restore(&settings("a", 1), "x").await.unwrap());
         assert_eq!(listed(&corpora).await, [before]);
         refuses_what_is_not_there(&registry(&Arc::new(InMemory::new())).await).await;
@@ -533,7 +538,7 @@ mod tests {
         let newer = newer.replace("\"format\": 1", "\"format\": 99");
         for (bad, reason) in [("{", "DATA_LOSS"), (newer.as_str(), "NEWER_FORMAT")] {
             store.put(&path, Bytes::copy_from_slice(bad.as_bytes()).into()).await.unwrap();
-            // Also one that is opened now goes on with the others.
+            // A registry that is opened now also serves the other corpora.
             for corpora in [&corpora, &registry(&store).await] {
                 let mut found = corpora.list().await.unwrap();
                 let (name, unreadable) = found.remove(1);

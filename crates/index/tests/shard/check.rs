@@ -1,4 +1,4 @@
-//! What checking finds in real tables.
+//! Tests of checks on real tables.
 
 use clew_core::{Access, Breach, CheckQuery, Checked, Invariant, Timestamp};
 use clew_index::ShardReader;
@@ -42,7 +42,8 @@ async fn what_the_writer_wrote_holds_in_pages_of_any_size() {
         assert_eq!((checked.documents, checked.chunks), (3, 6), "in pages of {limit}");
         assert_eq!(checked.breaches, []);
     }
-    // Replaced and waiting, forgotten, and new without chunks: nothing is wrong with any of these.
+    // A replaced document that is due, a forgotten one, and a new one without chunks: none is a
+    // breach.
     let now = Timestamp::from_micros(2);
     let documents = vec![document("a", "garnet"), document("d", "hematite")];
     fixture.shard.accept(documents, now).await.unwrap();
@@ -60,7 +61,7 @@ async fn rows_that_another_program_changed_are_found() {
     let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
     let sources = connection.open_table("sources").execute().await.unwrap();
     let chunks = connection.open_table("chunks").execute().await.unwrap();
-    // A text that was exchanged, a passage that was, and a row that is there twice.
+    // A changed text, a changed passage, and a row that exists twice.
     let other =
         sources.update().only_if("document_id = 'a'").column("content", "'apricot\nbasilt'");
     other.execute().await.unwrap();
@@ -78,7 +79,7 @@ async fn rows_that_another_program_changed_are_found() {
         .collect();
     let expected = [
         ("a", Invariant::TextWhole),
-        // Its second chunk is not of the text any more.
+        // Its second chunk does not match the text any more.
         ("a", Invariant::ChunkTrue),
         ("b", Invariant::StoredOnce),
         ("c", Invariant::ChunkTrue),

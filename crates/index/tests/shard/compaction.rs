@@ -1,4 +1,4 @@
-//! Compacting keeps every row, and takes little memory whatever the rows are.
+//! Tests that compaction keeps every row and takes little memory whatever the rows are.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,8 @@ use crate::fixture::{Fixture, derive, document, open, stored, with_dimension};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Words from a seed, of about so many bytes; a new line after every quarter of a kilobyte.
+/// Returns pseudo-random words of about `bytes` bytes, with a line break after every quarter of a
+/// kilobyte.
 fn text(seed: u64, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 16);
     let (mut state, mut line) = (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1, 0);
@@ -30,7 +31,7 @@ async fn compacting_keeps_every_row_however_large() {
     let mut fixture = Fixture::new().await;
     let mut kept: Vec<Document> = Vec::new();
     for commit in 0..6 {
-        // Some a few bytes, some more than is merged at a time.
+        // Some have a few bytes, some more than is merged at a time.
         let sizes = [10, 100, 50_000, if commit % 3 == 0 { 2 << 20 } else { 1_000 }];
         let documents = sizes.iter().enumerate().map(|(i, bytes)| {
             let seed = commit * 10 + i as u64;
@@ -62,7 +63,7 @@ async fn compacting_keeps_every_row_however_large() {
     }
 }
 
-/// A shard whose memory is measured while it is compacted.
+/// Shard whose memory use is measured while it is compacted.
 struct Case {
     name: &'static str,
     commits: u64,
@@ -72,7 +73,7 @@ struct Case {
 }
 
 const CASES: [Case; 2] = [
-    // More chunks than two fragments have, in many.
+    // More chunks than fit into two fragments, in many fragments.
     Case { name: "chunks", commits: 60, documents: 8, bytes: 128 << 10, table: TableKind::Chunks },
     // Long documents, most of them in a fragment that an earlier compaction left.
     Case {
@@ -84,7 +85,7 @@ const CASES: [Case; 2] = [
     },
 ];
 
-/// Vectors as those of the default model.
+/// Dimension of the vectors, that of the default model.
 const DIMENSION: usize = 384;
 
 fn measured_settings() -> ShardSettings {
@@ -121,14 +122,14 @@ async fn fill(folder: &Path, case: &Case) {
     }
 }
 
-/// A line of this process' status, in MiB.
+/// Returns a line of this process' status, in MiB.
 fn memory(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|found| found.strip_prefix(line)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() >> 10
 }
 
-/// Where the process that is measured finds the shard, and which case it is.
+/// Environment variable that tells the measured process its case and the shard's folder.
 const SHARD: &str = "CLEW_TEST_SHARD";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,7 +144,7 @@ async fn compacting_takes_little_memory() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("corpora/notes/shard-0");
         fill(&folder, case).await;
-        // In a process of its own, which has used no memory for anything else.
+        // In a separate process, which has used no memory for anything else.
         let name = "compaction::compacting_takes_little_memory";
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--ignored", "--exact", "--nocapture", name]);

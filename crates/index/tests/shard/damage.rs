@@ -1,4 +1,4 @@
-//! Damaged and unfitting folders are errors that say so.
+//! Tests that damaged and unfitting folders cause errors that say so.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Opens the shard and searches it; the error of whichever fails.
+/// Opens the shard and searches it. Returns the error of the step that fails.
 async fn error_of(fixture: &Fixture) -> Error {
     match fixture.open().await {
         Err(error) => error,

@@ -1,4 +1,4 @@
-//! Forgotten text leaves the disk, whatever is interrupted.
+//! Tests that forgotten text leaves the disk, whatever is interrupted.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, Search, document, files_containing, id};
 const MARKER: &str = "zanzibarite";
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A shard with indexes over documents of which one holds the marker.
+/// Returns a shard with indexes, in which one document holds the marker.
 async fn marked() -> Fixture {
     let tuning = Tuning { index_rows: 10, vector_index_rows: 10, ..Tuning::default() };
     let mut fixture = Fixture::with_tuning(tuning).await;
@@ -23,7 +23,7 @@ async fn marked() -> Fixture {
     fixture.ingest(documents, 1).await;
     maintain(&mut fixture).await;
     assert_eq!(fixture.shard.statistics().await.unwrap().vector_indexes_missing, 0);
-    // Another version, and a pending one.
+    // Another version, and one that is due.
     fixture.ingest(vec![document("secret", &format!("another {MARKER} here"))], 2).await;
     let pending = document("secret", &format!("a pending {MARKER}"));
     fixture.shard.accept(vec![pending], Timestamp::from_micros(3)).await.unwrap();
@@ -72,7 +72,7 @@ async fn an_erasure_that_a_crash_interrupted_is_wanted_after_the_restart() {
 #[tokio::test]
 async fn a_crash_between_the_steps_of_forgetting_is_healed() {
     let mut fixture = marked().await;
-    // The first two steps: the mark, and the rows of `sources`.
+    // The first two steps are the mark and the rows of `sources`.
     std::fs::write(fixture.folder.join("erasure-wanted"), "").unwrap();
     let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
     let sources = connection.open_table("sources").execute().await.unwrap();
@@ -89,14 +89,14 @@ async fn erasing_waits_for_searches_and_says_so_when_they_go_on() {
     let mut fixture = marked().await;
     let view = fixture.reader().seen_by(&Access::all());
     let query = Search::new("plain text").query();
-    // A search that began and does not go on, as under a stalled task.
+    // A search that began and makes no progress, as in a stalled task.
     let mut running = Box::pin(view.candidates(&query));
     assert!(futures::poll!(running.as_mut()).is_pending());
     fixture.shard.forget(&[id("secret")]).await.unwrap();
     let error = fixture.shard.erase(Duration::from_millis(20)).await.unwrap_err();
     assert!(matches!(error, Error::ReadersActive));
     assert!(fixture.shard.is_erasure_wanted());
-    // It reads files that are no longer current, and they are there.
+    // The search reads files that are no longer current, and they still exist.
     let found = running.await.unwrap();
     assert_eq!(found.sparse.len(), 10);
     fixture.shard.erase(PATIENCE).await.unwrap();

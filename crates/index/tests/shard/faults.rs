@@ -1,9 +1,11 @@
-//! Whatever put or removal of a shard's writes fails, and however: what was acknowledged is there once
-//! and whole, what was forgotten is gone, and the shard goes on.
+//! Tests with each kind of fault at each put and each removal of a shard's writes. Acknowledged
+//! documents must exist once and completely, forgotten documents must be gone, and the shard must
+//! keep working.
 //!
-//! A shard lives through a history, step by step, in a store in memory. Each step is repeated from a copy
-//! of the store once for each of its puts and removals and each kind of fault: the fault happens, the
-//! step is tried again as a caller would, and the shard is opened anew on a store that is well.
+//! A shard lives through a history, step by step, in a store in memory. Each step is repeated from
+//! a copy of the store, once for each of its puts and removals and each kind of fault: the fault
+//! happens, the step is tried again as a caller would, and the shard is opened again on a healthy
+//! store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,21 +20,21 @@ use object_store::{ObjectStore, ObjectStoreExt};
 
 use crate::fixture::{Search, derive, document, id, settings, stored};
 
-/// In the text of a document that is forgotten.
+/// Word in the text of documents that are forgotten.
 const MARKER: &str = "zanzibarite";
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Tries of a step after which it has to have succeeded: the fault happens once, and a put that happens
-/// later than it seemed may fail one more.
+/// Attempts of a step after which it must have succeeded. The fault happens once, and a put that
+/// happens later than it seemed may fail one more attempt.
 const TRIES: usize = 4;
 
-/// What is done to a shard.
+/// Operation on a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Opens it, and makes its tables where they are missing.
+    /// Opens the shard and creates missing tables.
     Open,
-    /// Accepts documents: name and text.
+    /// Accepts documents, given by name and text.
     Accept(&'static [(&'static str, &'static str)]),
-    /// Derives chunks of all that is due but these, and commits them.
+    /// Derives and commits the chunks of all due documents except these.
     DeriveAllBut(&'static [&'static str]),
     /// Records a failure.
     Fail(&'static str),
@@ -60,7 +62,7 @@ const HISTORY: [Step; 12] = [
 ];
 
 async fn open(store: impl ObjectStore) -> clew_index::Result<Shard> {
-    // Maintenance has something to do after a few commits.
+    // Bounds so low that maintenance has something to do after a few commits.
     let tuning = Tuning {
         index_rows: 2,
         vector_index_rows: 4,
@@ -116,7 +118,8 @@ async fn take(shard: &mut Shard, step: Step, now: Timestamp) -> clew_index::Resu
     Ok(())
 }
 
-/// What can be seen of each document: where it stands, its text, and its chunks that are found.
+/// Returns what readers see of each document: its state, its text, and the chunks that searches
+/// find.
 async fn seen(shard: &Shard) -> BTreeMap<String, String> {
     let reader = shard.reader();
     let all = ListQuery { after: None, limit: 100, state: None };
@@ -159,7 +162,7 @@ async fn objects_with(store: &InMemory, marker: &str) -> Vec<String> {
     found
 }
 
-/// A step, and the store before it.
+/// Step, with the store before it.
 struct Chapter {
     nth: usize,
     step: Step,
@@ -169,7 +172,7 @@ struct Chapter {
     changes: usize,
 }
 
-/// When the nth step is taken.
+/// Returns the time of the nth step.
 fn at(nth: usize) -> Timestamp {
     Timestamp::from_micros(1 + nth as i64)
 }
@@ -179,7 +182,7 @@ impl Chapter {
         at(self.nth)
     }
 
-    /// The step with a fault at one of its changes, and what comes after.
+    /// Takes the step with a fault at one of its changes, and then the following steps.
     async fn with(&self, nth_change: usize, fault: Fault) {
         let told = format!("step {} {:?}, {fault:?} at {nth_change}", self.nth, self.step);
         let store = Arc::new(self.before.fork());
@@ -193,7 +196,8 @@ impl Chapter {
                 match open(faulty.clone()).await {
                     Ok(opened) => shard = Some(opened),
                     Err(error) => {
-                        // A put of the try before, which happens only now, is one of another owner.
+                        // A put of the previous attempt that happens only now is like a commit of
+                        // another owner.
                         let kind = kind(error);
                         let is_late = fault == Fault::DoneLater && kind == ErrorKind::LostRace;
                         assert!(is_late || kind == ErrorKind::Unavailable, "{told}: {kind:?}");
@@ -223,7 +227,7 @@ impl Chapter {
             }
         }
         let crashes = matches!(fault, Fault::Crash | Fault::CrashAfter);
-        // What is done as the last thing may be acknowledged although the process dies with it.
+        // The last change may be acknowledged although the process dies with it.
         assert!(is_done || crashes, "{told}: it does not succeed");
         drop(shard);
         faulty.settle().await;
@@ -241,7 +245,8 @@ impl Chapter {
         }
         take(&mut shard, self.step, self.now()).await.unwrap();
         assert_eq!(seen(&shard).await, self.seen_after, "{told}: again");
-        // Files of writes that did not happen may hold text, too, so those go on to the end.
+        // Files of writes that did not happen may hold text as well, so these cases continue to the
+        // end.
         let writes_text = matches!(self.step, Step::Accept(_) | Step::DeriveAllBut(_));
         let leaves_files = matches!(fault, Fault::NotDone | Fault::CrashAfter);
         let to_the_end = writes_text && leaves_files;
@@ -260,7 +265,7 @@ fn kind(error: Error) -> ErrorKind {
     clew_core::Error::from(error).kind()
 }
 
-/// The history without faults.
+/// Runs the history without faults.
 async fn chapters() -> Vec<Arc<Chapter>> {
     let store = Arc::new(InMemory::new());
     let mut chapters = Vec::new();
@@ -285,8 +290,8 @@ async fn chapters() -> Vec<Arc<Chapter>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_put_or_removal_may_fail_in_any_way() {
-    // Every place with one of the faults, in turn; with `CLEW_FAULT_CASES=all` every place with each of
-    // them, which takes some minutes.
+    // Every place with one of the faults, in turn. With `CLEW_FAULT_CASES=all`, every place with
+    // each of them, which takes some minutes.
     let all = std::env::var("CLEW_FAULT_CASES").is_ok_and(|cases| cases == "all");
     let mut cases = Vec::new();
     for (number, chapter) in chapters().await.into_iter().enumerate() {

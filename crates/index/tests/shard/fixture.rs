@@ -1,4 +1,4 @@
-//! A shard in a temporary folder, a chunker and an embedding that cost nothing.
+//! Fixtures: a shard in a temporary folder, with a chunker and an embedding that cost nothing.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,7 +18,7 @@ pub const DIMENSION: usize = 16;
 pub const RECIPE: Recipe = Recipe(u64::MAX - 5);
 pub const STRUCTURE: Recipe = Recipe(u64::MAX - 6);
 
-/// A shard and the folder it lies in.
+/// Shard with its folder.
 pub struct Fixture {
     pub shard: Shard,
     pub folder: PathBuf,
@@ -50,13 +50,13 @@ impl Fixture {
         self.shard.reader()
     }
 
-    /// Accepts documents at a time and makes all chunks that are due.
+    /// Accepts documents at a time and commits all chunks that are due.
     pub async fn ingest(&mut self, documents: Vec<Document>, now: i64) {
         self.shard.accept(documents, Timestamp::from_micros(now)).await.unwrap();
         self.index_due(now).await;
     }
 
-    /// Makes all chunks that are due.
+    /// Commits all chunks that are due.
     pub async fn index_due(&mut self, now: i64) {
         loop {
             let derived = self.derive_due(now).await;
@@ -68,7 +68,7 @@ impl Fixture {
         }
     }
 
-    /// The chunks of documents that are due, and of those that are to be made again.
+    /// Returns the chunks of documents that are due or outdated.
     pub async fn derive_due(&self, now: i64) -> Vec<DerivedDocument> {
         let reader = self.reader();
         let (now, none) = (Timestamp::from_micros(now), HashSet::new());
@@ -81,7 +81,7 @@ impl Fixture {
     }
 }
 
-/// Opens a shard that nobody else has.
+/// Opens a shard that no other process opens.
 pub async fn open(folder: &Path, settings: ShardSettings) -> clew_index::Result<Shard> {
     Shard::open(&Place::from(folder), settings, Takeover::Uncontested).await
 }
@@ -124,7 +124,7 @@ pub fn document(name: &str, text: &str) -> Document {
     }
 }
 
-/// One chunk a line.
+/// Derives one chunk per line.
 pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocument {
     let mut chunks = Vec::new();
     let mut start = 0;
@@ -141,7 +141,7 @@ pub fn derive(document: Document, version: clew_core::Version) -> DerivedDocumen
     DerivedDocument { document, version, recipe: RECIPE, chunks }
 }
 
-/// A unit vector that depends on the words.
+/// Returns a unit vector that depends on the words.
 pub fn embed(text: &str) -> Vec<f32> {
     let mut vector = [1e-3_f32; DIMENSION];
     for word in text.split_whitespace() {
@@ -156,7 +156,7 @@ pub fn embed(text: &str) -> Vec<f32> {
     vector.iter().map(|x| x / length).collect()
 }
 
-/// What a test searches for.
+/// Query of a test.
 pub struct Search<'a> {
     pub text: &'a str,
     pub mode: SearchMode,
@@ -196,7 +196,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The files below `folder` that contain `marker`, as bytes.
+/// Returns the files below `folder` whose bytes contain `marker`.
 pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -213,7 +213,7 @@ pub fn files_containing(folder: &Path, marker: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A document as it is stored.
+/// Returns a document as it is stored.
 pub async fn stored(reader: &ShardReader, id: &DocumentId) -> Option<StoredDocument> {
     reader
         .seen_by(&Access::all())

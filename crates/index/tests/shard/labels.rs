@@ -1,4 +1,5 @@
-//! Access labels: whoever lacks a label of a document meets nothing of it, and loses nothing of the others.
+//! Tests of access labels: a caller who lacks a label of a document sees nothing of it, and
+//! everything of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,7 +28,7 @@ fn labelled(name: &str, text: &str, needed: &[&str]) -> Document {
     Document { labels: labels(needed), ..document(name, text) }
 }
 
-/// Documents of every set of two labels, each with a word of its own.
+/// Documents with every set of two labels, each with a word of its own.
 const DOCUMENTS: [(&str, &str, &[&str]); 6] = [
     ("open", "apricot openword", &[]),
     ("of-a", "apricot alphaword", &["a"]),
@@ -53,7 +54,7 @@ async fn all_kinds(tuning: Tuning) -> Fixture {
     fixture
 }
 
-/// The documents that a search finds, whatever is ranked, and a text of each.
+/// Returns the documents that a search finds in any of its rankings, with a text of each.
 async fn found(view: &ShardView, search: &Search<'_>) -> BTreeMap<DocumentId, String> {
     let found = view.candidates(&search.query()).await.unwrap();
     let hits = found.dense.into_iter().chain(found.sparse);
@@ -125,7 +126,7 @@ async fn what_is_hidden_takes_no_place_of_what_is_seen() {
         let rows = if indexed { 20 } else { 100_000 };
         let tuning = Tuning { index_rows: rows, vector_index_rows: rows, ..Tuning::default() };
         let mut fixture = Fixture::with_tuning(tuning).await;
-        // What is hidden is what is asked for; what is seen is less like it.
+        // The hidden documents match the query better than the visible ones.
         let hidden = (0..200).map(|i| labelled(&format!("h{i}"), "apricot basalt", &["secret"]));
         let seen = (0..20).map(|i| document(&format!("s{i:02}"), &format!("apricot word{i}")));
         fixture.ingest(hidden.chain(seen).collect(), 1).await;
@@ -228,7 +229,7 @@ async fn only_what_is_seen_is_forgotten_and_the_rest_is_told_as_unknown() {
     assert_eq!(fixture.reader().counts().accepted, DOCUMENTS.len() as u64 - 2);
 }
 
-/// All nodes that a caller reaches.
+/// Returns all nodes that a caller reaches.
 async fn reachable(view: &ShardView) -> Vec<TreeNode> {
     let mut found = Vec::new();
     let mut todo = view.tree_tops(SHARD, &[], 1000).await.unwrap();
@@ -257,7 +258,7 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     let root = holder.tree_tops(SHARD, &[], 10).await.unwrap();
     assert_eq!(root.len(), 1, "one root is over all");
     assert!(root[0].summary.contains("ZYX4"));
-    // The root is hidden, and so is what is below it as far as it covers what is hidden.
+    // The root is hidden, and so are the nodes below it that cover hidden documents.
     assert!(nobody.tree_children(SHARD, &root[0].id).await.unwrap().is_empty());
     let all = reachable(&holder).await;
     let seen = reachable(&nobody).await;
@@ -275,7 +276,7 @@ async fn a_summary_of_several_documents_needs_the_labels_of_all() {
     assert_eq!(documents(&all), expected(&|_| true));
     assert_eq!(documents(&seen), expected(&|i| !secret(i)));
     assert!(seen.iter().any(|node| matches!(node.id, NodeId::Upper { .. })));
-    // By their names, too, nothing is read.
+    // Nothing can be read by the names of hidden nodes either.
     let hidden: Vec<&TreeNode> = all.iter().filter(|node| !seen.contains(node)).collect();
     for node in &hidden {
         assert!(nobody.tree_children(SHARD, &node.id).await.unwrap().is_empty(), "{node:?}");
@@ -330,7 +331,7 @@ async fn a_table_of_before_labels_is_opened_as_one_without() {
     fixture.ingest(vec![labelled("new", "apricot two", &["a"])], 2).await;
     for restarted in [false, true] {
         if restarted {
-            // With indexes on the column that was added.
+            // With indexes on the added column.
             let plan = fixture.shard.maintenance_plan().await.unwrap();
             fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
             fixture.reopen().await;

@@ -1,5 +1,5 @@
-//! The laws of a shard, checked on real tables: in a temporary folder, on an S3-compatible server, and in
-//! a store that fails.
+//! Tests of a shard's invariants on real tables: in a temporary folder, on an S3-compatible server,
+//! and in a store that fails.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 

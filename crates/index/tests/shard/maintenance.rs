@@ -1,4 +1,4 @@
-//! Maintenance keeps a shard small and changes nothing that is seen.
+//! Tests that maintenance keeps a shard small and changes nothing that readers see.
 
 use std::time::Duration;
 

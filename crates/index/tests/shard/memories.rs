@@ -1,4 +1,5 @@
-//! Compressed memories: there whole or not at all, and gone with what they cover.
+//! Tests of compressed memories: stored completely or not at all, and removed with the documents
+//! that they cover.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +18,7 @@ fn key(digit: char) -> String {
     digit.to_string().repeat(32)
 }
 
-/// A memory of these documents in their first versions.
+/// Returns a memory of these documents in these versions.
 fn memory(digit: char, ids: &[&str], versions: &[Version]) -> MemoryRecord {
     let part = |(name, version): (&&str, &Version)| MemoryPart {
         document_id: id(name),
@@ -125,7 +126,7 @@ async fn sweeping_removes_what_covers_an_old_version_and_files_that_are_no_memor
         std::fs::write(folder.join(name), bytes).unwrap();
     }
     fixture.reopen().await;
-    // Not of that name, cut short, or nothing of ours.
+    // Misnamed, cut short, or no file of ours.
     assert_eq!(known(&fixture.shard), ["1", "2"]);
     assert_eq!(fixture.shard.sweep_memories().await.unwrap(), 1);
     assert_eq!(known(&fixture.shard), ["1"]);
@@ -158,7 +159,7 @@ async fn an_owner_that_was_overtaken_leaves_no_memory() {
         let committed = first.commit_memory(record.clone(), SNAPSHOT, &[]).await;
         assert!(committed.is_err());
         assert!(open("third").await.reader().memories().is_empty());
-        // The second was overtaken, too.
+        // The second owner has lost the shard, too.
         assert!(second.commit_memory(record.clone(), SNAPSHOT, &[]).await.is_err());
         let mut fourth = open("fourth").await;
         assert!(fourth.commit_memory(record, SNAPSHOT, &[]).await.unwrap());

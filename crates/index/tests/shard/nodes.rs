@@ -1,4 +1,4 @@
-//! Trees of summaries: what is shown of them, and what goes with their documents.
+//! Tests of summary trees: which nodes are visible, and which are removed with their documents.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const SHARD: ShardIndex = ShardIndex(0);
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_CHILDREN: u32 = 4;
 
-/// The nodes of a document: a segment a line, each summary in capitals.
+/// Returns the nodes of a document: one segment per line, each summary in capitals.
 fn tree_of(stored: &StoredDocument) -> DocumentNodes {
     let text = &stored.document.text;
     let mut start = 0;
@@ -78,7 +78,7 @@ impl Fixture {
         stored.iter().map(tree_of).collect()
     }
 
-    /// Makes all trees that are due, and what is missing above them.
+    /// Makes all trees that are due, and the missing nodes of the corpus tree.
     pub async fn structure(&mut self) {
         let due = self.trees_due().await;
         if !due.is_empty() {
@@ -103,7 +103,7 @@ async fn tops(reader: &ShardReader) -> Vec<TreeNode> {
     reader.seen_by(&Access::all()).tree_tops(SHARD, &[], 100).await.unwrap()
 }
 
-/// All nodes that can be reached, by what they are, with their summaries.
+/// Returns the summaries of all nodes that can be reached, by names that identify the nodes.
 async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut todo = tops(reader).await;
@@ -117,7 +117,8 @@ async fn reachable(reader: &ShardReader) -> BTreeMap<String, String> {
                 _ => node.bytes,
             }
         );
-        // Above documents a key tells versions apart, which are times.
+        // The key of a corpus tree node depends on versions, which are times, so its documents name
+        // it.
         let name = match &node.id {
             NodeId::Document { .. } => node.id.to_string(),
             NodeId::Upper { .. } => format!("{:?}", node.documents),
@@ -144,7 +145,7 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     let rest = DocumentNodes { rows: whole.rows.split_off(3), known: 3, ..whole.clone() };
     fixture.shard.commit_nodes(vec![whole.clone()]).await.unwrap();
     assert!(tops(&fixture.reader()).await.is_empty());
-    // What is there is known after a restart, and the same again is refused.
+    // The existing nodes are known after a restart, and the same nodes are refused.
     fixture.reopen().await;
     let versions = [(id("a"), whole.version)];
     assert_eq!(fixture.reader().nodes_made(&versions), [3]);
@@ -157,14 +158,14 @@ async fn a_tree_is_shown_once_it_is_whole_and_only_of_the_live_version() {
     assert_eq!(reader.counts().structured, 1);
     let counts = reader.counts();
     assert_eq!((counts.nodes, counts.unstructured), (8, 0));
-    // The segments' texts, and what was extracted of them.
+    // The segments' texts and extractions.
     let segment = SegmentId { document_id: id("a"), version: versions[0].1, ordinal: 4 };
     let texts =
         reader.seen_by(&Access::all()).segment_texts(std::slice::from_ref(&segment)).await.unwrap();
     assert_eq!(texts[0].1.of(&texts[0].2.document.text), Some("five\n"));
     let segments = reader.read_segments(&[id("a")]).await.unwrap().remove(0);
     assert_eq!(segments.segments.len(), 5);
-    // A new version: nothing of the old one is shown any more, though it is kept for its parts.
+    // After a new version, no node of the old one is visible, though its nodes are kept for reuse.
     fixture.ingest(vec![document("a", &lines(&["one", "six"]))], 2).await;
     let reader = fixture.reader();
     assert!(tops(&reader).await.is_empty());
@@ -188,7 +189,7 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
     let due = fixture.trees_due().await;
     fixture.shard.commit_nodes(due).await.unwrap();
     assert_eq!(tops(&fixture.reader()).await.len(), 20);
-    // Of too many, those that were found come first.
+    // If there are too many, those that cover the documents found come first.
     let first = [id("d17"), id("unknown")];
     let some = fixture.reader().seen_by(&Access::all()).tree_tops(SHARD, &first, 3).await.unwrap();
     assert_eq!((some.len(), &some[0].documents.0), (3, &id("d17")));
@@ -203,7 +204,7 @@ async fn nodes_above_documents_are_there_as_far_as_they_are_made() {
     fixture.reopen().await;
     let whole = reachable(&fixture.reader()).await;
     assert_eq!(tops(&fixture.reader()).await.len(), 1);
-    // Without one of them, its nodes and those above it are gone at once.
+    // Forgetting a document removes its nodes and those above it at once.
     fixture.shard.forget(&[id("d07")]).await.unwrap();
     let shown = tops(&fixture.reader()).await;
     assert!(shown.len() > 1);
@@ -222,7 +223,7 @@ async fn nothing_of_a_forgotten_document_is_left_in_nodes() {
     fixture.ingest(documents, 1).await;
     fixture.structure().await;
     assert!(!files_containing(&fixture.folder, MARKER).is_empty());
-    // One tree is whole, another version's is half made.
+    // One version's tree is complete, another's is half made.
     fixture.ingest(vec![document("d05x", &lines(&["new", "zanzibarite"]))], 2).await;
     let mut half = fixture.trees_due().await.remove(0);
     half.rows.truncate(2);
@@ -238,7 +239,7 @@ async fn nothing_of_a_forgotten_document_is_left_in_nodes() {
     assert_eq!(tops(&fixture.reader()).await.len(), 1);
 }
 
-/// Something that happens to a shard.
+/// Event in the life of a shard.
 #[derive(Clone, Debug)]
 enum Edit {
     Put(u8, u8),
@@ -260,7 +261,7 @@ fn text(lines: u8) -> String {
     (0..=lines).map(|line| format!("line {line} of {lines}\n")).collect()
 }
 
-/// Shards are made on the disk, so that cases are few.
+/// Runs few cases, because shards are created on the disk.
 #[test]
 fn after_any_edits_the_tree_is_the_one_made_from_scratch() {
     let runtime = tokio::runtime::Runtime::new().unwrap();

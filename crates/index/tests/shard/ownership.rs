@@ -1,4 +1,5 @@
-//! Of several owners of a shard only the newest writes, and nothing acknowledged is lost.
+//! Tests that of several owners of a shard only the newest writes, and nothing acknowledged is
+//! lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ async fn owner(folder: &Path, name: &str) -> clew_index::Result<Shard> {
     Shard::open(&Place::from(folder), settings(tuning()), Takeover::By(name.to_owned())).await
 }
 
-/// What a shard holds: versions of live documents, and texts of all.
+/// Returns the documents of a shard, with the texts of the versions that readers see.
 async fn contents(shard: &Shard) -> BTreeMap<DocumentId, String> {
     let reader = shard.reader();
     let all = ListQuery { after: None, limit: usize::MAX, state: None };
@@ -65,7 +66,7 @@ async fn index_all(shard: &mut Shard, now: i64) {
     shard.commit_derived(derived).await.unwrap();
 }
 
-/// A shard of owner `a` on which each kind of write has something to do.
+/// Returns a shard of owner `a` on which each kind of write has something to do.
 async fn prepared(folder: &Path) -> Shard {
     let mut first = owner(folder, "first").await.unwrap();
     for i in 0..4 {
@@ -80,7 +81,7 @@ async fn prepared(folder: &Path) -> Shard {
     let rows = chunks.query().only_if("document_id = 'secret'").execute().await.unwrap();
     let late: Vec<_> = rows.try_collect().await.unwrap();
     first.forget(&[id("secret")]).await.unwrap();
-    // Chunks of a document that is gone, for sweeping.
+    // Chunks of a document that is gone, to be swept.
     chunks.checkout_latest().await.unwrap();
     chunks.add(late).execute().await.unwrap();
     let mut a = owner(folder, "a").await.unwrap();
@@ -164,7 +165,7 @@ async fn after_a_takeover_each_kind_of_write_of_the_earlier_owner_is_refused() {
             assert_eq!(error.reason(), "SHARD_WRITTEN_BY_ANOTHER", "{kind:?}");
         }
         assert!(matches!(a.reload().await, Err(Error::LostRace { .. })), "{kind:?}");
-        // Nothing is gone that the new owner may need, and nothing can be seen of the write.
+        // No file is gone that the new owner may need, and no effect of the write is visible.
         assert!(files(&folder).is_superset(&before), "{kind:?}");
         b.reload().await.unwrap();
         assert_eq!((contents(&b).await, b.reader().counts()), (held, counts), "{kind:?}");
@@ -177,7 +178,7 @@ async fn after_a_takeover_each_kind_of_write_of_the_earlier_owner_is_refused() {
 
 #[tokio::test]
 async fn each_kind_of_write_has_something_to_do_for_an_owner() {
-    // Otherwise the test above would see refusals of nothing.
+    // Otherwise the test above would see refusals of writes that do nothing.
     for kind in WRITES {
         let temporary = tempfile::tempdir().unwrap();
         let folder = temporary.path().join("shard-0");
@@ -252,14 +253,14 @@ async fn a_reader_knows_whether_its_owner_is_the_newest() {
     let b = owner(&folder, "b").await.unwrap();
     assert!(!reader.is_current().await.unwrap());
     assert!(b.reader().is_current().await.unwrap());
-    // What it shows is still whole.
+    // The view that the reader shows is still complete.
     assert_eq!(reader.counts().accepted, 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_owners_who_take_a_shard_at_the_same_time_one_can_write() {
     let temporary = tempfile::tempdir().unwrap();
-    // Half of the rounds begin with a shard that is not there yet.
+    // Half of the rounds begin with a shard that does not exist yet.
     for round in 0..8 {
         let folder = temporary.path().join(format!("shard-{}", round / 2));
         let barrier = Arc::new(tokio::sync::Barrier::new(3));
@@ -295,7 +296,7 @@ async fn what_owners_acknowledged_is_there_however_often_the_shard_changes_hands
     let mut acknowledged = BTreeSet::new();
     let mut writing: Option<tokio::task::JoinHandle<Vec<DocumentId>>> = None;
     for hand in 0..6 {
-        // The owner before writes all the while.
+        // The previous owner keeps writing meanwhile.
         let mut shard = owner(&folder, &format!("owner {hand}")).await.unwrap();
         let next = tokio::spawn(async move {
             let mut done = Vec::new();
@@ -330,7 +331,7 @@ async fn what_owners_acknowledged_is_there_however_often_the_shard_changes_hands
     assert!(there.is_superset(&acknowledged), "{:?}", acknowledged.difference(&there));
 }
 
-/// What one of two owners does.
+/// Action of one of two owners.
 #[derive(Clone, Debug)]
 enum Act {
     TakeOver,
@@ -351,7 +352,7 @@ fn acts() -> impl Strategy<Value = Vec<(usize, Act)>> {
     proptest::collection::vec((0..2usize, act), 1..25)
 }
 
-/// Does what is asked of an owner; returns whether it was done.
+/// Does an action as an owner. Returns whether it succeeded.
 async fn act(shard: &mut Shard, act: &Act, now: i64) -> bool {
     let done = match act {
         Act::TakeOver => Ok(()),
@@ -364,7 +365,7 @@ async fn act(shard: &mut Shard, act: &Act, now: i64) -> bool {
             let reader = shard.reader();
             let due = reader.due(at(now), 1000, &Default::default());
             let wanted: Vec<_> = due.into_iter().map(|d| (d.document_id, d.version)).collect();
-            // A stale owner's files may be gone.
+            // Files of a stale owner's view may be gone.
             match reader.read_sources(&wanted).await {
                 Ok(stored) => {
                     let derived = stored.into_iter().map(|s| derive(s.document, s.version));
@@ -408,8 +409,8 @@ fn two_owners_in_any_order_leave_exactly_what_was_acknowledged() {
                 let done = act(shard, what, now as i64 + 1).await;
                 prop_assert!(done || newest != Some(*who), "the newest owner was refused {what:?}");
                 match what {
-                    // Also "there already" and "nothing there to forget" are not for a stale owner to
-                    // say. Work that finds nothing to do may succeed.
+                    // A stale owner must not acknowledge even documents that are unchanged or
+                    // unknown. Work that finds nothing to do may succeed.
                     Act::Accept(..) | Act::Forget(_) if newest != Some(*who) => {
                         prop_assert!(!done, "a stale owner acknowledged {what:?}");
                     }

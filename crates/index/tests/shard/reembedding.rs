@@ -1,4 +1,4 @@
-//! A shard whose corpus moves from one model to another.
+//! Tests of a shard whose corpus moves from one model to another.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::fixture::{Search, derive, document, embed, id, model, open};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A corpus of one shard in a folder, with a model whose vectors follow from the words, as those of its successors do.
+/// Corpus of one shard in a folder. The vectors of its models depend on the words.
 struct Moving {
     corpus: CorpusSettings,
     shard: Shard,
@@ -41,7 +41,7 @@ impl Moving {
         self.shard.settle(self.settings()).await.unwrap();
     }
 
-    /// As after `kill -9`.
+    /// Opens the shard again, as after `kill -9`.
     async fn reopen(&mut self) {
         self.shard = open(self.folder.path(), self.settings()).await.unwrap();
     }
@@ -55,7 +55,8 @@ impl Moving {
         self.shard.accept(documents.collect(), Timestamp::from_micros(1)).await.unwrap();
     }
 
-    /// Makes the chunks of up to `most` documents that are due or outdated; returns of how many.
+    /// Commits the chunks of up to `most` documents that are due or outdated. Returns how many
+    /// documents.
     async fn make(&mut self, most: usize) -> usize {
         let (reader, now) = (self.reader(), Timestamp::from_micros(9));
         let mut due = reader.due(now, most, &HashSet::new());
@@ -90,7 +91,8 @@ impl Moving {
         self.reader().seen_by(&Access::all()).candidates(&query).await
     }
 
-    /// Every document is found first by its own words, with the model that is searched and with `others`.
+    /// Asserts that every document is found first by its own words, with the searched model and
+    /// with `others`.
     async fn assert_found(&self, names: &[&str], others: &[&EncoderIdentity]) {
         for encoder in std::iter::once(None).chain(others.iter().map(|&it| Some(it))) {
             for name in names {
@@ -119,7 +121,8 @@ impl Moving {
     }
 }
 
-/// What a model makes of a text: the second sees other words in it, and all dimensions are its own.
+/// Returns the vector that a model makes of a text. Each model sees other words in it, and uses its
+/// own dimensions.
 fn vector(encoder: &EncoderIdentity, text: &str) -> Vec<f32> {
     let words: Vec<String> =
         text.split_whitespace().map(|word| format!("{}{word}", encoder.model)).collect();
@@ -142,7 +145,7 @@ async fn a_move(tuning: Tuning) -> Moving {
     moving.take(ReembedStep::Start(next.clone())).await;
     assert_eq!(moving.outdated(), 3);
     moving.assert_found(&names, &[]).await;
-    // What is new comes first, and is found by both.
+    // New documents come first and are found by both models.
     moving.accept(&["dolomite"]).await;
     assert_eq!(moving.make(1).await, 1);
     assert_eq!(moving.outdated(), 3);
@@ -187,7 +190,8 @@ async fn every_document_is_found_by_both_models_until_one_is_given_up() {
     let names = ["basalt", "cobalt", "dolomite", "erbium"];
     moving.take(ReembedStep::Confirm).await;
     assert_eq!(moving.outdated(), 0);
-    // Whoever has not heard of it yet searches on, and new documents come without the vectors of before.
+    // Callers that do not know of it yet still search the old vectors, and new documents have no
+    // vectors of the old model.
     moving.assert_found(&names, &[&first, &next]).await;
     moving.accept(&["fluorite"]).await;
     assert_eq!(moving.make(9).await, 1);
@@ -200,7 +204,7 @@ async fn every_document_is_found_by_both_models_until_one_is_given_up() {
     moving.reopen().await;
     moving.assert_found(&names, &[&next]).await;
 
-    // To the first model again: what it made before is gone, so all is made anew.
+    // Back to the first model: its earlier vectors are gone, so all of them are made again.
     moving.take(ReembedStep::Start(first.clone())).await;
     assert_eq!(moving.outdated(), 5);
     assert_eq!(moving.make(9).await, 5);
@@ -250,7 +254,7 @@ async fn what_was_made_for_another_set_of_models_is_dropped() {
     assert_eq!((committed.documents, committed.dropped), (0, vec![id("apricot")]));
     assert_eq!(moving.make(9).await, 1);
     moving.assert_found(&["apricot"], &[]).await;
-    // Vectors that are there are not made again.
+    // Existing vectors are not made again.
     let made = moving.reader().vectors(&model("next", 8), &[id("apricot")]).await.unwrap();
     assert_eq!(made["apricot"], vector(&model("next", 8), "apricot"));
     let none = moving.reader().vectors(&model("other", 12), &[id("apricot")]).await.unwrap();

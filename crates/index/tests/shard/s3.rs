@@ -1,5 +1,5 @@
-//! The same on S3-compatible storage: the life of a shard, owners that race, and corpora that several
-//! make and delete.
+//! Tests on S3-compatible storage: the life of a shard, owners that race, and corpora that several
+//! processes create and delete.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ fn corpus(name: &str, created_at: i64) -> CorpusSettings {
     CorpusSettings::plain(name.parse().unwrap(), 1, chunking, model("m", 16), at(created_at))
 }
 
-/// A registry and the place of a shard of its only corpus.
+/// Returns a registry and the place of a shard of its only corpus.
 async fn made(server: &S3Server) -> (Registry, Place) {
     let registry = Registry::open(&location(server)).await.unwrap();
     let notes = corpus("notes", 1);
@@ -70,8 +70,8 @@ async fn index_due(shard: &mut Shard) {
     shard.commit_derived(derived).await.unwrap();
 }
 
-/// Offers a document as one of several owners; its name if it was accepted, `None` if another owner was
-/// faster.
+/// Offers a document as one of several owners. Returns its name if it was accepted, or `None` if
+/// another owner was faster.
 async fn offer(shard: &mut Shard, name: String, round: i64) -> Option<String> {
     match shard.accept(vec![document(&name, "text")], at(round + 1)).await {
         Ok(_) => Some(name),
@@ -80,7 +80,7 @@ async fn offer(shard: &mut Shard, name: String, round: i64) -> Option<String> {
     }
 }
 
-/// What the only one of two won.
+/// Returns the result of the only winner of two.
 async fn only_winner(race: [JoinHandle<Option<String>>; 2]) -> String {
     let ended = futures::future::try_join_all(race).await.unwrap();
     let won: Vec<String> = ended.into_iter().flatten().collect();
@@ -88,7 +88,7 @@ async fn only_winner(race: [JoinHandle<Option<String>>; 2]) -> String {
     won.into_iter().next().unwrap()
 }
 
-/// Names of objects, and of those that hold `marker`.
+/// Returns the names of all objects, and of those that hold `marker`.
 async fn objects(place: &Place, marker: &str) -> (Vec<String>, Vec<String>) {
     let store = place.store().expect("a bucket");
     let all: Vec<_> = store.list(None).try_collect().await.unwrap();
@@ -123,7 +123,7 @@ async fn a_shard_lives_on_s3_as_in_a_folder() {
     let receipt = shard.forget(&[id("secret")]).await.unwrap().remove(0);
     assert_eq!((receipt.versions, receipt.chunks), (1, 1));
     drop(shard);
-    // The erasure is remembered.
+    // The pending erasure survives.
     let mut shard = open(&place, by("b")).await.unwrap();
     assert!(shard.is_erasure_wanted());
     assert!(Search::new(MARKER).run(&shard.reader()).await.sparse.is_empty());
@@ -221,7 +221,7 @@ async fn an_earlier_owner_is_refused_whatever_it_does_and_nothing_of_it_is_seen(
         a.erase(PATIENCE).await,
         a.reload().await,
     ];
-    // Nothing is to be erased as far as it knows.
+    // The earlier owner knows of nothing to erase, so its erasure succeeds.
     for (i, refused) in refused.into_iter().enumerate().filter(|(i, _)| *i != 3) {
         assert!(matches!(refused, Err(Error::LostRace { .. })), "{i}: {refused:?}");
     }

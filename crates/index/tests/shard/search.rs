@@ -1,4 +1,4 @@
-//! Scores, filters, grouping, and recall of the approximate index.
+//! Tests of scores, filters, grouping, and recall of the approximate index.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -13,13 +13,13 @@ use crate::fixture::{DIMENSION, Fixture, Search, document, embed, id};
 
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Words that stemming and stop words leave as they are.
+/// Words that stemming and stop words leave unchanged.
 const WORDS: [&str; 12] = [
     "apricot", "basalt", "cobalt", "dragon", "ember", "falcon", "granit", "harbor", "indigo",
     "jasmin", "kelvin", "lagoon",
 ];
 
-/// A text of pseudo-random words.
+/// Returns a text of pseudo-random words.
 fn words(seed: u64, count: usize) -> String {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -33,7 +33,8 @@ fn words(seed: u64, count: usize) -> String {
     (0..count).map(|_| next()).collect::<Vec<_>>().join(" ")
 }
 
-/// BM25 as Lucene defines it, k1 = 1.2, b = 0.75, over texts cut at white space.
+/// Returns the scores of BM25 as Lucene defines it, k1 = 1.2, b = 0.75, over texts split at white
+/// space.
 fn bm25(texts: &[&str], query: &str) -> Vec<f64> {
     let (k1, b) = (1.2, 0.75);
     let split: Vec<Vec<&str>> =
@@ -66,7 +67,8 @@ fn assert_scores(hits: &[Hit], expected: &BTreeMap<String, f64>, tolerance: f64)
     assert!(hits.is_sorted_by(|a, b| a.score >= b.score));
 }
 
-/// Chunks (one a document) that contain a word of the query, with their scores by the oracle.
+/// Returns the chunks (one per document) that contain a word of the query, with their scores by the
+/// oracle.
 fn oracle(texts: &[String], query: &str) -> BTreeMap<String, f64> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let scores = bm25(&texts, query);
@@ -93,7 +95,8 @@ async fn bm25_scores_are_lucenes() {
         fixture.shard.maintain(&plan, PATIENCE).await.unwrap();
     }
 
-    // Rows that came after the index are found at once, and scored right once they are in it.
+    // Rows that came after the index was built are found at once, and scored correctly once they
+    // are in it.
     let tail: Vec<String> = (100..120).map(|i| words(i, 8)).collect();
     let documents = tail.iter().enumerate().map(|(i, text)| document(&format!("t{i}"), text));
     fixture.ingest(documents.collect(), 2).await;
@@ -261,7 +264,7 @@ async fn a_search_without_words_or_with_a_bad_vector() {
     }
 }
 
-/// Vectors around a few hundred centres, as embeddings of related texts are.
+/// Returns vectors around a few hundred centres, like embeddings of related texts.
 fn clustered(i: u64, noise: f32) -> Vec<f32> {
     let direction = |seed: u64| embed(&format!("seed{seed}"));
     let (centre, own) = (direction(i % 300), direction(1_000 + i));

@@ -1,5 +1,5 @@
-//! Snapshots of corpora: consistent while written to, gone on with after any interruption, and never half
-//! taken for whole.
+//! Tests of snapshots of corpora: consistent while the corpus is written to, continued after any
+//! interruption, and never taken for complete when half done.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,11 +19,11 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use crate::fixture::{Search, derive, document, id, model, settings};
 
 const MARKER: &str = "zanzibarite";
-/// So that each step copies one file.
+/// No budget, so that each step copies one file.
 const NO_TIME: Duration = Duration::ZERO;
 const LONG: Duration = Duration::from_secs(60);
 const SHARDS: u32 = 2;
-/// So that a dozen documents have all of maintenance.
+/// Bounds so low that a dozen documents need every step of maintenance.
 const TUNING: Tuning = Tuning {
     attempts: 8,
     index_rows: 4,
@@ -55,14 +55,14 @@ fn corpus() -> CorpusSettings {
     }
 }
 
-/// A data directory and a place of snapshots.
+/// Data directory and a place of snapshots.
 struct World {
     data: Place,
     place: Place,
     snapshots: Snapshots,
     registry: Registry,
     corpus: CorpusSettings,
-    /// When a restoration that is begun counts as begun.
+    /// Time at which a restore that begins counts as begun.
     now: i64,
     _temporary: Option<tempfile::TempDir>,
 }
@@ -105,7 +105,7 @@ impl World {
         shards
     }
 
-    /// Copies a shard step by step, and does something between any two.
+    /// Copies a shard step by step, and calls `between` after each step but the last.
     async fn copy(
         &self,
         shard: &mut Shard,
@@ -144,7 +144,7 @@ impl World {
         self.snapshots.finish(&self.corpus, &nightly(), &digests, at(5)).await.unwrap();
     }
 
-    /// Goes on restoring.
+    /// Continues the restore.
     async fn restore(
         &self,
         leave_out: &[DocumentId],
@@ -157,7 +157,7 @@ impl World {
         Box::pin(self.registry.restore(&snapshot, &asked, at(self.now), budget)).await
     }
 
-    /// Goes on deleting the snapshot, some time from now.
+    /// Continues to delete the snapshot, some time from now.
     async fn delete(
         &self,
         from_now: Duration,
@@ -170,7 +170,7 @@ impl World {
         self.snapshots.delete(&deletion, now, LONG).await
     }
 
-    /// Files of the snapshots, and folders.
+    /// Counts the files and folders of the snapshot that are left.
     async fn left(&self) -> usize {
         match self.place.store() {
             Some(store) => store.list(None).try_collect::<Vec<_>>().await.unwrap().len(),
@@ -178,12 +178,12 @@ impl World {
         }
     }
 
-    /// The same after the process that had it was killed.
+    /// Opens the registry again, as after the process was killed.
     async fn restarted(&mut self) {
         self.registry = Registry::open_place(&self.data).await.unwrap();
     }
 
-    /// What is restored is there from now on.
+    /// Opens the restored corpus, which must exist.
     async fn found_again(&mut self) -> Vec<Shard> {
         self.corpus = self.registry.get(&notes()).await.unwrap();
         assert_eq!(self.corpus, CorpusSettings { created_at: at(50), ..corpus() });
@@ -196,7 +196,7 @@ fn entries_below(folder: &std::path::Path) -> usize {
     entries.map(|entry| 1 + entries_below(&entry.unwrap().path())).sum()
 }
 
-/// Accepts documents where they belong, and makes their chunks.
+/// Accepts documents in their shards and commits their chunks.
 async fn ingest(shards: &mut [Shard], names: &[String], text: &str, now: i64) {
     for (index, shard) in (0..).map(ShardIndex).zip(shards) {
         let is_here = |name: &&String| placement::shard_of(&id(name), SHARDS) == index;
@@ -226,7 +226,7 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|i| format!("d{i}")).collect()
 }
 
-/// What a search finds, best first, with its scores.
+/// Returns what a search finds, best first, with its scores.
 async fn found(reader: &ShardReader, text: &str) -> Vec<(String, f32)> {
     let search = Search { limit: 20, ..Search::new(text) };
     let found = search.run(reader).await;
@@ -243,7 +243,7 @@ async fn assert_sound(reader: &ShardReader) {
     assert!(checked.breaches.is_empty(), "{:?}", checked.breaches);
 }
 
-/// Names of the files in a place that hold a text.
+/// Returns the names of the files in a place that hold a text.
 async fn files_with(place: &Place, marker: &str) -> Vec<String> {
     match place.store() {
         Some(store) => {
@@ -263,7 +263,7 @@ async fn files_with(place: &Place, marker: &str) -> Vec<String> {
     }
 }
 
-/// Changes a file of the snapshots.
+/// Changes or removes a file of the snapshots.
 async fn change(world: &World, name: &str, change: impl FnOnce(Vec<u8>) -> Option<Vec<u8>>) {
     match world.place.store() {
         Some(store) => {
@@ -329,7 +329,7 @@ async fn a_corpus_comes_back_as_it_was_however_often_taking_and_restoring_are_in
             let reader = shard.reader();
             expected.push((reader.counts(), found(&reader, "two of d1").await));
         }
-        // What comes later is not in it.
+        // Later documents are not in the snapshot.
         ingest(&mut shards, &names(20..24), "later", 6).await;
         drop(shards);
 
@@ -355,7 +355,7 @@ async fn a_corpus_comes_back_as_it_was_however_often_taking_and_restoring_are_in
         }
         let memory = shards[0].reader().memory(&"1".repeat(32)).await.unwrap();
         assert_eq!(memory.as_deref(), Some(&b"keys"[..]));
-        // It goes on as any other.
+        // The restored corpus works like any other.
         let mut shards = shards;
         ingest(&mut shards, &names(0..6), "three", 9).await;
         for shard in &mut shards {
@@ -373,7 +373,7 @@ async fn what_is_left_out_does_not_come_back_and_what_was_forgotten_before_is_in
         ingest(&mut shards, &["before".to_owned()], MARKER, 2).await;
         ingest(&mut shards, &["after".to_owned()], "quagmire", 2).await;
         let index = placement::shard_of(&id("before"), SHARDS).0;
-        // Forgotten when a part of it was copied already.
+        // Forgotten when a part of it has already been copied.
         let mut digests = Vec::new();
         for (number, shard) in (0..).zip(&mut shards) {
             let forget = async |shard: &mut Shard, step: usize| {
@@ -476,7 +476,7 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
         change(&world, &files[2], newer).await;
         let error = world.restore(&[], LONG).await.unwrap_err();
         assert!(matches!(error, Error::NewerFormat { found: 4, known: 3, .. }), "{error:?}");
-        // So written it is another snapshot, of which nothing was copied before.
+        // Written like this, it is another snapshot, of which nothing was copied before.
         let older = |bytes: Vec<u8>| {
             let text = String::from_utf8(bytes).unwrap();
             Some(text.replace("\"format\": 4", "\"format\":   1").into_bytes())
@@ -490,7 +490,7 @@ async fn what_is_not_whole_or_not_as_it_was_is_refused_and_leaves_no_corpus() {
     }
 }
 
-/// Longer than anything that is done with a snapshot is waited for.
+/// Time after which any work on a snapshot counts as given up.
 const NEXT_HOUR: Duration = Duration::from_secs(3_600);
 const NOW: Duration = Duration::ZERO;
 
@@ -507,7 +507,7 @@ async fn a_deleted_snapshot_leaves_nothing_and_its_name_is_free() {
             let previewed = world.delete(NOW, true).await.unwrap();
             assert!(previewed.files > 4 && !previewed.is_done, "{previewed:?}");
             assert_eq!(world.left().await, before, "a dry run changes nothing");
-            // What is whole is at once deleted, also of a corpus that goes on.
+            // A complete snapshot is deleted at once, even if its corpus still exists.
             let deleted = world.delete(NOW, false).await.unwrap();
             assert_eq!(deleted, DeletionStep { files: previewed.files, is_done: true });
             assert_eq!(world.left().await, 0);
@@ -515,7 +515,7 @@ async fn a_deleted_snapshot_leaves_nothing_and_its_name_is_free() {
             let gone = world.restore(&[], LONG).await.unwrap_err();
             assert!(matches!(gone, Error::SnapshotNotFound { .. }), "{gone:?}");
         }
-        // One that nobody can read may be deleted as well.
+        // A snapshot that cannot be read can be deleted as well.
         world.take(&mut shards).await;
         change(&world, "notes/nightly/snapshot.json", |_| Some(b"nonsense".to_vec())).await;
         assert!(world.delete(NOW, false).await.unwrap().is_done);
@@ -542,7 +542,7 @@ async fn a_snapshot_that_is_being_taken_or_restored_from_is_not_deleted() {
         for is_dry_run in [true, false] {
             in_use(world.delete(NOW, is_dry_run).await.unwrap_err(), "taken");
         }
-        // When it was given up long ago, what there is of it is removed, and it can be begun again.
+        // If it was given up long ago, its leftovers are removed and it can be taken again.
         assert!(world.delete(NEXT_HOUR, false).await.unwrap().is_done);
         assert_eq!(world.left().await, 0);
         world.take(&mut shards).await;
@@ -552,7 +552,7 @@ async fn a_snapshot_that_is_being_taken_or_restored_from_is_not_deleted() {
         assert!(!world.restore(&[], NO_TIME).await.unwrap().is_done);
         in_use(world.delete(NOW, false).await.unwrap_err(), "restored from");
         assert!(world.restore(&[], LONG).await.unwrap().is_done);
-        // What is restored needs it no more.
+        // After the restore, the snapshot is not needed any more.
         world.registry.delete(&notes()).await.unwrap();
         world.now += 1;
         assert!(!world.restore(&[], NO_TIME).await.unwrap().is_done);
@@ -569,8 +569,8 @@ async fn a_snapshot_that_is_being_taken_or_restored_from_is_not_deleted() {
     }
 }
 
-/// Whatever fails or is killed at whichever write of a deletion, the snapshot is whole or gone, and what is left of one
-/// that is gone is removed by the next listing.
+/// Runs a deletion with each kind of fault at each of its writes. The snapshot is then complete or
+/// gone, and the next listing removes the leftovers of one that is gone.
 #[tokio::test]
 async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
     let kept = Arc::new(InMemory::new());
@@ -594,7 +594,7 @@ async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
                 assert!(deleted.unwrap().is_done);
                 break;
             }
-            // A restart, before or after what came late.
+            // A restart, before a late change happens and after it.
             let snapshots = Snapshots::in_place(in_store(Arc::clone(&store) as _));
             let left = async || store.list(None).try_collect::<Vec<_>>().await.unwrap().len();
             match snapshots.read(&notes(), &nightly()).await {
@@ -620,7 +620,7 @@ async fn a_deletion_that_is_cut_short_leaves_the_snapshot_whole_or_gone() {
     assert!(whole >= 3 && gone > 30, "{whole} stayed whole, {gone} went");
 }
 
-/// What taking a snapshot of that name begins with.
+/// Takes the first step of a snapshot of that name.
 async fn world_step(snapshots: &Snapshots, shard: &Shard) -> clew_index::Result<ShardCopy> {
     let (reader, name) = (shard.reader(), nightly());
     Box::pin(reader.copy_to_snapshot(snapshots, &name, ShardIndex(0), NO_TIME)).await
@@ -650,7 +650,7 @@ async fn the_snapshots_that_hold_a_forgotten_document_are_named() {
         assert_eq!(holding(&["d0", "d1", "later"], &all, LONG).await, is_held(2));
         assert_eq!(holding(&["later"], &all, LONG).await, []);
 
-        // What cannot be looked into is named too.
+        // Snapshots that cannot be searched are named too.
         let late = holding(&["d0"], &all, NO_TIME).await;
         assert!(late[0].2.contains("no time"), "{late:?}");
         let mut original = Vec::new();

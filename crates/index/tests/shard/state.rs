@@ -1,4 +1,4 @@
-//! Accepting, indexing, failing, and the state after a restart.
+//! Tests of accepting, indexing, failing, and the state after a restart.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -53,11 +53,11 @@ async fn an_addition_replaces_nothing_and_may_be_repeated() {
         outcomes.into_iter().map(|outcome| outcome.map(|accepted| accepted.version)).collect()
     };
     let [a, b] = versions(first).try_into().unwrap();
-    // Sent again, as after a lost answer: the same content is no replacement.
+    // Sent again, as after a lost answer: the same content is not a replacement.
     let again = versions(fixture.shard.accept_offers(offers(), at(6)).await.unwrap());
     assert_eq!(again.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [a.unwrap(), b.unwrap()]);
 
-    // The others of a commit are accepted.
+    // The other documents of the commit are accepted.
     let mixed = vec![addition("a", "another"), addition("c", "three"), addition("b", "two")];
     let mixed = fixture.shard.accept_offers(mixed, at(7)).await.unwrap();
     let novelties: Vec<_> = mixed
@@ -116,7 +116,7 @@ async fn the_stored_text_is_the_accepted_text() {
     whole.attributes.insert("lang".to_owned().try_into().unwrap(), "de='x'".to_owned());
     fixture.shard.accept(vec![whole.clone()], at(1)).await.unwrap();
     assert_eq!(stored(&fixture.reader(), &whole.id).await.unwrap().document, whole);
-    // A pending replacement is not shown while the old version is live.
+    // A replacement that is due is not visible while the old version is live.
     fixture.index_due(1).await;
     let mut newer = whole.clone();
     newer.text = "Neu.".to_owned();
@@ -154,7 +154,7 @@ async fn a_document_that_keeps_failing_is_set_aside_and_holds_nothing_up() {
     fixture.index_due(1_000).await;
     assert_eq!(fixture.reader().status(&id("good")).unwrap().state, DocumentState::Indexed);
 
-    // A new version gets a new chance, and success clears the failure.
+    // A new version is tried again, and success clears the failure.
     fixture.ingest(vec![document("bad", "better")], 2_000).await;
     let status = fixture.reader().status(&id("bad")).unwrap();
     assert_eq!((status.state, status.failure), (DocumentState::Indexed, None));

@@ -1,4 +1,4 @@
-//! Which chunks count: replacement, forgetting, late writers.
+//! Tests of which chunks are visible: after replacement, forgetting, and late writers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use lancedb::query::ExecutableQuery;
 
 use crate::fixture::{Fixture, Search, document, id};
 
-/// The text of version `n`: three lines that all name it.
+/// Returns the text of version `n`: three lines that all name it.
 fn version_text(n: usize) -> String {
     format!("anchor edition{n} first\nanchor edition{n} second\nanchor edition{n} third\n")
 }
@@ -87,7 +87,7 @@ fn at(micros: i64) -> clew_core::Timestamp {
     clew_core::Timestamp::from_micros(micros)
 }
 
-/// The chunk rows as the storage engine holds them.
+/// Returns the rows of `chunks` as the storage engine holds them.
 async fn raw_chunks(fixture: &Fixture) -> (lancedb::Table, Vec<RecordBatch>) {
     let connection = lancedb::connect(fixture.folder.to_str().unwrap()).execute().await.unwrap();
     let table = connection.open_table("chunks").execute().await.unwrap();
