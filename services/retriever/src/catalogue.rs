@@ -1,4 +1,4 @@
-//! `CatalogueService`: the corpora in shared storage.
+//! `CatalogueService`: the corpora in shared storage, for gateways.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use tonic::{Request, Response, Status};
 use crate::shared::Inner;
 use crate::snapshots;
 
-/// Time of a call that names no deadline.
+/// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The handler.
+/// Handler of `CatalogueService`.
 pub(crate) struct CatalogueRpc {
     pub retriever: Arc<Inner>,
 }
 
-/// What storage says within the deadline.
+/// Awaits an answer of the storage, within the deadline.
 async fn ask<T>(
     deadline: Instant,
     doing: &str,

@@ -1,5 +1,5 @@
-//! The checker: holds the shard against its promises, a page of documents at a time, for as long as it
-//! runs, and counts what it finds.
+//! The checker: compares the stored data of a shard with the promises, a page of documents at a
+//! time, for as long as the shard runs, and counts breaches.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use clew_telemetry::metrics::stage;
 use crate::claim::Claim;
 use crate::metrics;
 
-/// Documents of a page: few, so that searches hardly feel it.
+/// Number of documents in a page: few, so that searches are hardly affected.
 const PAGE: usize = 100;
-/// A bound against a hung disk, not an estimate.
+/// Bound against a hung disk, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What all checks of a shard found since this process has it, whoever asked for them.
+/// Results of all checks of a shard since this process owns it: its own and those on request.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     documents: AtomicU64,
@@ -36,7 +36,7 @@ impl Tally {
         query: &CheckQuery,
     ) -> Result<Checked, Error> {
         let checked = Box::pin(view.check(query)).await?;
-        // What is another's is no breach of ours.
+        // A breach counts only if this process still owned the shard when it read.
         claim.confirm(view.reader()).await?;
         self.documents.fetch_add(checked.documents, Ordering::Relaxed);
         metrics::checked(checked.documents);
@@ -55,7 +55,7 @@ impl Tally {
         &self.breaches[place]
     }
 
-    /// How it shows in the tree.
+    /// Returns the entry in the status tree.
     pub fn node(&self) -> TreeNode {
         let documents = self.documents.load(Ordering::Relaxed);
         let broken = Invariant::ALL.iter().filter_map(|invariant| {
@@ -71,7 +71,7 @@ impl Tally {
     }
 }
 
-/// What a checker works with.
+/// Arguments of [`keep_checking`].
 pub(crate) struct Arguments {
     pub shard: ShardIndex,
     pub reader: ShardReader,
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     pub interval: Duration,
 }
 
-/// Checks for good.
+/// Checks page after page, for as long as the task runs.
 pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, interval }: Arguments) {
     let view = reader.seen_by(&Access::all());
     let mut query = CheckQuery { after: None, limit: PAGE };
@@ -89,7 +89,7 @@ pub(crate) async fn keep_checking(Arguments { shard, reader, claim, tally, inter
         let checking = tally.check(shard, &view, &claim, &query);
         let checking = Box::pin(stage("check", checking));
         match within(Instant::now() + PATIENCE, "checking documents", checking).await {
-            // After the last page it begins anew.
+            // After the last page it starts again with the first.
             Ok(checked) => query.after = checked.last,
             Err(error) => tracing::debug!(error = error.chain(), "a check is tried again"),
         }

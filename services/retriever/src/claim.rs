@@ -1,4 +1,4 @@
-//! By what right a shard runs here.
+//! The claim of a shard: the right by which this process owns it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,29 +8,30 @@ use clew_cluster::{Lease, Standing};
 use clew_core::Error;
 use clew_index::{ShardReader, Takeover};
 
-/// A shard's claim. Cheap to clone; clones share it.
+/// Right by which this process owns a shard. Cheap to clone; clones share it.
 #[derive(Clone, Debug)]
 pub(crate) enum Claim {
-    /// This process has the whole data directory.
+    /// This process holds the lock of the data directory.
     Directory,
-    /// This process took the shards of storage that cannot be locked, and has each until another does
-    /// the same.
+    /// This process took the shard over from storage that cannot be locked. It owns the shard until
+    /// another process does the same.
     Taken(Arc<Taken>),
-    /// This node has a lease, until it gives it back.
+    /// This node holds a lease, until it gives it back.
     Lease(Arc<Mutex<Option<Lease>>>),
 }
 
-/// Shards that were taken.
+/// A shard that this process took over.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// Who took them, for people who read the tables.
+    /// Name of the process, for people who read the tables.
     owner: String,
-    /// Never taken back: two processes that both do would do so for ever.
+    /// Whether another process took the shard over. This process then never takes it back: two
+    /// processes that both did so would do it forever.
     is_lost: AtomicBool,
 }
 
 impl Claim {
-    /// A claim of a process by that name on what it takes.
+    /// Creates the claim of a process of that name on a shard that it takes over.
     pub fn of_taker(owner: String) -> Self {
         Self::Taken(Arc::new(Taken { owner, is_lost: AtomicBool::new(false) }))
     }
@@ -39,29 +40,30 @@ impl Claim {
         Self::Lease(Arc::new(Mutex::new(Some(lease))))
     }
 
-    /// What the claim is worth now.
+    /// Returns the current standing of the claim.
     pub fn standing(&self) -> Standing {
         match self {
             Self::Directory => Standing::Held,
             Self::Taken(taken) if taken.is_lost.load(Ordering::Acquire) => Standing::Lost,
-            // Nobody tells when another takes them.
+            // Nothing reports a takeover by another process.
             Self::Taken(_) => Standing::Unconfirmed,
             Self::Lease(lease) => lock(lease).as_ref().map_or(Standing::Lost, Lease::standing),
         }
     }
 
-    /// How the shard is to be opened.
+    /// Returns the way in which the shard is to be opened.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] unless the claim is sure.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] if the lease is not certain, and
+    /// [`clew_core::ErrorKind::WrongState`] if another process took the data directory over.
     pub fn takeover(&self) -> Result<Takeover, Error> {
         match self {
             Self::Directory => Ok(Takeover::Uncontested),
             Self::Taken(_) if self.standing() == Standing::Lost => Err(self.refusal()),
             Self::Taken(taken) => Ok(Takeover::By(taken.owner.clone())),
             Self::Lease(lease) => match lock(lease).as_ref() {
-                // A process that was stopped since it took the lease must not end the ownership of
-                // whoever has had the shard meanwhile.
+                // A process that was suspended after it took the lease must not end the ownership
+                // of a node that has taken the shard since.
                 Some(lease) if lease.standing() == Standing::Held => {
                     Ok(Takeover::By(lease.token().to_owned()))
                 }
@@ -70,10 +72,11 @@ impl Claim {
         }
     }
 
-    /// Makes sure, once the shard is open, that it was nobody else's when it was taken over.
+    /// Confirms, once the shard is open, that nobody else owned it when it was taken over.
     ///
     /// # Errors
-    /// Those of [`Lease::confirm`].
+    /// Returns the errors of [`Lease::confirm`], and [`clew_core::ErrorKind::Unavailable`] if the
+    /// lease was given back.
     pub async fn confirm_takeover(&self, deadline: Instant) -> Result<(), Error> {
         let Self::Lease(lease) = self else { return Ok(()) };
         let confirming = lock(lease).as_ref().map(|lease| lease.confirm(deadline));
@@ -83,14 +86,14 @@ impl Claim {
         }
     }
 
-    /// Has been told by the storage that another wrote to the shard.
+    /// Records that the storage reported a write of another owner.
     pub fn overtaken(&self) {
         if let Self::Taken(taken) = self {
             taken.is_lost.store(true, Ordering::Release);
         }
     }
 
-    /// Why another is to be asked.
+    /// Returns the error for callers when another owns the shard.
     pub fn refusal(&self) -> Error {
         match self {
             Self::Directory | Self::Lease(_) => not_owner(),
@@ -103,11 +106,11 @@ impl Claim {
         }
     }
 
-    /// Refuses what was read if another may have written since. Asks the storage only where the
-    /// lease does not answer for it.
+    /// Checks that nobody else can have written to the shard before a read. Asks the storage only
+    /// where the lease does not guarantee it.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] if another has the shard; those of the storage.
+    /// Returns the error of [`Self::refusal`] if another owns the shard, and storage errors.
     pub async fn confirm(&self, read_from: &ShardReader) -> Result<(), Error> {
         if self.standing() == Standing::Held {
             return Ok(());
@@ -131,7 +134,7 @@ impl Claim {
         Ok(())
     }
 
-    /// Gives the shard back to whoever takes it next.
+    /// Gives a lease back, so that the next owner does not have to wait for its end.
     pub async fn give_back(&self, deadline: Instant) {
         let lease = match self {
             Self::Directory | Self::Taken(_) => None,
@@ -148,12 +151,12 @@ impl Claim {
     }
 }
 
-// No code that can panic runs under the lock, so a poisoned one holds a valid lease.
+// No code that can panic runs under the lock, so a poisoned one still holds a valid lease.
 fn lock(lease: &Mutex<Option<Lease>>) -> MutexGuard<'_, Option<Lease>> {
     lease.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The answer for shards of others.
+/// Returns the error for shards that another node owns.
 pub(crate) fn not_owner() -> Error {
     Error::new(
         clew_core::ErrorKind::Unavailable,

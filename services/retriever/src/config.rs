@@ -1,4 +1,4 @@
-//! Configuration section `retriever`.
+//! Configuration sections `storage` and `retriever`.
 
 use std::time::Duration;
 
@@ -10,20 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::turns::Turns;
 
-/// Section `storage`: how what lies in the data directory is reached.
+/// Section `storage`: access to the data directory and to snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StorageConfig {
-    /// For a data directory `s3://bucket/prefix`, and for snapshots there.
+    /// Access to S3, for a data directory `s3://bucket/prefix` and for snapshots there.
     pub s3: ObjectStoreSettings,
-    /// Folder, or `s3://bucket/prefix`, in which snapshots of corpora lie: outside the data directory, best
-    /// on another disk or in another bucket, and the same for all retrievers. Without it none can be taken
-    /// or restored.
+    /// Folder, or `s3://bucket/prefix`, for snapshots of corpora. It must be outside the data
+    /// directory, preferably on another disk or in another bucket, and the same for all retrievers.
+    /// Without it, snapshots cannot be taken or restored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snapshots: Option<String>,
-    /// Milliseconds that the clock of the storage, and that of Redis, may be from this machine's, 100 to 600,000.
-    /// Beyond it nothing is served. More is added to the time after which the files of a deleted corpus are
-    /// removed in a cluster without Redis, and to that for which a corpus cannot be made anew by another node.
+    /// Maximum difference, in milliseconds, between this machine's clock and those of the storage
+    /// and of Redis, 100 to 600,000. If it is exceeded, nothing is served. A larger value delays
+    /// the removal of a deleted corpus' files in a cluster without Redis, and with it the time at
+    /// which another node can create the corpus again.
     pub max_clock_skew_ms: u64,
 }
 
@@ -34,7 +35,7 @@ impl Default for StorageConfig {
     }
 }
 
-/// A data directory that was found to keep what everything stored rests on.
+/// A data directory that passed [`StorageConfig::try_out`].
 #[derive(Clone, Debug)]
 pub struct Tried {
     pub(crate) location: Location,
@@ -42,10 +43,10 @@ pub struct Tried {
 }
 
 impl StorageConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the invalid key.
     pub fn validate(&self) -> Result<(), Error> {
         if (100..=600_000).contains(&self.max_clock_skew_ms) {
             return Ok(());
@@ -54,17 +55,18 @@ impl StorageConfig {
         Err(Error::invalid("storage.max_clock_skew_ms", problem))
     }
 
-    /// Tries a data directory before anything is served out of it. Of what was tried nothing stays.
+    /// Tests a data directory before anything is served from it. The test leaves nothing behind.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault; [`clew_core::ErrorKind::WrongState`] if nothing
-    /// may be served over it; those of the storage, if it does not answer.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the key, if a value is invalid.
+    /// Returns [`clew_core::ErrorKind::WrongState`] if the storage is unfit. Returns storage errors
+    /// if the storage does not answer.
     pub async fn try_out(&self, data_dir: &str) -> Result<Tried, Error> {
         self.validate()?;
         let location = self.location(data_dir)?;
         match Box::pin(location.probe()).await {
             Ok(probed) => self.check(data_dir, &probed)?,
-            // Whatever it promises, what it holds can be searched.
+            // A full disk cannot be tested, but what it holds can be searched.
             Err(error @ clew_index::Error::DiskFull { .. }) => {
                 let error = Error::from(error);
                 tracing::warn!(error = error.chain(), "the data directory could not be tried");
@@ -74,10 +76,12 @@ impl StorageConfig {
         Ok(Tried { location, max_clock_skew: self.max_clock_skew() })
     }
 
-    /// Refuses a place over which nothing may be served.
+    /// Checks that the storage keeps all guarantees that shards rely on and that its clock is
+    /// right.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] that says what was expected, what it does and what to do.
+    /// Returns [`clew_core::ErrorKind::WrongState`] if it does not. The message says what was
+    /// expected, what came and what to do.
     pub fn check(&self, place: &str, probed: &Probed) -> Result<(), Error> {
         if !probed.broken.is_empty() {
             let broken = probed.broken.iter();
@@ -94,10 +98,11 @@ impl StorageConfig {
         clock.check(&format!("`{place}`"), self.max_clock_skew(), "storage.max_clock_skew_ms")
     }
 
-    /// Refuses a Redis whose clock is as far away as no storage's may be.
+    /// Checks the clock of Redis against the same limit as the storage's clock.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] that says what to do.
+    /// Returns [`clew_core::ErrorKind::WrongState`] if the clock is too far off. The message says
+    /// what to do.
     pub fn check_redis(&self, health: &RedisHealth) -> Result<(), Error> {
         health.clock.check("Redis", self.max_clock_skew(), "storage.max_clock_skew_ms")
     }
@@ -106,27 +111,29 @@ impl StorageConfig {
         Duration::from_millis(self.max_clock_skew_ms)
     }
 
-    /// The place that a data directory names: a folder, `file:///path` or `s3://bucket/prefix`.
+    /// Returns the location that a data directory names: a folder, `file:///path` or
+    /// `s3://bucket/prefix`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the invalid key.
     fn location(&self, data_dir: &str) -> Result<Location, Error> {
         Ok(Location::try_new(data_dir, &self.s3)?)
     }
 
-    /// Tries whether a place keeps the promises that everything stored rests on.
+    /// Tests which guarantees a place keeps that shards rely on.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] for what is no place; those of the storage, if it cannot be
-    /// used at all.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if `place` is not a location, and storage
+    /// errors if it cannot be used at all.
     pub async fn probe(&self, place: &str) -> Result<Probed, Error> {
         Ok(self.location(place)?.probe().await?)
     }
 
-    /// The settings of the corpora in a data directory, and those corpora whose settings cannot be read.
+    /// Returns the settings of the corpora in a data directory, and the corpora whose settings
+    /// cannot be read.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns storage errors.
     pub async fn corpora(
         &self,
         data_dir: &str,
@@ -142,11 +149,11 @@ impl StorageConfig {
         Ok((usable, unusable))
     }
 
-    /// The place of snapshots, if one is configured.
+    /// Returns the place of snapshots, if one is configured.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault, also if it is in the data directory,
-    /// with which it would be lost; those of the storage.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the key, if the place is invalid or
+    /// inside the data directory, with which it would be lost. Returns storage errors.
     pub async fn snapshots(&self, data_dir: &str) -> Result<Option<Snapshots>, Error> {
         let Some(place) = &self.snapshots else { return Ok(None) };
         let refuse = |problem: &str| Err(Error::invalid("storage.snapshots", problem));
@@ -175,40 +182,43 @@ impl StorageConfig {
     }
 }
 
-/// Section `retriever`: bounds of the work on one shard.
+/// Section `retriever`: limits of the work on shards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrieverConfig {
-    /// Bytes of documents that may wait for their commit, 1 MiB to 4 GiB. Beyond it an ingest stream
-    /// is not read until there is room.
+    /// Maximum bytes of documents of a shard that wait for their commit, 1 MiB to 4 GiB. When it is
+    /// reached, ingest streams are not read until there is room.
     pub accept_queue_bytes: u32,
-    /// Bytes of text that are committed together at most, 64 KiB to 256 MiB. More means fewer syncs
-    /// per document and a longer wait for the first.
+    /// Maximum bytes of text in one commit, 64 KiB to 256 MiB. A larger value means fewer syncs per
+    /// document and a longer wait for the first document of a group.
     pub commit_bytes: usize,
-    /// Bytes of text that are chunked and embedded together, 16 KiB to 64 MiB. More keeps the encoder
-    /// busier; less makes the first documents of a run searchable sooner.
+    /// Bytes of text that are chunked and embedded together, 16 KiB to 64 MiB. A larger value keeps
+    /// the encoder busier; a smaller one makes the first documents of a batch searchable sooner.
     pub derive_bytes: u64,
-    /// Batches that are derived at the same time, 1 to 16: while one is embedded the next is chunked
-    /// and the last is committed.
+    /// Number of batches that are derived at the same time, 1 to 16: while one is embedded, the
+    /// next is chunked and the previous one committed.
     pub derive_batches: usize,
-    /// Searches that run or wait at the same time on one shard, 1 to 10,000. Beyond it they are refused with a
-    /// retry delay.
+    /// Maximum number of searches that run or wait on one shard, 1 to 10,000. Further ones are
+    /// refused with a retry delay.
     pub searches: u32,
-    /// Searches of shards that run at the same time in this process, up to 10,000; 0 means two for each core.
-    /// More lets them wait for the storage together, and share the processor.
+    /// Maximum number of shard searches that run at the same time in this process, up to 10,000; 0
+    /// means two per core. A larger value lets more of them wait for the storage together, and
+    /// share the CPU.
     pub searches_at_once: u32,
-    /// Milliseconds that a search waits for its turn, 1 to 60,000; one that would wait longer is refused with a
-    /// retry delay. The corpora take turns. More lets bursts through and makes answers late under load that
-    /// lasts.
+    /// Time, in milliseconds, that a search may wait in the fair queue over the corpora, 1 to
+    /// 60,000. One that would wait longer is refused with a retry delay. A larger value lets bursts
+    /// through and delays answers under continuous load.
     pub search_wait_ms: u64,
-    /// Seconds between looks at whether tables want maintenance, 1 to 86,400.
+    /// Interval, in seconds, at which tables are checked for maintenance, 1 to 86,400.
     pub maintenance_interval_secs: u64,
-    /// Seconds between two checks of a hundred documents against the promises, 1 to 86,400. More spares
-    /// the storage; less finds damage sooner.
+    /// Interval, in seconds, between two checks of a hundred documents against the promises, 1 to
+    /// 86,400. A larger value spares the storage; a smaller one finds damage sooner.
     pub check_interval_secs: u64,
-    /// Seconds between looks for documents that are older than their corpus retains, 1 to 86,400.
+    /// Interval, in seconds, between searches for documents that are older than their corpus
+    /// retains, 1 to 86,400.
     pub retention_interval_secs: u64,
-    /// Milliseconds between looks for documents that compressed memories do not cover yet, 10 to 86,400,000.
+    /// Interval, in milliseconds, between searches for documents that compressed memories do not
+    /// cover yet, 10 to 86,400,000.
     pub memory_interval_ms: u64,
 }
 
@@ -231,10 +241,10 @@ impl Default for RetrieverConfig {
 }
 
 impl RetrieverConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid key.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u64, low: u64, high: u64| {
@@ -259,7 +269,7 @@ impl RetrieverConfig {
         violations.into_result()
     }
 
-    /// Who has the machine when, over all shards of this process.
+    /// Returns the CPU scheduling of this process, over all its shards.
     pub(crate) fn turns(&self) -> Turns {
         let at_once = match self.searches_at_once {
             0 => two_for_each_core(),

@@ -1,7 +1,7 @@
-//! The graph of a shard, in memory: what was extracted of the segments that are shown, united.
+//! The graph of a shard, in memory: the union of what was extracted from its current segments.
 //!
-//! It mirrors the tables: before each question what changed since the last one is read and what is gone is
-//! taken out, so that it never tells of a document that was forgotten, nor of a version that was replaced.
+//! The graph mirrors the tables. Each query first reads what changed since the last one and removes
+//! what is gone, so a query never sees a forgotten document or a replaced version.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use clew_graph::{Graph, GraphDocument, GraphSegment};
 use clew_index::{DocumentSegments, SegmentNode, ShardView, StructuredDocument};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// Documents that are read at once.
+/// Number of documents that are read at once.
 const PAGE: usize = 256;
 
-/// The graph of a shard.
+/// Graph of a shard. Cheap to clone; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct ShardGraph {
     mirror: Arc<Mutex<Mirror>>,
@@ -24,14 +24,14 @@ pub(crate) struct ShardGraph {
 struct Mirror {
     graph: Graph,
     documents: HashMap<DocumentId, (Version, Recipe)>,
-    /// State of the shard that it mirrors.
+    /// Revision of the shard that the graph mirrors.
     revision: Option<u64>,
 }
 
 impl ShardGraph {
-    /// The part of the graph around what `query` names, as if it held only what the caller sees. Questions wait for
-    /// each other: most take microseconds, and the first after documents came as long as reading what was extracted
-    /// of them.
+    /// Returns the part of the graph around the names in `query`, as if the graph held only what
+    /// the caller sees. Queries run one at a time. Most take microseconds; the first one after
+    /// documents came takes as long as reading their extractions.
     pub(crate) async fn subgraph(
         &self,
         view: &ShardView,
@@ -56,7 +56,7 @@ impl ShardGraph {
         Ok(found)
     }
 
-    /// Takes documents out, without waiting for the next question.
+    /// Removes documents at once, without waiting for the next query.
     pub(crate) async fn remove(&self, ids: &[DocumentId]) {
         let mut mirror = self.mirror.lock().await;
         for id in ids {
@@ -67,7 +67,7 @@ impl ShardGraph {
     }
 }
 
-/// Works on the graph where blocking is allowed.
+/// Runs `work` on the graph where blocking is allowed.
 async fn blocking<R: Send + 'static>(
     mut mirror: OwnedMutexGuard<Mirror>,
     work: impl FnOnce(&mut Mirror) -> R + Send + 'static,
@@ -82,7 +82,7 @@ async fn blocking<R: Send + 'static>(
 }
 
 impl Mirror {
-    /// Takes out what is shown no more; returns what has to be read.
+    /// Removes documents that are not shown any more. Returns the documents that have to be read.
     fn due(&mut self, shown: &[StructuredDocument]) -> Vec<DocumentId> {
         let shown: HashMap<&DocumentId, (Version, Recipe)> =
             shown.iter().map(|of| (&of.document_id, (of.version, of.recipe))).collect();
@@ -103,8 +103,9 @@ impl Mirror {
         due
     }
 
-    /// The documents that a caller does not see, where `shown` tells what they need. Of a version that was read only
-    /// after that was looked at it is not known, so it is hidden.
+    /// Returns the documents that the caller does not see; `shown` has the labels that they
+    /// require. A version that was read after `shown` was taken is hidden, because its labels are
+    /// not known.
     fn hidden<'a>(
         &'a self,
         shown: &'a [StructuredDocument],

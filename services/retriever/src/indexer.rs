@@ -1,13 +1,14 @@
 //! The indexer: works off the difference between what was accepted and what is derived.
 //!
-//! It keeps no list of jobs. What is due is asked of the shard's state, which mirrors the tables;
-//! whatever ends a batch, the next look finds what is still missing. Up to `derive_batches` batches
-//! are under way at once, so that one is chunked while another is embedded and a third committed.
+//! The indexer keeps no list of jobs. Due documents come from the shard's state, which mirrors the
+//! tables. However a batch ends, the next look finds what is still missing. Up to `derive_batches`
+//! batches run at once, so that one is chunked while another is embedded and a third committed.
 //!
-//! Chunks come first, so that documents can be found; then the trees and graph of documents that can be
-//! found; and once no tree is missing, the nodes above documents, which would be made in vain while documents come.
-//! Chunks that lack something, as while their corpus moves to another model, are made again behind all that, one batch
-//! at a time and so that searches do not notice ([`Turns::behind`]).
+//! Chunks come first, so that documents become searchable. Then come the trees and graph of
+//! searchable documents. Once no tree is missing, the nodes above documents are made; earlier they
+//! would be wasted, because new documents change them. Chunks that lack something, for example
+//! while their corpus moves to another model, are made again after all that, one batch at a time
+//! and throttled behind searches ([`Turns::behind`]).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -35,29 +36,29 @@ use crate::turn::{Turn, Upper};
 use crate::turns::Turns;
 use crate::writer;
 
-/// The actor.
+/// The actor that derives chunks and structure.
 pub(crate) struct Indexer;
 
 /// Messages of [`Indexer`].
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Look for what is due.
+    /// Look for due documents.
     Look,
-    /// Derive by these settings from now on.
+    /// Derive with these settings from now on.
     Settled(Arc<CorpusSettings>),
-    /// A batch ended, one way or the other.
+    /// A batch ended, successfully or not.
     BatchEnded { documents: Vec<DocumentId>, stored: bool },
     /// Making chunks again ended.
     RemakingEnded { documents: Vec<DocumentId>, stored: bool },
     /// Making trees, or nodes above documents, ended.
     StructureEnded { documents: Vec<DocumentId>, stored: bool },
-    /// A batch panicked: what is busy is no longer known.
+    /// A batch panicked, so the set of busy documents is no longer known.
     BatchPanicked,
-    /// What tells of commits panicked.
+    /// The task that reports commits panicked.
     WakerPanicked,
 }
 
-/// What an indexer works with.
+/// Arguments of an [`Indexer`].
 #[derive(Clone)]
 pub(crate) struct Arguments {
     pub settings: Arc<CorpusSettings>,
@@ -76,37 +77,40 @@ pub(crate) struct Arguments {
 pub(crate) struct State {
     arguments: Arguments,
     deriver: Arc<Deriver>,
-    /// Makes chunks again.
+    /// Deriver that makes chunks again.
     remaker: Arc<Deriver>,
     busy: HashSet<DocumentId>,
     batches: usize,
     is_remaking: bool,
     structuring: Turn,
-    /// The batches under way and the waker; all are aborted when the actor ends.
+    /// Running batches and the waker. All are aborted when the actor ends.
     tasks: JoinSet<()>,
     storing: Backoff,
     paused: bool,
 }
 
-/// Tells documents of which something is to be made now: at most so many, and none that is busy.
+/// Function that returns documents with something to make now: at most the given number, and no
+/// busy ones.
 type Waiting = fn(&ShardReader, Timestamp, usize, &HashSet<DocumentId>) -> Vec<DueDocument>;
 
-/// Most documents of one batch.
+/// Maximum number of documents in one batch.
 const BATCH_DOCUMENTS: usize = 512;
-/// Most chunks embedded by one call, so that a very long document does not fill the encoder's queue.
+/// Maximum number of chunks that one call embeds, so that a very long document does not fill the
+/// encoder's queue.
 const EMBED_CHUNKS: usize = 256;
-/// The same behind searches: as many as a worker of the encoder takes at once, a tenth of a second on a processor.
+/// The same behind searches: as many as one worker of the encoder takes at once, which is a tenth
+/// of a second on a CPU.
 const EMBED_CHUNKS_BEHIND: usize = 4;
-/// How long a model may take to be found among the encoders.
+/// Longest search for a model among the encoders.
 const ENCODER_PATIENCE: Duration = Duration::from_secs(30);
-/// A bound against a hung device, not an estimate: a batch takes seconds.
+/// Bound against a hung device, not an estimate: a batch takes seconds.
 const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
-/// How long an idle indexer waits at most before it looks again, should a wake-up be missed.
+/// Longest wait of an idle indexer before it looks again, in case a wake-up is missed.
 const IDLE_LOOK: Duration = Duration::from_secs(10);
-/// First and longest pause of a document that failed.
+/// First and longest pause before a failed document is tried again.
 const RETRY_DOCUMENT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
-/// First and longest pause after a commit failed.
+/// First and longest pause after a failed commit.
 const RETRY_STORING: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 impl Actor for Indexer {
@@ -124,7 +128,7 @@ impl Actor for Indexer {
         tasks.spawn(async move {
             let waking = wake_on_change(myself.clone(), reader, clock);
             if AssertUnwindSafe(waking).catch_unwind().await.is_err() {
-                // Nobody would look any more. Without an indexer there is no one to tell.
+                // Without a waker nobody looks again. Without an indexer there is nobody to tell.
                 drop(myself.cast(Message::WakerPanicked));
             }
         });
@@ -151,7 +155,7 @@ impl Actor for Indexer {
     ) -> Result<(), ActorProcessingErr> {
         match message {
             Message::Look => state.paused = false,
-            // What is under way by others is refused when it is stored, and is due again.
+            // Work in progress with other settings is refused at its commit and becomes due again.
             Message::Settled(settings) => {
                 state.arguments.settings = settings;
                 (state.deriver, state.remaker) = derivers(&state.arguments);
@@ -179,7 +183,7 @@ impl Actor for Indexer {
     }
 }
 
-/// Tells the indexer of each commit, and when a document that failed is due again.
+/// Wakes the indexer after each commit, and when a failed document is due again.
 async fn wake_on_change(
     indexer: ActorRef<Message>,
     mut reader: ShardReader,
@@ -208,7 +212,7 @@ impl State {
         while self.tasks.try_join_next().is_some() {}
     }
 
-    /// Ends a batch of chunks; after one that was not stored there is a pause.
+    /// Ends a batch of chunks. Pauses the indexer if the batch was not stored.
     fn end(&mut self, myself: &ActorRef<Message>, documents: &[DocumentId], stored: bool) {
         self.free(documents);
         if stored {
@@ -219,7 +223,7 @@ impl State {
         }
     }
 
-    /// The first documents of those that `waiting` tells, as many as are worked on together.
+    /// Returns the first documents from `waiting` that fit into one batch.
     fn next_batch(&self, waiting: Waiting) -> Vec<DueDocument> {
         let Arguments { reader, clock, derive_bytes, .. } = &self.arguments;
         within_bytes(waiting(reader, clock.now(), BATCH_DOCUMENTS, &self.busy), *derive_bytes)
@@ -239,7 +243,7 @@ impl State {
         }
     }
 
-    /// Makes chunks again that lack something.
+    /// Starts to make chunks again that lack something.
     fn start_remaking(&mut self, myself: &ActorRef<Message>) {
         if self.is_remaking {
             return;
@@ -267,7 +271,8 @@ impl State {
         self.start(myself, batch, ended, run);
     }
 
-    /// Makes trees; where none is missing and no chunks are being made, nodes above documents.
+    /// Starts to make trees. If no tree is missing and no chunks are in progress, starts to make
+    /// nodes above documents.
     fn start_structure(&mut self, myself: &ActorRef<Message>) {
         let now = Instant::now();
         if !self.structuring.may_begin(now) {
@@ -308,8 +313,8 @@ impl State {
         self.start(myself, batch, ended, run);
     }
 
-    /// The span of a batch: in the trace of the first of its documents of which it is known, linked to those of the
-    /// others, or else in one of its own.
+    /// Returns the span of a batch. It belongs to the trace of the first document whose trace is
+    /// known, with links to those of the others. If none is known, it starts a trace.
     fn span(&self, name: &'static str, batch: &[DueDocument]) -> Span {
         let (documents, bytes) = (batch.len(), batch.iter().map(|due| due.bytes).sum::<u64>());
         let span = tracing::info_span!(parent: None, "batch", otel.name = name, documents, bytes);
@@ -343,13 +348,13 @@ impl State {
                 }
                 Err(_panic) => Message::BatchPanicked,
             };
-            // Without an indexer there is no one to tell.
+            // Without an indexer there is nobody to tell.
             drop(indexer.cast(message));
         });
     }
 }
 
-/// The first of `due` that fit into `bytes`; at least one.
+/// Returns the first documents of `due` that fit into `bytes`, at least one.
 fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
     let mut total = 0;
     due.into_iter()
@@ -362,16 +367,16 @@ fn within_bytes(due: Vec<DueDocument>, bytes: u64) -> Vec<DueDocument> {
         .collect()
 }
 
-/// How hurriedly a deriver works.
+/// Urgency of a deriver's work.
 enum Pace {
-    /// Somebody waits.
+    /// Callers wait for the work.
     Now,
-    /// Behind searches.
+    /// Background work, throttled behind searches.
     Behind(Turns),
 }
 
 impl Pace {
-    /// Does a piece of the work.
+    /// Runs a piece of the work.
     async fn piece<T>(&self, work: impl Future<Output = T>) -> T {
         match self {
             Self::Now => work.await,
@@ -379,7 +384,7 @@ impl Pace {
         }
     }
 
-    /// Most chunks that are embedded as one piece.
+    /// Returns the maximum number of chunks to embed as one piece.
     fn embed_chunks(&self) -> usize {
         match self {
             Self::Behind(turns) if turns.are_searched() => EMBED_CHUNKS_BEHIND,
@@ -399,21 +404,21 @@ struct Deriver {
     clock: Arc<dyn Clock>,
 }
 
-/// The models that chunks are made with.
+/// Models that chunks are made with.
 struct Models {
-    /// Decides where they end.
+    /// Model whose tokens decide where chunks end.
     cutter: Arc<dyn Encoder>,
-    /// Embed them: one for each column of vectors.
+    /// Models that embed the chunks, one for each vector column.
     embedders: Vec<Arc<dyn Encoder>>,
 }
 
-/// A document that could not be derived.
+/// Reason for which a document could not be derived.
 struct Fault {
     stage: Stage,
     error: Error,
 }
 
-/// What makes chunks that somebody waits for, and what makes chunks again.
+/// Creates the deriver for new documents, and the one that makes chunks again.
 fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
     let behind = Pace::Behind(arguments.turns.clone());
     (Arc::new(Deriver::new(arguments, Pace::Now)), Arc::new(Deriver::new(arguments, behind)))
@@ -432,13 +437,13 @@ impl Deriver {
         Self { pace, structurer, settings, reader, encoders, writer, clock }
     }
 
-    /// The model whose tokens decide where chunks and segments end.
+    /// Returns the model whose tokens decide where chunks and segments end.
     async fn cutter(&self) -> Result<Arc<dyn Encoder>, Error> {
         let deadline = Instant::now() + ENCODER_PATIENCE;
         self.encoders.of(self.settings.cutter(), deadline).await
     }
 
-    /// The models of the corpus. That one is not there is no document's fault.
+    /// Returns the models of the corpus. If one is missing, no document is at fault.
     async fn models(&self) -> Result<Models, Error> {
         let cutter = self.cutter().await?;
         let deadline = Instant::now() + ENCODER_PATIENCE;
@@ -476,7 +481,8 @@ impl Deriver {
         self.record(failures).await
     }
 
-    /// Makes the trees of all documents in one go; if that fails over a document, of each by itself.
+    /// Makes the trees of all documents together. If a document makes that fail, makes each tree by
+    /// itself.
     async fn try_structure(&self, batch: Arc<[DueDocument]>) -> Result<(), Error> {
         let cutter = self.cutter().await?;
         let deadline = Instant::now() + ENCODER_PATIENCE;
@@ -515,9 +521,9 @@ impl Deriver {
         .await
     }
 
-    /// Derives all documents in one go; if that fails over a document, each by itself, so that one
-    /// does not hold up the others. An error means that the service is short of something and the
-    /// documents are not at fault.
+    /// Derives all documents together. If a document makes that fail, derives each by itself, so
+    /// that it does not hold up the others. An error means that the service lacks something and no
+    /// document is at fault.
     async fn derive(
         &self,
         models: &Models,
@@ -572,7 +578,8 @@ impl Deriver {
             .collect())
     }
 
-    /// The vectors of texts by one model. Where chunks are made again, those that they have already are not.
+    /// Embeds texts with one model. Where chunks are made again, vectors that exist already are
+    /// reused.
     async fn embed(
         &self,
         encoder: &Arc<dyn Encoder>,
@@ -608,7 +615,7 @@ impl Deriver {
             .ok_or_else(|| fault(Error::internal("the encoder returned fewer vectors than texts")))
     }
 
-    /// Cuts documents where blocking is allowed, `[documents][chunks]`.
+    /// Cuts documents into chunks where blocking is allowed, as `[documents][chunks]`.
     async fn chunk(
         &self,
         cutter: &Arc<dyn Encoder>,

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 
-/// The actor; its state is the task, which ends with it.
+/// An actor whose state is a running task, which ends with the actor.
 pub(crate) struct Keeper;
 
-/// What a keeper runs.
+/// Task that a keeper runs.
 pub(crate) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Actor for Keeper {

@@ -1,15 +1,20 @@
-//! Owns shards: takes documents in, derives what is missing, searches and maintains.
+//! The retriever service: owns shards, accepts documents, derives chunks and structure from them,
+//! searches, and maintains the tables.
 //!
 //! ```text
 //! Retriever ── one supervised line of actors per shard
-//!   shard k ── writer      every commit, one at a time, grouped; owns the tables' write side
-//!           ├─ indexer     works off the difference between what is accepted and what is derived
-//!           ├─ maintainer  compacts, refreshes indexes and prunes, through the writer's queue
-//!           └─ checker     holds the tables against the promises, a page at a time, and counts
+//!   shard k ── writer      makes every commit, one at a time, in groups
+//!           ├─ indexer     derives what accepted documents lack: chunks, trees, graph
+//!           ├─ settler     applies changed settings of the corpus
+//!           ├─ maintainer  compacts, updates indexes and prunes, through the writer's queue
+//!           ├─ checker     compares the tables with the promises, a page at a time, and counts
+//!           ├─ retention   forgets documents that are older than the corpus retains
+//!           └─ memoriser   forms compressed memories, if the corpus has them
 //! ```
 //!
-//! Searching is a function over a snapshot and needs no actor. A line that fails is made anew from
-//! the tables ([`clew_runtime::supervise`]), so what a shard knows is always what its tables say.
+//! A search works on a view of the tables and needs no actor. A line that fails is rebuilt from the
+//! tables ([`clew_runtime::supervise`]), so a shard's state in memory always agrees with its
+//! tables.
 
 mod catalogue;
 mod checker;

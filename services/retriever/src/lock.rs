@@ -1,22 +1,22 @@
-//! One process per data directory.
+//! The lock that admits one process per data directory.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;
 
 use clew_core::{Error, ErrorKind};
 
-/// Holds the data directory until dropped, or until the process ends in any way.
+/// Lock on a data directory. It is held until it is dropped or the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct DirectoryLock {
     _file: File,
 }
 
 impl DirectoryLock {
-    /// Takes the directory, making it if it is missing.
+    /// Locks the directory, creating it if it is missing.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] if another process holds it; [`ErrorKind::Unavailable`] if it
-    /// cannot be made or written.
+    /// Returns [`ErrorKind::WrongState`] if another process holds the lock, and
+    /// [`ErrorKind::Unavailable`] if the directory cannot be created or written.
     pub fn acquire(directory: &Path) -> Result<Self, Error> {
         let unusable = |error: std::io::Error| {
             let problem = format!(

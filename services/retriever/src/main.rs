@@ -1,4 +1,4 @@
-//! `clew-retriever`: owns shards of a cluster, out of storage that all retrievers share.
+//! `clew-retriever`: a node that owns shards of a cluster, in storage that all retrievers share.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use clew_remote_encoder::RemoteEncoderConfig;
 use clew_retriever::{RetrieverConfig, Seams, StorageConfig};
 use serde::{Deserialize, Serialize};
 
-/// What can be configured.
+/// Configuration of the process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {

@@ -1,5 +1,5 @@
-//! The maintainer: asks the writer, from time to time and after bursts of commits, to do what
-//! maintenance the tables want. The writer's queue keeps it from running against other commits.
+//! The maintainer: regularly asks the writer to do the maintenance that the tables need. In the
+//! writer's queue, maintenance does not run against other commits.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use ractor::ActorRef;
 
 use crate::writer;
 
-/// A bound against a hung disk, not an estimate.
+/// Bound against a hung disk, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// When maintenance that was put off is tried again.
+/// Interval at which postponed maintenance is tried again.
 const POSTPONED: Duration = Duration::from_secs(60);
 
-/// Asks for as long as the shard has a writer.
+/// Requests maintenance for as long as the shard has a writer.
 pub(crate) async fn maintain(
     writer: ActorRef<writer::Message>,
     mut reader: ShardReader,
@@ -29,7 +29,7 @@ pub(crate) async fn maintain(
             tracing::warn!(error = error.chain(), "maintenance did not finish; tried again later");
         }
         tokio::time::sleep(interval).await;
-        // Tables that do not change want nothing but what was put off.
+        // Tables that have not changed need nothing but postponed maintenance.
         tokio::select! {
             lives = reader.changed() => if !lives { return },
             () = tokio::time::sleep(POSTPONED) => {}

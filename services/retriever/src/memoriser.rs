@@ -1,9 +1,10 @@
-//! Forms compressed memories of documents that can be found, and drafts clues from them.
+//! Compressed memories: forms them from searchable documents, and drafts clues from them.
 //!
-//! Documents are read into a memory one after the other until it covers as much as the corpus wants of one; then the
-//! next begins. New documents go on where the last memory left off, so that only they are read. A memory of something
-//! that was replaced or forgotten goes, and what else it covered is read anew. What was formed is committed every some
-//! hundred kilobytes of text, so that a crash costs at most that.
+//! Documents are read into a memory one after another until it covers as much as the corpus'
+//! settings allow; then the next memory begins. New documents continue the last memory, so only
+//! they are read. A memory is removed if a document that it covers is replaced or forgotten, and
+//! the other documents that it covered are read again. A memory is committed every [`BATCH_BYTES`]
+//! of text, so a crash costs at most that.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,24 +26,25 @@ use tracing::Instrument;
 
 use crate::writer;
 
-/// Bytes of text that are read before what was formed is committed.
+/// Bytes of text that are read before a commit.
 const BATCH_BYTES: usize = 512 << 10;
-/// About how many bytes a token has: settings count tokens, and texts are cut before they are counted.
+/// Approximate bytes of a token. Settings count tokens, but texts are cut before their tokens are
+/// counted.
 const TOKEN_BYTES: usize = 4;
-/// Documents that are listed at once.
+/// Number of documents that are listed at once.
 const PAGE: usize = 10_000;
-/// Memories of a shard that draft at the same time: encoders queue the rest.
+/// Number of memories of a shard that draft at the same time. Encoders queue the rest.
 const DRAFTING: usize = 8;
-/// A bound against a hung encoder, not an estimate: a processor may take minutes for a batch.
+/// Bound against a hung encoder, not an estimate: a CPU may take minutes for a batch.
 const FORM_PATIENCE: Duration = Duration::from_secs(3600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
-/// How long it is waited after a failure.
+/// Pause after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// What memories are formed with.
+/// Components that memories are formed with.
 pub(crate) struct Memoriser {
-    /// The shard, for the log.
+    /// Name of the shard, for the log.
     pub name: String,
     pub settings: MemorySettings,
     pub reader: ShardReader,
@@ -51,7 +53,7 @@ pub(crate) struct Memoriser {
     pub interval: Duration,
 }
 
-/// Forms memories for as long as the shard has a writer.
+/// Forms memories step by step, for as long as the task runs.
 pub(crate) async fn keep_memorising(memoriser: Memoriser) {
     loop {
         let wait = match memoriser.step().await {
@@ -68,7 +70,7 @@ pub(crate) async fn keep_memorising(memoriser: Memoriser) {
 }
 
 impl Memoriser {
-    /// Does the next that is to be done; tells whether there was anything.
+    /// Performs the next step. Returns whether there was anything to do.
     async fn step(&self) -> Result<bool, Error> {
         let deadline = Instant::now() + DESCRIBE_PATIENCE;
         let records = self.reader.memories();
@@ -84,7 +86,7 @@ impl Memoriser {
         Box::pin(metrics::stage("memorise", self.form(plan)).instrument(span)).await
     }
 
-    /// Documents whose newest version can be found.
+    /// Returns the documents whose newest version is searchable.
     fn documents(&self) -> Vec<DocumentStatus> {
         let mut all: Vec<DocumentStatus> = Vec::new();
         loop {
@@ -118,7 +120,7 @@ impl Memoriser {
         let Some((added, texts)) = cut(&plan.added, &texts) else { return Ok(true) };
         let begun = match &plan.extended {
             None => None,
-            // It is gone if something that it covered was replaced meanwhile.
+            // The memory is gone if a document that it covered was replaced meanwhile.
             Some(record) => match self.reader.memory(&record.key).await? {
                 None => return Ok(true),
                 Some(bytes) => Some(Arc::new(bytes.into())),
@@ -151,18 +153,19 @@ impl Memoriser {
     }
 }
 
-/// What is formed next.
+/// Next memory to form.
 #[derive(Debug, PartialEq, Eq)]
 struct Plan {
-    /// The memory that goes on; `None`: a new one.
+    /// Memory to continue, or `None` to begin a new one.
     extended: Option<MemoryRecord>,
-    /// What is read into it. The last may be cut short of its end.
+    /// Parts to read into it. The last one may end before its document does.
     added: Vec<MemoryPart>,
-    /// Memories of other models and ratios that hold some of it.
+    /// Keys of memories of other models or ratios that cover some of the same documents.
     outdated: Vec<String>,
 }
 
-/// What is formed next of `documents`, if anything. Whoever comes later in the list of versions is read later.
+/// Returns the next memory to form from `documents`, if any. Documents with lower versions are read
+/// first.
 fn plan(
     documents: &[DocumentStatus],
     records: &[MemoryRecord],
@@ -172,7 +175,7 @@ fn plan(
     let is_current =
         |record: &&MemoryRecord| record.model == model && record.ratio == settings.ratio;
     let current: Vec<&MemoryRecord> = records.iter().filter(is_current).collect();
-    // Parts of a document are read in order, so the furthest end tells what is left.
+    // The parts of a document are read in order, so the furthest end shows what is left.
     let mut covered: HashMap<&DocumentId, usize> = HashMap::new();
     for part in current.iter().flat_map(|record| &record.parts) {
         let end = covered.entry(&part.document_id).or_default();
@@ -189,12 +192,12 @@ fn plan(
         })
     };
     let mut left: Vec<MemoryPart> = documents.iter().filter_map(rest).collect();
-    // What was begun comes first, then by age.
+    // Documents that were begun come first, then the oldest.
     left.sort_by_key(|part| (part.span.start == 0, part.version, part.document_id.clone()));
     let labels: HashMap<&DocumentId, &Labels> =
         documents.iter().map(|status| (&status.document_id, &status.labels)).collect();
     let first = left.first()?.clone();
-    // What needs other labels is read into other memories, another time.
+    // Documents that require other labels are read into other memories, another time.
     let needed = labels.get(&first.document_id);
     left.retain(|part| labels.get(&part.document_id) == needed);
     let needs_same = |record: &&&MemoryRecord| {
@@ -203,7 +206,8 @@ fn plan(
     };
     let whole = settings.segment_tokens as usize * TOKEN_BYTES;
     let room = |record: &MemoryRecord| whole.saturating_sub(record.tokens as usize * TOKEN_BYTES);
-    // The document that was begun goes on where it stopped, if anywhere; another fits, or is too long for any.
+    // A document that was begun continues in the last memory if there is room. Another one goes
+    // there only if it fits whole.
     let last = current.iter().rfind(needs_same).filter(|record| {
         let room = room(record);
         let goes_on = first.span.start > 0;
@@ -231,7 +235,7 @@ fn plan(
     Some(Plan { extended: last.map(|record| (*record).clone()), added, outdated })
 }
 
-/// Whether all that a memory covers can be found, in the version that it covers.
+/// Returns whether every part of a memory is searchable in the version that it covers.
 fn is_live(record: &MemoryRecord, reader: &ShardReader) -> bool {
     record.parts.iter().all(|part| {
         let status = reader.status(&part.document_id);
@@ -243,7 +247,8 @@ fn document(part: &MemoryPart) -> (DocumentId, Version) {
     (part.document_id.clone(), part.version)
 }
 
-/// The texts of parts; the last ends at a white space where it is cut. `None` if one is there no more.
+/// Returns the texts of parts. A text that ends before its document is cut at white space. Returns
+/// `None` if a document is gone.
 fn cut(
     parts: &[MemoryPart],
     documents: &HashMap<DocumentId, StoredDocument>,
@@ -266,7 +271,7 @@ fn cut(
     Some((cut, texts))
 }
 
-/// Tells a memory from every other: of what it covers and what it was made with.
+/// Returns the key of a memory: a hash of what it covers and of what it was formed with.
 fn key(model: &str, ratio: u32, parts: &[MemoryPart]) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("clew compressed memory v1");
     hasher.update(format!("{model} {ratio}\n").as_bytes());
@@ -302,8 +307,8 @@ impl KeptMemory for Kept<'_> {
     }
 }
 
-/// What those memories of a shard draft of which a caller sees all that they cover. One that cannot be asked now is
-/// left out, unless all are.
+/// Returns the clues drafted by those memories of a shard of which the caller sees every covered
+/// document. A memory that cannot be asked now is left out, unless none can.
 pub(crate) async fn draft(
     view: &ShardView,
     encoder: &dyn MemoryEncoder,
@@ -348,7 +353,8 @@ pub(crate) async fn draft(
     Ok(DraftedClues::united(drafted))
 }
 
-/// A memory cannot tell its documents apart: it is asked only if all of them may be found.
+/// Returns whether a memory may be asked. It cannot tell its documents apart, so the filter must
+/// admit all of them.
 fn admits(filter: &Filter, record: &MemoryRecord) -> bool {
     if filter.is_empty() {
         return true;

@@ -1,4 +1,4 @@
-//! What metrics and health tell of the shards of this process.
+//! Metrics and health of the shards of this process.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, Once, OnceLock, PoisonError};
@@ -18,7 +18,7 @@ use crate::shard::Running;
 static SHARDS: Living<Seen> = Living::new();
 static CORPORA: Living<SeenCorpora> = Living::new();
 
-/// The corpora of a data directory as metrics see them.
+/// Numbers of corpora of a data directory, for metrics.
 #[derive(Debug, Default)]
 pub(crate) struct SeenCorpora {
     usable: AtomicUsize,
@@ -28,7 +28,7 @@ pub(crate) struct SeenCorpora {
 }
 
 impl SeenCorpora {
-    /// Corpora, of which metrics tell for as long as somebody holds this.
+    /// Creates numbers that metrics report for as long as somebody holds them.
     pub fn new() -> Arc<Self> {
         let seen = Arc::new(Self::default());
         CORPORA.add(&seen);
@@ -36,7 +36,7 @@ impl SeenCorpora {
         seen
     }
 
-    /// Notes how many can be used, and why others cannot.
+    /// Records the number of usable corpora, and why others are not.
     pub fn note<'a>(&self, usable: usize, unusable: impl IntoIterator<Item = &'a Error>) {
         let [mut damaged, mut newer, mut unread] = [0; 3];
         for error in unusable {
@@ -57,7 +57,7 @@ impl SeenCorpora {
     }
 }
 
-/// A shard as metrics see it.
+/// State of a shard, for metrics and health.
 pub(crate) struct Seen {
     corpus: KeyValue,
     shard: ShardIndex,
@@ -66,17 +66,18 @@ pub(crate) struct Seen {
     state: OnceLock<watch::Receiver<LineState<Running>>>,
     /// Whether the last commit failed.
     is_refused: AtomicBool,
-    /// As maintenance saw the tables last.
+    /// Statistics of the tables at the last maintenance.
     tables: Mutex<Option<ShardStatistics>>,
-    /// Documents on their way to the writer, and what metrics make of them.
+    /// Bytes of documents on their way to the writer.
     writing: Arc<AtomicUsize>,
+    /// Metrics of those documents as a queue.
     queue: Arc<Queue>,
-    /// Where the newest documents came from.
+    /// Trace contexts of the newest documents.
     pub origins: Origins,
 }
 
 impl Seen {
-    /// The shard, of which metrics tell for as long as somebody holds this.
+    /// Creates the state of a shard, which metrics report for as long as somebody holds it.
     pub fn new(
         settings: &CorpusSettings,
         shard: ShardIndex,
@@ -106,21 +107,21 @@ impl Seen {
 
     /// Follows the state of the shard's line.
     pub fn follow(&self, state: watch::Receiver<LineState<Running>>) {
-        // There is one line for a shard.
+        // A shard has one line, so this is set once.
         drop(self.state.set(state));
     }
 
-    /// Notes how the tables are.
+    /// Records the statistics of the tables.
     pub fn note_tables(&self, tables: ShardStatistics) {
         *self.tables.lock().unwrap_or_else(PoisonError::into_inner) = Some(tables);
     }
 
-    /// Notes whether the storage took the last commit.
+    /// Records whether the storage took the last commit.
     pub fn stored(&self, is_stored: bool) {
         self.is_refused.store(!is_stored, Ordering::Relaxed);
     }
 
-    /// Counts bytes that wait for the writer until what is returned is dropped.
+    /// Counts bytes that wait for the writer, until the returned guard is dropped.
     pub fn writes(self: &Arc<Self>, bytes: usize) -> Writing {
         self.writing.fetch_add(bytes, Ordering::Relaxed);
         Writing { seen: Arc::clone(self), bytes, since: std::time::Instant::now() }
@@ -184,14 +185,14 @@ impl std::fmt::Debug for Seen {
     }
 }
 
-/// What is wrong with the shards of this process.
+/// Returns the problems of the shards of this process.
 pub fn troubles() -> Vec<Trouble> {
     let shards = SHARDS.all();
     let failed = shards.iter().filter_map(|seen| {
         let state = seen.state.get()?.borrow();
         let LineState::Failed(error) = &*state else { return None };
         let part = format!("shard {} of corpus {}", seen.shard, seen.corpus.value);
-        // What the storage says of it may name files; the reason is one of a list.
+        // The storage's message may name files. The reason is one of a fixed list.
         let problem = format!("it does not start: {}", error.reason());
         Some(Trouble { part, problem, severity: Severity::Degraded })
     });
@@ -224,7 +225,7 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
     let description = "Breaches of promises that checks found, by promise.";
     let breaches = counter("clew_invariant_breaches", description);
     for invariant in Invariant::ALL {
-        // They are there from the beginning: what is not there raises no alert.
+        // Create the series at zero: an alert cannot fire on a series that does not exist.
         breaches.add(0, &[label("invariant", invariant.as_str())]);
     }
     let checked =
@@ -232,7 +233,7 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
     Instruments { checked, breaches }
 });
 
-/// Counts documents that were held against the promises.
+/// Counts documents that were checked against the promises.
 pub(crate) fn checked(documents: u64) {
     INSTRUMENTS.checked.add(documents, &[]);
 }
@@ -312,7 +313,7 @@ fn observe() {
     });
 }
 
-/// How many shards there are of each word.
+/// Reports the number of shards for each of `words`.
 fn tally(
     tell: Tell<'_>,
     name: &'static str,
@@ -326,7 +327,7 @@ fn tally(
     }
 }
 
-/// A gauge of each table of each shard, as maintenance saw it last.
+/// Registers a gauge of each table of each shard, from the last maintenance.
 fn tables(
     name: &'static str,
     unit: &'static str,

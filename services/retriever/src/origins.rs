@@ -1,4 +1,4 @@
-//! Where documents came from that are still to be derived.
+//! Trace contexts in which the newest documents were accepted.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,24 +6,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use clew_core::DocumentId;
 use clew_telemetry::Origin;
 
-/// Most documents of a shard that are known: those of a person who looks at the traces of a few, not those of a bulk
-/// load.
+/// Maximum number of documents of a shard to remember: enough for a person who looks at the traces
+/// of a few documents, not for a bulk load.
 const KNOWN: usize = 256;
 
-/// The places in traces at which documents were accepted last. It is in memory only: what is derived after a restart
-/// begins a trace of its own.
+/// Trace contexts of the documents that were accepted last. They are kept in memory only, so work
+/// after a restart begins a trace of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Origins(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     origins: HashMap<DocumentId, Origin>,
-    /// The oldest first.
+    /// Ids, oldest first.
     order: VecDeque<DocumentId>,
 }
 
 impl Origins {
-    /// Notes where a document came from.
+    /// Records the trace context of a document.
     pub fn note(&self, id: DocumentId, origin: Origin) {
         let mut state = self.lock();
         if state.origins.insert(id.clone(), origin).is_none() {
@@ -36,7 +36,7 @@ impl Origins {
         }
     }
 
-    /// Where those of `ids` came from of which it is known, in their order.
+    /// Returns the known trace contexts of `ids`, in the order of `ids`.
     pub fn of<'a>(&self, ids: impl Iterator<Item = &'a DocumentId>) -> Vec<Origin> {
         let state = self.lock();
         ids.filter_map(|id| state.origins.get(id).cloned()).collect()

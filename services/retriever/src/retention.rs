@@ -1,4 +1,4 @@
-//! Forgets what is older than its corpus retains.
+//! Retention: forgets documents that are older than their corpus retains.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use ractor::ActorRef;
 use crate::graph::ShardGraph;
 use crate::writer;
 
-/// Documents that are forgotten at once.
+/// Number of documents that are forgotten at once.
 const DOCUMENTS: usize = 256;
-/// A bound against a hung disk, not an estimate.
+/// Bound against a hung disk, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// What it works with.
+/// Arguments of [`keep_forgetting`].
 pub(crate) struct Arguments {
-    /// The shard, for the log.
+    /// Name of the shard, for the log.
     pub name: String,
     pub retained: Duration,
     pub writer: ActorRef<writer::Message>,
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     pub interval: Duration,
 }
 
-/// Forgets for as long as the shard has a writer.
+/// Forgets old documents at every interval, for as long as the task runs.
 pub(crate) async fn keep_forgetting(arguments: Arguments) {
     loop {
         match arguments.forget().await {
@@ -49,7 +49,7 @@ pub(crate) async fn keep_forgetting(arguments: Arguments) {
     }
 }
 
-/// Tells operators what a scan found of documents that were forgotten.
+/// Logs what a scan still found of forgotten documents.
 pub(crate) fn warn_of_leftovers(shard: &str, scan: &ErasureScan) {
     for Leftover { place, problem } in &scan.left {
         tracing::warn!(shard, place, problem, "something is left of forgotten documents");
@@ -57,7 +57,7 @@ pub(crate) fn warn_of_leftovers(shard: &str, scan: &ErasureScan) {
 }
 
 impl Arguments {
-    /// Forgets what is too old by now; tells how many documents that were.
+    /// Forgets the documents that are too old by now. Returns their number.
     async fn forget(&self) -> Result<usize, Error> {
         let now = self.clock.now().as_micros();
         let retained = i64::try_from(self.retained.as_micros()).unwrap_or(i64::MAX);

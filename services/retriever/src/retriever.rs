@@ -1,4 +1,4 @@
-//! The retriever: the corpora of one data directory and their shards.
+//! The retriever of a single process: the corpora of a data directory and their shards.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
@@ -24,14 +24,14 @@ use crate::snapshots;
 use crate::turns::Turns;
 use crate::{RetrieverConfig, Tried};
 
-/// How often it is looked whether a corpus that cannot be used can be again.
+/// Interval between checks whether an unusable corpus has become usable.
 const HEAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The corpora by name.
+/// Corpora by name.
 #[derive(Default)]
 struct Known {
     running: BTreeMap<CorpusName, Arc<Running>>,
-    /// Those whose settings cannot be read, and why.
+    /// Corpora whose settings cannot be read, and the reason.
     unusable: BTreeMap<CorpusName, Error>,
 }
 
@@ -42,7 +42,7 @@ struct Running {
 }
 
 impl Running {
-    /// The corpus, as far as a caller sees it.
+    /// Returns the corpus as the caller's access shows it.
     fn seen_by(&self, access: &Access) -> Arc<Corpus> {
         let seen = |shard: &ShardHandle| {
             Arc::new(shard.seen_by(access.clone())) as Arc<dyn clew_core::Shard>
@@ -57,30 +57,32 @@ impl Running {
     }
 }
 
-/// Owns a data directory and runs the shards of its corpora.
+/// Owner of a data directory, which runs the shards of its corpora.
 pub struct Retriever {
     registry: Registry,
     seams: Seams,
     config: RetrieverConfig,
     turns: Turns,
-    /// Changes of the set of corpora go one at a time; readers never wait for one.
+    /// Held while the set of corpora or the settings of one change. Readers never wait for it.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<Known>,
     seen: Arc<SeenCorpora>,
     healing: StdMutex<JoinSet<()>>,
-    /// Of a folder. Other storage cannot be locked; there the last process that starts has it.
+    /// Lock of a folder. Other storage cannot be locked; there the process that starts last owns
+    /// the shards.
     lock: Option<DirectoryLock>,
 }
 
 impl Retriever {
-    /// Takes the data directory and starts the shards of its corpora. From a folder, another process
-    /// is kept away; on other storage a process that starts later takes the shards over, and this one
-    /// refuses from then on.
+    /// Takes the data directory and starts the shards of its corpora. The lock on a folder keeps
+    /// other processes out. On other storage, a process that starts later takes the shards over,
+    /// and this one refuses requests from then on.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] if another process has the directory; those of the storage. A single corpus
-    /// that cannot be read or cannot run does not keep the others from running: its own calls say why, and it is tried
-    /// again.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid,
+    /// [`clew_core::ErrorKind::WrongState`] if another process holds the directory, and storage
+    /// errors. A single corpus that cannot be read or cannot run does not stop the others: requests
+    /// to it fail with the reason, and it is tried again.
     pub async fn start(
         Tried { location, .. }: &Tried,
         seams: Seams,
@@ -113,11 +115,11 @@ impl Retriever {
         Ok(retriever)
     }
 
-    /// Stops all shards: what was accepted is finished, the rest stays due.
+    /// Stops all shards. Accepted documents are committed; what is not derived stays due.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is
-    /// lost.
+    /// Returns [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short. Nothing
+    /// accepted is lost.
     pub async fn stop(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         self.healing.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
@@ -126,7 +128,7 @@ impl Retriever {
         futures::future::join_all(stopped).await.into_iter().collect()
     }
 
-    // No code that can panic runs under the lock, so a poisoned one holds a valid map.
+    // No code that can panic runs under the lock, so a poisoned one still holds a valid map.
     fn known(&self) -> RwLockReadGuard<'_, Known> {
         self.corpora.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,25 +145,25 @@ impl Retriever {
         })
     }
 
-    /// Has a corpus go without shards, whose settings cannot be read.
+    /// Leaves out a corpus whose settings cannot be read.
     fn leave_out(&self, name: CorpusName, error: Error) {
         tracing::error!(corpus = %name, error = error.chain(), "the corpus cannot be used; others go on");
         self.known_mut().unusable.insert(name, error);
     }
 
-    /// Has metrics tell how many can be used.
+    /// Updates the numbers of usable and unusable corpora in the metrics.
     fn tell(&self) {
         let known = self.known();
         self.seen.note(known.running.len(), known.unusable.values());
     }
 
-    /// Runs the corpora whose settings can be read again.
+    /// Starts the corpora whose settings have become readable.
     async fn heal(&self) {
         if self.known().unusable.is_empty() {
             return;
         }
         let _one_at_a_time = self.changing.lock().await;
-        // Only now, since some may have been restored or made anew meanwhile.
+        // Read under the lock, because some may have been restored or created again meanwhile.
         let unusable: Vec<CorpusName> = self.known().unusable.keys().cloned().collect();
         for name in unusable {
             let healed = match self.registry.get(&name).await {
@@ -171,7 +173,7 @@ impl Retriever {
             let mut known = self.known_mut();
             match healed {
                 Ok(()) => tracing::info!(corpus = %name, "the corpus can be used again"),
-                // It was removed.
+                // The corpus was deleted.
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     known.unusable.remove(&name);
                 }
@@ -181,7 +183,7 @@ impl Retriever {
         self.tell();
     }
 
-    /// By what right the next shard runs here.
+    /// Returns a claim for the next shard.
     fn claim(&self) -> Claim {
         match &self.lock {
             Some(_) => Claim::Directory,
@@ -189,10 +191,10 @@ impl Retriever {
         }
     }
 
-    /// Has a corpus go on with the settings that are registered.
+    /// Applies the registered settings to a running corpus.
     async fn settle(&self, running: &Running) -> Result<(), Error> {
         let settings = Arc::new(self.registry.get(&running.settings.name).await?);
-        // A corpus that was made anew is another one, of which these are no shards.
+        // A corpus that was created again is another one, to which these shards do not belong.
         let is_the_same = settings.created_at == running.settings.created_at;
         if !is_the_same || settings == running.settings {
             return Ok(());
@@ -232,7 +234,8 @@ impl Retriever {
     }
 }
 
-/// Looks from time to time whether what cannot be used can be again, for as long as the retriever is there.
+/// Regularly checks whether unusable corpora have become usable, for as long as the retriever
+/// exists.
 async fn heal(retriever: Weak<Retriever>) {
     loop {
         tokio::time::sleep(HEAL_INTERVAL).await;
@@ -293,7 +296,8 @@ impl Corpora for Retriever {
             let _one_at_a_time = self.changing.lock().await;
             let running = self.find(&from.name)?;
             let changed = self.registry.change(from, to).await;
-            // Also after a refusal: an earlier caller may have left before the shards were told.
+            // Settle even after a refusal: an earlier caller may have left before the shards had
+            // the settings.
             self.settle(&running).await?;
             Ok(changed?)
         };
@@ -307,7 +311,7 @@ impl Corpora for Retriever {
         let documents = corpus.counts(deadline).await.map_or(0, |counts| counts.accepted);
         self.known_mut().running.remove(name);
         self.tell();
-        // Its documents go with it, so a stop that was cut short loses nothing.
+        // The documents are deleted anyway, so a stop that was cut short loses nothing.
         if let Err(error) = running.stop(deadline).await {
             tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
         }

@@ -1,4 +1,4 @@
-//! The retriever as a role of a node.
+//! The retriever role of a node.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use crate::metrics::troubles;
 use crate::shared::{SharedRetriever, Sharing};
 use crate::{RetrieverConfig, StorageConfig, Tried};
 
-/// What shards work with, in this process or elsewhere.
+/// Components that shards work with, in this process or on other nodes.
 #[derive(Clone)]
 pub struct Seams {
-    /// Embed documents.
+    /// Encoders for documents.
     pub encoders: Arc<dyn Encoders>,
-    /// Make trees and graphs.
+    /// Graph builders for trees and graphs.
     pub graph_builders: Arc<dyn GraphBuilders>,
-    /// Forms compressed memories.
+    /// Model that forms compressed memories.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
-    /// Tells the time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Where snapshots lie, if a place is configured.
+    /// Place of snapshots, if one is configured.
     pub snapshots: Option<Snapshots>,
 }
 
 impl Seams {
-    /// Where snapshots lie.
+    /// Returns the place of snapshots.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] if no place is configured.
+    /// Returns [`clew_core::ErrorKind::WrongState`] if no place is configured.
     pub(crate) fn snapshots(&self) -> Result<&Snapshots, Error> {
         self.snapshots.as_ref().ok_or_else(|| {
             Error::new(
@@ -43,21 +43,23 @@ impl Seams {
     }
 }
 
-/// Tries the storage that all retrievers of the cluster share, and the clock of its Redis.
+/// Tests the storage that all retrievers of the cluster share, and the clock of the cluster's
+/// Redis.
 ///
 /// # Errors
-/// As [`StorageConfig::try_out`].
+/// Returns the errors of [`StorageConfig::try_out`] and of [`StorageConfig::check_redis`].
 pub async fn try_out(node: &Node, storage: &StorageConfig, data_dir: &str) -> Result<Tried, Error> {
     let tried = storage.try_out(data_dir).await?;
     node.redis().map_or(Ok(()), |health| storage.check_redis(&health))?;
     Ok(tried)
 }
 
-/// Starts the retriever of a cluster over the storage that all retrievers share: adds its services and
-/// begins to take the shards that belong to this node.
+/// Starts the retriever of a cluster over the storage that all retrievers share: adds its services
+/// and begins to take the shards that belong to this node.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] from the configuration; those of the storage.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and storage
+/// errors.
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,

@@ -1,4 +1,4 @@
-//! `ShardService`: the shards of this node for gateways elsewhere.
+//! `ShardService`: the shards of this node, for gateways.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,22 +16,23 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::shard::{SeenHandle, ShardHandle};
 
-/// Finds the shards that run here.
+/// Lookup of the shards that run here.
 pub(crate) trait Shards: Send + Sync + 'static {
-    /// The shard, if this node owns it.
+    /// Returns the shard, if this node owns it.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] with the reason `NOT_OWNER` or `SHARD_OPENING`;
-    /// [`clew_core::ErrorKind::LostRace`] with `CORPUS_CHANGED` if the corpus is not the one meant.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] with the reason `NOT_OWNER` or `SHARD_OPENING`
+    /// if it does not, and [`clew_core::ErrorKind::LostRace`] with `CORPUS_CHANGED` if the corpus
+    /// is not the one meant. Returns the reason for which a corpus cannot be used.
     fn shard(&self, shard: &ShardRef) -> Result<ShardHandle, Error>;
 }
 
-/// Time of a call that names no deadline.
+/// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
-/// About how large one message of a search's result is.
+/// Approximate size of one message of a search's result.
 const FOUND_BYTES: usize = 1 << 20;
 
-/// The handler.
+/// Handler of `ShardService`.
 pub(crate) struct ShardRpc<S> {
     pub shards: Arc<S>,
     pub limits: Limits,
@@ -40,7 +41,7 @@ pub(crate) struct ShardRpc<S> {
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl<S: Shards> ShardRpc<S> {
-    /// The shard, as far as the caller sees it.
+    /// Returns the shard as the caller's access shows it.
     fn seen(&self, SeenShard { shard, access }: SeenShard) -> Result<SeenHandle, Error> {
         Ok(self.shards.shard(&shard)?.seen_by(access))
     }
@@ -68,7 +69,7 @@ impl<S: Shards> ShardRpc<S> {
             let problem = format!("expected at most {limit} bytes, got {text_bytes}");
             return Err(Error::invalid("document.text", problem));
         }
-        // Room is made before the rest of the text is read off the connection.
+        // Reserve room before the rest of the text is read from the connection.
         let permit = shard.admit(text_bytes, deadline).await?;
         let mut text = Vec::with_capacity(text_bytes);
         text.extend_from_slice(&document.text);
@@ -258,7 +259,7 @@ impl<S: Shards> ShardRpc<S> {
     }
 }
 
-/// What the next message carries; `None` at the end.
+/// Returns the payload of the next message, or `None` at the end.
 async fn next(
     messages: &mut Streaming<wire::AcceptRequest>,
     deadline: Instant,

@@ -1,5 +1,5 @@
-//! The settler: has a shard that runs take over settings of its corpus that changed, first its tables and then its
-//! indexer. Searches go on meanwhile.
+//! The settler: applies changed settings of the corpus to a running shard, first to its tables and
+//! then to its indexer, while searches go on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use tokio::sync::watch;
 
 use crate::{indexer, writer};
 
-/// A bound against hung storage, not an estimate; the writer may be in the middle of maintenance.
+/// Bound against hung storage, not an estimate: the writer may be in the middle of maintenance.
 const PATIENCE: Duration = Duration::from_secs(3600);
 /// First and longest pause after the storage refused.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// Settles the shard whenever the settings change, for as long as somebody may change them.
+/// Applies the settings whenever they change, until their sender is gone.
 pub(crate) async fn keep_settled(
     name: String,
     mut changes: watch::Receiver<Arc<CorpusSettings>>,
@@ -37,7 +37,7 @@ pub(crate) async fn keep_settled(
             match settled.await {
                 Ok(()) => {
                     pause.reset();
-                    // Without an indexer the shard is being started again, with these settings.
+                    // Without an indexer the shard is being restarted, with these settings.
                     drop(indexer.cast(indexer::Message::Settled(settings)));
                     break;
                 }

@@ -1,4 +1,4 @@
-//! One shard: its line of actors, and the handle by which everyone else reaches it.
+//! One shard: its line of actors, and the handle by which everything else reaches it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,23 +38,23 @@ use crate::snapshots;
 use crate::turns::Turns;
 use crate::writer::{self, Waits, Writer};
 
-/// What a shard is made from; enough to make it anew at any time.
+/// Everything that a shard's line is built from, at any time.
 pub(crate) struct ShardLine {
     pub place: Place,
     pub shard: ShardIndex,
-    /// As they are now: a line that is started again begins with them.
+    /// Current settings. A restarted line begins with them.
     pub settings: watch::Sender<Arc<CorpusSettings>>,
     pub seams: Seams,
     pub config: RetrieverConfig,
     pub claim: Claim,
     pub tally: Arc<Tally>,
-    /// Shared by all shards of the process.
+    /// CPU scheduling, shared by all shards of the process.
     pub turns: Turns,
     pub seen: Arc<Seen>,
 }
 
 impl ShardLine {
-    /// A shard that was not looked at yet.
+    /// Creates a shard that is not opened yet.
     pub fn new(
         place: Place,
         shard: ShardIndex,
@@ -71,7 +71,7 @@ impl ShardLine {
     }
 }
 
-/// A line that runs.
+/// A running line.
 #[derive(Clone)]
 pub(crate) struct Running {
     writer: ActorRef<writer::Message>,
@@ -83,18 +83,18 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// What reads the shard.
+    /// Returns the reader of the shard.
     pub fn reader(&self) -> &ShardReader {
         &self.reader
     }
 }
 
-/// Opening reads the light columns of all rows: seconds for millions.
+/// Time limit for opening a shard. It reads the light columns of all rows: seconds for millions.
 const OPEN_PATIENCE: Duration = Duration::from_secs(300);
-/// How long one call copies to a snapshot. Meanwhile no file is removed, so that forgetting waits; it has
-/// patience for longer.
+/// Time after which one call stops copying to a snapshot. No file is removed while it copies, so
+/// forgetting waits; its patience is longer than this.
 const COPY_BUDGET: Duration = Duration::from_secs(2);
-/// How long a caller waits for a shard that is just starting.
+/// Longest wait of a caller for a shard that is starting.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Line for ShardLine {
@@ -109,12 +109,12 @@ impl Line for ShardLine {
         let mut changes = self.settings.subscribe();
         let settings = Arc::clone(&changes.borrow_and_update());
         let deadline = Instant::now() + OPEN_PATIENCE;
-        // Documents of a corpus whose model is not there would be accepted and never found.
+        // Without its model, a corpus would accept documents that are never found.
         encoders.of(&settings.encoder, deadline).await?;
         let shard = within(deadline, "opening the shard", async {
             let settings = ShardSettings::of(&settings);
             let takeover = self.claim.takeover()?;
-            // Boxed: the storage engine's futures are large.
+            // Boxed, because the storage engine's futures are large.
             let opened = Box::pin(Shard::open(&self.place, settings, takeover)).await;
             if let Err(clew_index::Error::LostRace { .. }) = &opened {
                 self.claim.overtaken();
@@ -124,8 +124,8 @@ impl Line for ShardLine {
             Ok(opened)
         })
         .await?;
-        // Nobody waits for what is derived: nothing but the budget of each text bounds it. What a model replies is kept
-        // for the tenant alone.
+        // Nobody waits for derived data, so only the budget of each text bounds it. Replies of a
+        // model are cached for this tenant only.
         let owner = Owner::of(settings.name.tenant());
         let account = Account::open(owner, Budget::UNBOUNDED);
         let reader = shard.reader();
@@ -195,8 +195,8 @@ impl Line for ShardLine {
     }
 }
 
-/// How everyone else reaches a shard. Cheap to clone. It answers nobody: whoever asks says who does, see
-/// [`ShardHandle::seen_by`].
+/// Handle of a shard. Cheap to clone. Carries no access rights; use [`ShardHandle::seen_by`] to
+/// read or write on behalf of a caller.
 #[derive(Clone)]
 pub struct ShardHandle {
     shard: ShardIndex,
@@ -247,7 +247,7 @@ impl ShardHandle {
         })
     }
 
-    /// Takes over changed settings of the corpus, soon.
+    /// Hands changed settings of the corpus to the settler, which applies them soon.
     pub(crate) fn settle(&self, settings: Arc<CorpusSettings>) {
         self.settings.send_if_modified(|known| {
             let changes = *known != settings;
@@ -256,7 +256,7 @@ impl ShardHandle {
         });
     }
 
-    /// The running line; waits for one that is just starting.
+    /// Returns the running line. Waits for one that is starting.
     async fn running(&self, deadline: Instant) -> Result<Running, Error> {
         let mut state = self.supervised.state();
         let started = |state: &LineState<Running>| !matches!(state, LineState::Starting);
@@ -280,7 +280,7 @@ impl ShardHandle {
         self.accepting.enter(bytes, deadline).await
     }
 
-    /// The shard, as far as a caller sees it.
+    /// Returns the shard as the caller's access shows it.
     pub fn seen_by(&self, access: Access) -> SeenHandle {
         SeenHandle { handle: self.clone(), access }
     }
@@ -289,10 +289,10 @@ impl ShardHandle {
         Ok(self.running(deadline).await?.reader)
     }
 
-    /// Stops taking documents and finishes what was accepted; what was committed can be searched on.
+    /// Stops accepting documents and finishes what was accepted. Committed data stays searchable.
     ///
     /// # Errors
-    /// [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    /// Returns [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
     pub(crate) async fn finish_writing(&self, deadline: Instant) -> Result<(), Error> {
         self.accepting.close();
         let running = match &*self.supervised.state().borrow() {
@@ -309,13 +309,13 @@ impl ShardHandle {
         drained.and(if has_ended { Ok(()) } else { Err(Error::deadline("finishing commits")) })
     }
 
-    /// Refuses if another may have written to the shard, see [`Claim::confirm`].
+    /// Checks that nobody else can have written to the shard, see [`Claim::confirm`].
     pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), Error> {
         let reader = self.reader(deadline).await?;
         within(deadline, "asking the storage", self.claim.confirm(&reader)).await
     }
 
-    /// Whether what was read here last is still the newest.
+    /// Returns whether the last state that was read here is still the newest.
     pub(crate) async fn is_current(&self, deadline: Instant) -> bool {
         let checked = async {
             let reader = self.reader(deadline).await?;
@@ -324,18 +324,18 @@ impl ShardHandle {
         checked.await.unwrap_or(false)
     }
 
-    /// How it shows in the tree.
+    /// Returns the entry in the status tree.
     pub(crate) fn node(&self) -> Shown {
         let (accepting, searching) = (self.accepting.node(), self.searching.node());
         let parts = vec![accepting, searching, self.turns.searches.node(), self.tally.node()];
         self.supervised.node().with_children(parts)
     }
 
-    /// Stops taking documents, finishes what was accepted, and ends the actors. What is not yet
-    /// derived stays due and is derived after the next start.
+    /// Stops accepting documents, finishes what was accepted, and ends the actors. What is not
+    /// derived yet stays due until the next start.
     ///
     /// # Errors
-    /// [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    /// Returns [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
     pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
         let drained = self.finish_writing(deadline).await;
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -346,7 +346,7 @@ impl ShardHandle {
     }
 }
 
-/// A shard, as far as a caller sees it. Cheap to clone.
+/// A shard as a caller's access shows it. Cheap to clone.
 #[derive(Clone)]
 pub struct SeenHandle {
     handle: ShardHandle,
@@ -358,12 +358,12 @@ impl SeenHandle {
         Ok(self.handle.reader(deadline).await?.seen_by(&self.access))
     }
 
-    /// Takes room for a document of `bytes` in the shard's queue, waiting for it until `deadline`.
+    /// Takes room for a document of `bytes` in the shard's queue. Waits for it until `deadline`.
     pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
         self.handle.admit(bytes, deadline).await
     }
 
-    /// Accepts a document for which there is room.
+    /// Accepts a document that has room in the queue.
     pub(crate) async fn accept_admitted(
         &self,
         document: Document,
@@ -551,7 +551,7 @@ impl clew_core::Shard for SeenHandle {
         within(deadline, "drafting clues", async {
             let encoder = memory_encoder.as_ref();
             let drafted = Box::pin(memoriser::draft(&view, encoder, query, deadline)).await?;
-            // What was forgotten meanwhile is told no more.
+            // Do not return clues from documents that were forgotten meanwhile.
             self.handle.claim.confirm(view.reader()).await?;
             Ok(drafted)
         })
@@ -598,7 +598,7 @@ impl clew_core::Shard for SeenHandle {
         };
         let reader = self.handle.reader(deadline).await?;
         if reader.is_erasure_wanted() {
-            // Forgetting was interrupted; it is finished first.
+            // Forgetting was interrupted. Finish it first.
             self.maintain(deadline).await?;
         }
         within(deadline, "copying the shard to a snapshot", async {
@@ -618,7 +618,7 @@ fn stopped() -> Error {
     )
 }
 
-/// A segment as a passage that was found.
+/// Converts a segment to a passage.
 fn evidence(corpus: &CorpusName, id: &SegmentId, span: Span, stored: &StoredDocument) -> Evidence {
     let document = &stored.document;
     Evidence {

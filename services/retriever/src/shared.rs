@@ -1,9 +1,9 @@
-//! The retriever of a cluster: runs the shards that belong to this node, out of storage that all
+//! The retriever of a cluster: runs the shards that belong to this node, in storage that all
 //! retrievers share.
 //!
-//! An actor looks, again and again, at who is there, which corpora there are and who has which shard,
-//! and does what [`clew_cluster::decide`] says. What it knows it could lose: leases are in Redis,
-//! corpora and shards in storage.
+//! An actor repeatedly looks at the members, the corpora and the owners of shards, and does what
+//! [`clew_cluster::decide`] says. It may lose its own state: leases are in Redis, and corpora and
+//! shards in storage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,41 +32,43 @@ use crate::shard::{ShardHandle, ShardLine};
 use crate::turns::Turns;
 use crate::{RetrieverConfig, Tried};
 
-/// Longest time between two looks at what is to be done.
+/// Longest time between two looks at what there is to do.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-/// Between two looks for corpora whose deletion somebody else began and did not end: it costs a listing.
+/// Interval between searches for deletions that another node began and did not end. Each search
+/// costs a listing.
 const DELETIONS_INTERVAL: Duration = Duration::from_secs(5);
-/// Shards handed over at the same time.
+/// Number of shards that are handed over at the same time.
 const HAND_OVERS: usize = 2;
-/// Shards opened at the same time: opening reads the light columns of all rows.
+/// Number of shards that are opened at the same time. Opening reads the light columns of all rows.
 const OPENINGS: usize = 4;
-/// How long finishing what was accepted may take when a shard is handed over.
+/// Time limit for finishing accepted documents when a shard is handed over.
 const HAND_OVER_PATIENCE: Duration = Duration::from_secs(30);
-/// How long searches are answered here after a shard was given back, until its next owner opened it.
+/// Longest time that searches are still answered here after a shard was given back, until its next
+/// owner has opened it.
 const BRIDGE: Duration = Duration::from_secs(20);
 const BRIDGE_LOOK: Duration = Duration::from_millis(100);
-/// Where no lease tells: after how long every owner has closed the shards of a retired corpus.
+/// Without leases: time after which every owner has closed the shards of a retired corpus.
 const CLOSED_AFTER: Duration = Duration::from_secs(10);
-/// A bound against hung storage, not an estimate.
+/// Bound against hung storage, not an estimate.
 const STORAGE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a shared retriever works with.
+/// Arguments of a shared retriever.
 pub struct Sharing {
-    /// The storage that all retrievers share.
+    /// Storage that all retrievers share.
     pub tried: Tried,
-    /// What shards work with.
+    /// Components that shards work with.
     pub seams: Seams,
-    /// This node.
+    /// Id of this node.
     pub me: NodeId,
-    /// Everyone.
+    /// All members of the cluster.
     pub members: watch::Receiver<Arc<Members>>,
-    /// Who has which shard.
+    /// Leases of shards.
     pub leases: Leases,
-    /// Section `retriever`.
+    /// Configuration section `retriever`.
     pub config: RetrieverConfig,
 }
 
-/// A retriever among others. Cheap to clone.
+/// A retriever of a cluster. Cheap to clone.
 #[derive(Clone)]
 pub struct SharedRetriever {
     inner: Arc<Inner>,
@@ -79,7 +81,8 @@ pub(crate) struct Inner {
     turns: Turns,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
-    /// Held from reading settings until the shards have been told, so that no older ones are told after newer ones.
+    /// Held from reading settings until the shards have them, so that older settings never arrive
+    /// after newer ones.
     telling: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     seen: Arc<SeenCorpora>,
@@ -88,11 +91,11 @@ pub(crate) struct Inner {
 #[derive(Default)]
 struct State {
     corpora: BTreeMap<CorpusName, Arc<CorpusSettings>>,
-    /// Corpora whose settings cannot be read, and why. Their shards are closed.
+    /// Corpora whose settings cannot be read, and the reason. Their shards are closed.
     unusable: BTreeMap<CorpusName, Error>,
     shards: BTreeMap<ShardKey, Held>,
     opening: BTreeSet<ShardKey>,
-    /// Set at shutdown: nothing is opened any more.
+    /// Whether this node is shutting down. Nothing is opened from then on.
     is_ending: bool,
 }
 
@@ -102,12 +105,12 @@ struct Held {
     handle: ShardHandle,
     claim: Claim,
     settings: Arc<CorpusSettings>,
-    /// It is being handed over or closed.
+    /// Whether it is being handed over or closed.
     is_leaving: bool,
 }
 
 impl State {
-    /// Takes over which corpora there are.
+    /// Takes over the registered corpora.
     fn take_over(&mut self, registered: Vec<Registered>) {
         let mut before = std::mem::take(&mut self.corpora);
         let mut unusable = BTreeMap::new();
@@ -120,7 +123,7 @@ impl State {
                 Err(error) => error.into(),
             };
             match before.remove(&name) {
-                // Storage that does not answer for now says nothing against the corpus.
+                // Storage that does not answer does not make a known corpus unusable.
                 Some(known) if error.kind() == ErrorKind::Unavailable => {
                     self.corpora.insert(name, known);
                 }
@@ -136,11 +139,11 @@ impl State {
         self.unusable = unusable;
     }
 
-    /// Tells shards whose corpus has other settings than they know.
+    /// Applies new settings to the shards that run here.
     fn settle_shards(&mut self) {
         for (key, held) in &mut self.shards {
             let Some(settings) = self.corpora.get(&key.corpus) else { continue };
-            // A corpus that was made anew is another one, of which this is no shard.
+            // A corpus that was created again is another one, to which this shard does not belong.
             let is_the_same = settings.created_at == held.settings.created_at;
             if is_the_same && *settings != held.settings {
                 held.settings = Arc::clone(settings);
@@ -151,10 +154,11 @@ impl State {
 }
 
 impl SharedRetriever {
-    /// Opens the storage and begins to take the shards that belong here.
+    /// Opens the storage and begins to take the shards that belong to this node.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and storage
+    /// errors.
     pub async fn start(sharing: Sharing) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.tried.location).await?;
@@ -172,7 +176,7 @@ impl SharedRetriever {
         Ok(Self { inner, owner })
     }
 
-    /// The gRPC services for gateways.
+    /// Returns the gRPC services for gateways.
     pub fn services(
         &self,
     ) -> (
@@ -186,7 +190,7 @@ impl SharedRetriever {
         (ShardServiceServer::new(shards), CatalogueServiceServer::new(catalogue))
     }
 
-    /// What runs here.
+    /// Returns the status tree of the shards that run here.
     pub fn node(&self) -> TreeNode {
         let shards: Vec<ShardHandle> = {
             let state = self.inner.lock();
@@ -197,13 +201,14 @@ impl SharedRetriever {
         node.with_children(shards.iter().map(ShardHandle::node).collect())
     }
 
-    /// Hands over or closes all shards. What was accepted is finished, the rest stays due.
+    /// Hands over or closes all shards. Accepted documents are committed; what is not derived stays
+    /// due.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short; nothing accepted is
-    /// lost.
+    /// Returns [`clew_core::ErrorKind::DeadlineExceeded`] if a shard had to be cut short. Nothing
+    /// accepted is lost.
     pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
-        // While others serve, the drained node's shards move one after the other.
+        // While other retrievers serve, the shards of a draining node move one after another.
         while Instant::now() + Duration::from_secs(2) < deadline && self.inner.may_hand_over() {
             tokio::time::sleep(BRIDGE_LOOK).await;
         }
@@ -221,12 +226,12 @@ impl SharedRetriever {
 }
 
 impl Inner {
-    // No code that can panic runs under the lock, so a poisoned one holds a valid state.
+    // No code that can panic runs under the lock, so a poisoned one still holds a valid state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there are shards left and another retriever to take them.
+    /// Returns whether there are shards left and another retriever to take them.
     fn may_hand_over(&self) -> bool {
         let members = Arc::clone(&self.sharing.members.borrow());
         let others = members.as_slice().iter().any(|member| {
@@ -235,7 +240,7 @@ impl Inner {
         others && !self.lock().shards.is_empty()
     }
 
-    /// Reads which corpora there are, and tells shards that run here how their settings have changed.
+    /// Reads the registered corpora, and applies changed settings to the shards that run here.
     async fn read_corpora(&self) -> Result<(), Error> {
         let _in_order = self.telling.lock().await;
         let listed = tokio::time::timeout(STORAGE_PATIENCE, self.registry.list()).await;
@@ -247,8 +252,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Changes the settings of a corpus. Shards that run here are told at once, others by those who have them when
-    /// they look next.
+    /// Changes the settings of a corpus. Shards that run here get them at once; other owners find
+    /// them at their next look.
     pub(crate) async fn change(
         &self,
         from: &CorpusSettings,
@@ -267,8 +272,8 @@ impl Inner {
         .await
     }
 
-    /// Deletes a corpus: tells every owner through the storage, and waits until all have closed its
-    /// shards and one of them has removed its files.
+    /// Deletes a corpus. Owners learn of it through the storage; this waits until all have closed
+    /// their shards and one has removed the files.
     pub(crate) async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<(), Error> {
         self.registry.retire(name).await?;
         loop {
@@ -283,11 +288,11 @@ impl Inner {
         }
     }
 
-    /// Removes the files of retired corpora that nobody owns a shard of any more.
+    /// Removes the files of retired corpora of which no shard has an owner any more.
     async fn finish_deletions(&self) -> Result<(), Error> {
         for (settings, age) in self.registry.retired().await? {
             let is_owned = if self.sharing.leases.are_by_placement() {
-                // The age is told by two clocks.
+                // The age depends on two clocks.
                 age < CLOSED_AFTER + self.sharing.tried.max_clock_skew
             } else {
                 let keys: Vec<ShardKey> = keys_of(&settings).collect();
@@ -306,13 +311,13 @@ impl Inner {
         Ok(())
     }
 
-    /// What is to be done now.
+    /// Decides what to do now with each shard.
     async fn decide(&self) -> BTreeMap<ShardKey, Action> {
         let (wanted, held) = {
             let state = self.lock();
             let keys = state.corpora.values().flat_map(|settings| keys_of(settings));
             let wanted: BTreeSet<ShardKey> = keys.collect();
-            // A corpus that was made anew is another one.
+            // A corpus that was created again is another one.
             let is_wanted = |key: &ShardKey, held: &Held| {
                 let settings = state.corpora.get(&key.corpus);
                 settings.is_some_and(|settings| settings.created_at == held.settings.created_at)
@@ -356,7 +361,7 @@ impl Inner {
         })
     }
 
-    /// Asks the storage about every shard whose lease does not say that it is ours, and closes what
+    /// Asks the storage about every shard that the lease does not confirm, and closes those that
     /// others have written to since.
     async fn confirm(self: &Arc<Self>, tasks: &mut JoinSet<()>) {
         let unsure: Vec<(ShardKey, Held)> = {
@@ -428,7 +433,7 @@ impl Inner {
         Ok(Some(Held { handle, claim, settings, is_leaving: false }))
     }
 
-    /// Ends the writing, gives the lease back, and answers searches until the next owner has opened
+    /// Finishes writing, gives the lease back, and answers searches until the next owner has opened
     /// the shard.
     async fn hand_over(self: Arc<Self>, key: ShardKey, to: NodeId) {
         let Some(held) = self.begin_leaving(&key) else { return };
@@ -448,7 +453,7 @@ impl Inner {
         self.finish_leaving(&key, &held).await;
     }
 
-    /// Stops a shard that is another's, or whose corpus is gone.
+    /// Closes a shard that another node owns, or whose corpus is gone.
     async fn close(self: Arc<Self>, key: ShardKey) {
         let Some(held) = self.begin_leaving(&key) else { return };
         tracing::info!(corpus = %key.corpus, shard = %key.shard, "closing the shard");
@@ -475,7 +480,7 @@ impl Inner {
     }
 }
 
-/// The shards of a corpus.
+/// Returns the keys of a corpus' shards.
 fn keys_of(settings: &CorpusSettings) -> impl Iterator<Item = ShardKey> + '_ {
     (0..settings.shards)
         .map(|shard| ShardKey { corpus: settings.name.clone(), shard: ShardIndex(shard) })
@@ -509,13 +514,13 @@ impl Shards for Inner {
     }
 }
 
-/// The actor that acts on decisions.
+/// The actor that carries out decisions.
 struct Owner;
 
 /// Messages of [`Owner`].
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Look what is to be done.
+    /// Look at what there is to do.
     Look,
 }
 
@@ -542,10 +547,10 @@ impl Line for OwnerLine {
 /// State of [`Owner`].
 struct Looking {
     inner: Arc<Inner>,
-    /// Openings, hand-overs, and the waker.
+    /// Openings, hand-overs and closings in progress.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
-    /// When deletions are looked for again.
+    /// Time of the next search for deletions.
     deletions_at: Instant,
 }
 
@@ -559,7 +564,7 @@ impl Actor for Owner {
         myself: ActorRef<Message>,
         inner: Arc<Inner>,
     ) -> Result<Looking, ActorProcessingErr> {
-        // What an earlier actor was opening, it opens no more.
+        // An earlier actor's openings ended with it.
         inner.lock().opening.clear();
         let mut waker = JoinSet::new();
         waker.spawn(wake(myself, inner.sharing.members.clone()));
@@ -576,14 +581,14 @@ impl Actor for Owner {
         if state.waker.is_empty() {
             return Err("the waker ended".into());
         }
-        // Boxed: it awaits the storage engine, whose futures are large and deep.
+        // Boxed, because it awaits the storage engine, whose futures are large and deep.
         Box::pin(state.look()).await;
         Ok(())
     }
 }
 
 impl Looking {
-    /// Looks what there is to do, and begins it.
+    /// Looks at what there is to do, and begins it.
     async fn look(&mut self) {
         if let Err(error) = self.inner.read_corpora().await {
             tracing::warn!(error = error.chain(), "the corpora could not be listed; tried again");
@@ -614,7 +619,7 @@ impl Looking {
     }
 }
 
-/// Has the owner look at every change of the members, and from time to time.
+/// Wakes the owner at every change of the members, and at intervals.
 async fn wake(owner: ActorRef<Message>, mut members: watch::Receiver<Arc<Members>>) {
     loop {
         if owner.cast(Message::Look).is_err() {

@@ -1,5 +1,4 @@
-//! What the retriever does with snapshots of whole corpora. Each shard copies itself, see
-//! [`crate::shard`].
+//! Operations on snapshots of whole corpora. Each shard copies itself, see [`crate::shard`].
 
 use std::time::{Duration, Instant};
 
@@ -12,12 +11,12 @@ use clew_runtime::deadline::within;
 
 use crate::role::Seams;
 
-/// How long it is looked which snapshots hold what a shard forgot.
+/// Longest search for snapshots that hold forgotten documents.
 const HOLDING_BUDGET: Duration = Duration::from_secs(5);
-/// How long one call goes on restoring or deleting.
+/// Time after which one call stops restoring or deleting.
 const STEP_BUDGET: Duration = Duration::from_secs(2);
 
-/// Makes a snapshot whole.
+/// Marks a snapshot as complete.
 pub(crate) async fn finish(
     registry: &Registry,
     seams: &Seams,
@@ -32,7 +31,7 @@ pub(crate) async fn finish(
     }
     let (snapshots, now) = (seams.snapshots()?, seams.clock.now());
     within(deadline, "finishing the snapshot", async {
-        // The vectors that were copied may be those of other models, then.
+        // If the settings changed, the copied vectors may be those of other models.
         if registry.get(&corpus.name).await? != *corpus {
             return Err(clew_index::Error::CorpusChanged.into());
         }
@@ -41,8 +40,10 @@ pub(crate) async fn finish(
     .await
 }
 
-/// The snapshots of a corpus that hold any of these documents which a caller sees, or of which that is not known; none
-/// where no place for snapshots is configured. What was forgotten is forgotten, so that nothing here is an error.
+/// Returns the snapshots of a corpus that hold any of these documents that the caller sees, and
+/// those for which this is not known. Returns none if no place for snapshots is configured. The
+/// documents are forgotten already, so a failure here is reported in the result and not as an
+/// error.
 pub(crate) async fn holding(
     snapshots: Option<&Snapshots>,
     corpus: &CorpusName,
@@ -51,7 +52,7 @@ pub(crate) async fn holding(
     deadline: Instant,
 ) -> Vec<HoldingSnapshot> {
     let Some(snapshots) = snapshots else { return Vec::new() };
-    // The other shards of the request need time too.
+    // Leave time for the other shards of the request.
     let left = deadline.saturating_duration_since(Instant::now()) / 4;
     let looked = snapshots.holding(corpus, ids, access, left.min(HOLDING_BUDGET)).await;
     looked.unwrap_or_else(|error| {
@@ -60,7 +61,7 @@ pub(crate) async fn holding(
     })
 }
 
-/// The whole snapshots of a corpus.
+/// Returns the complete snapshots of a corpus.
 pub(crate) async fn list(
     seams: &Seams,
     corpus: &CorpusName,
@@ -70,7 +71,7 @@ pub(crate) async fn list(
     within(deadline, "listing snapshots", async { Ok(snapshots.list(corpus).await?) }).await
 }
 
-/// Goes on deleting a snapshot.
+/// Performs the next step of deleting a snapshot.
 pub(crate) async fn delete(
     seams: &Seams,
     deletion: &SnapshotDeletion,
@@ -81,7 +82,7 @@ pub(crate) async fn delete(
     within(deadline, "deleting the snapshot", deleting).await
 }
 
-/// Goes on restoring a corpus.
+/// Performs the next step of restoring a corpus.
 pub(crate) async fn restore(
     registry: &Registry,
     seams: &Seams,
@@ -91,7 +92,7 @@ pub(crate) async fn restore(
     let (snapshots, now) = (seams.snapshots()?, seams.clock.now());
     within(deadline, "restoring the corpus", async {
         let snapshot = snapshots.read(&asked.corpus, &asked.snapshot).await?;
-        // Before anything is copied that could not be searched.
+        // Check the models before copying: without them the corpus could not be searched.
         for encoder in snapshot.settings().encoders() {
             seams.encoders.of(encoder, deadline).await?;
         }

@@ -1,10 +1,12 @@
-//! Makes the tree of summaries and the graph of documents that can be found already.
+//! Structure building: the tree of summaries and the graph of documents that are searchable.
 //!
-//! A document is cut into segments; each is summarised and its entities and relations are extracted; then
-//! groups of summaries are summarised, level by level, up to the root. Segments are read in view of what the whole
-//! document is about (QRMeM, section 2.1: its summary T), which is sketched beforehand out of some of them. What was made of the same text
-//! before, of this version or an earlier one, is taken from there, so that a crash costs at most what was
-//! made since the last commit, and a document that grows costs only what is new and the nodes above it.
+//! A document is cut into segments. Each segment is summarised, and its entities and relations are
+//! extracted. Then groups of summaries are summarised, level by level, up to the root. Segments are
+//! read with a summary of the whole document as background (QRMeM, section 2.1: its summary T),
+//! which is sketched beforehand from some of the segments. Nodes that were made from the same text
+//! before, for this version or an earlier one, are reused. A crash therefore costs at most the work
+//! since the last commit, and a document that grows costs only its new segments and the nodes above
+//! them.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,19 +23,19 @@ use ractor::ActorRef;
 
 use crate::writer;
 
-/// Segments that are made before what was made is committed.
+/// Number of segments that are made before a commit.
 const SEGMENTS_AT_ONCE: usize = 64;
-/// Nodes above documents that are made before they are committed.
+/// Number of nodes above documents that are made before a commit.
 const UPPER_AT_ONCE: usize = 256;
-/// A bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
+/// Bound against a hung graph builder, not an estimate: a model may take minutes for 64 segments.
 const READ_PATIENCE: Duration = Duration::from_secs(3600);
-/// Names of entities that are embedded by one call.
+/// Number of entity names that one call embeds.
 const EMBEDDED_AT_ONCE: usize = 256;
-/// As long as chunks may take.
+/// The same as for chunks.
 const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 
-/// What trees and graphs are made with.
+/// Components that trees and graphs are built with.
 pub(crate) struct Structurer {
     pub corpus: Arc<CorpusSettings>,
     pub reader: ShardReader,
@@ -41,22 +43,22 @@ pub(crate) struct Structurer {
     pub writer: ActorRef<writer::Message>,
 }
 
-/// A document whose tree is being made.
+/// A document whose tree is being built.
 struct Growing {
     stored: StoredDocument,
     settings: StructureSettings,
     recipe: Recipe,
     segments: Vec<Span>,
     shape: DocumentShape,
-    /// Nodes that are there, committed or not, `[level][ordinal]`.
+    /// Nodes that exist, committed or not, as `[level][ordinal]`.
     nodes: Vec<Vec<Option<NodeRow>>>,
-    /// Nodes that are committed.
+    /// Number of committed nodes.
     known: u64,
-    /// Nodes that are made but not committed.
+    /// Level and ordinal of nodes that are made but not committed.
     fresh: Vec<(u32, u32)>,
-    /// What the document is about, of this version or an earlier one; empty while it is not known.
+    /// Summary of the document, of this version or an earlier one. Empty while it is not known.
     summary: String,
-    /// Summaries of segments that are made before the segments are read.
+    /// Summaries of segments that were made for the sketch, before the segments are read.
     sketched: HashMap<u32, String>,
     /// Entities that have a vector.
     embedded: BTreeSet<EntityKey>,
@@ -72,8 +74,8 @@ struct Missing {
 }
 
 impl Structurer {
-    /// Makes and commits the trees of documents, whose segments are measured in tokens of `cutter`, and whose entities
-    /// are embedded by `embedder`.
+    /// Builds and commits the trees of documents. `cutter` measures segments in tokens, and
+    /// `embedder` embeds entities.
     pub(crate) async fn make(
         &self,
         cutter: &Arc<dyn Encoder>,
@@ -94,7 +96,7 @@ impl Structurer {
         self.commit(&mut growing).await
     }
 
-    /// Cuts documents, and takes over what was made of them before.
+    /// Cuts documents into segments, and takes over nodes that were made before.
     async fn begin(
         &self,
         cutter: &Arc<dyn Encoder>,
@@ -134,9 +136,10 @@ impl Structurer {
         Ok(growing)
     }
 
-    /// Tells what documents are about whose segments are to be read, where no version of them has a root. It is the
-    /// root of a document whose segments are all looked at and have no node between them and it; of a longer one it
-    /// is kept for as long as its segments are read.
+    /// Sketches what documents are about, if they have segments to be read and no version of them
+    /// has a root. If the sketch covers all segments of a document and its tree has no level
+    /// between them and the root, the sketch is the root. For a longer document it is only the
+    /// background while segments are read.
     async fn sketch(&self, growing: &mut [Growing]) -> Result<(), Error> {
         let unknown: Vec<usize> =
             (0..growing.len()).filter(|at| growing[*at].is_to_be_sketched()).collect();
@@ -164,14 +167,15 @@ impl Structurer {
         Ok(())
     }
 
-    /// Summarises and extracts the segments that are missing, some at a time, and embeds what they name.
+    /// Summarises and extracts the missing segments, some at a time, and embeds their entities.
     async fn make_segments(
         &self,
         embedder: &Arc<dyn Encoder>,
         growing: &mut [Growing],
     ) -> Result<(), Error> {
         let mut missing = missing(growing, 0);
-        // What was looked at already is committed with the first round, so that a crash does not cost it twice.
+        // Segments of the sketch are committed with the first round, so that a crash does not cost
+        // them twice.
         let is_sketched =
             |node: &Missing| growing[node.document].sketched.contains_key(&node.ordinal);
         missing.sort_by_key(|node| !is_sketched(node));
@@ -196,7 +200,7 @@ impl Structurer {
             for ((node, summary), extraction) in some.iter().zip(summaries).zip(extractions) {
                 growing[node.document].put(node, summary, extraction);
             }
-            // What fits into one round is committed with the levels above it.
+            // If one round is enough, it is committed with the levels above.
             if missing.len() > SEGMENTS_AT_ONCE {
                 self.commit(growing).await?;
             }
@@ -204,7 +208,8 @@ impl Structurer {
         Ok(())
     }
 
-    /// What was summarised before is taken from there; a segment that is no longer than a summary may be is its own.
+    /// Returns the summaries of segments. Uses known summaries where there are some; a segment that
+    /// is short enough for a summary is its own.
     async fn summarise_segments(
         &self,
         growing: &[Growing],
@@ -240,7 +245,7 @@ impl Structurer {
         Ok(made)
     }
 
-    /// Summarises the nodes of a level that are missing; those below are there.
+    /// Summarises the missing nodes of a level, whose children exist.
     async fn make_level(&self, growing: &mut [Growing], level: u32) -> Result<(), Error> {
         for some in missing(growing, level).chunks(SEGMENTS_AT_ONCE) {
             let tasks = some.iter().map(|node| SummaryTask {
@@ -266,12 +271,12 @@ impl Structurer {
             writer::Message::CommitNodes { documents, reply }
         })
         .await?;
-        // Whoever is replaced or forgotten meanwhile is due again as what it is then.
+        // A document that was replaced or forgotten meanwhile becomes due again in its new state.
         tracing::debug!(dropped = dropped.len(), "committed nodes");
         Ok(())
     }
 
-    /// Makes and commits the nodes above documents that are missing, level by level.
+    /// Builds and commits the missing nodes above documents, level by level.
     pub(crate) async fn make_upper(&self) -> Result<(), Error> {
         let Some(settings) = self.corpus.structure else { return Ok(()) };
         loop {
@@ -300,8 +305,8 @@ impl Structurer {
     }
 }
 
-/// Embeds what the segments name, by name and by what they say of it: each entity of a document once, where the first
-/// segment names it.
+/// Embeds the entities of segments, by name and by what the segments say of them. Each entity of a
+/// document is embedded once, at the first segment that names it.
 async fn embed_entities(
     embedder: &dyn Encoder,
     growing: &mut [Growing],
@@ -346,7 +351,7 @@ fn expect(expected: usize, got: usize) -> Result<(), Error> {
     }
 }
 
-/// The nodes of a level that are missing, document by document.
+/// Returns the missing nodes of a level, document by document.
 fn missing(growing: &[Growing], level: u32) -> Vec<Missing> {
     let of = |(document, growing): (usize, &Growing)| {
         let count = growing.shape.levels().get(level as usize).copied().unwrap_or(0);
@@ -386,21 +391,22 @@ impl Growing {
         }
     }
 
-    /// Whether segments are to be read of which nothing tells what they are a part of. A document of one segment is
-    /// told by that.
+    /// Returns whether there are segments to be read without a summary of the document. A document
+    /// of a single segment needs none.
     fn is_to_be_sketched(&self) -> bool {
         let is_missing = |ordinal| self.node(0, ordinal).is_none();
         let count = self.shape.levels().first().copied().unwrap_or(0);
         self.summary.is_empty() && count > 1 && (0..count).any(is_missing)
     }
 
-    /// Those of [`DocumentShape::sketched`] that are not made yet, for the document of that index.
+    /// Returns those of [`DocumentShape::sketched`] that are not made yet. `document` is this
+    /// document's index.
     fn looked_at(&self, document: usize) -> Vec<Missing> {
         let missing = self.shape.sketched().into_iter().filter(|at| self.node(0, *at).is_none());
         missing.map(|ordinal| self.missing(document, 0, ordinal)).collect()
     }
 
-    /// The summaries of those segments.
+    /// Returns the summaries of the segments of [`DocumentShape::sketched`].
     fn sketch(&self) -> Vec<String> {
         let summary = |ordinal: u32| {
             let made = self.node(0, ordinal).map(|node| &node.summary);
@@ -409,7 +415,8 @@ impl Growing {
         self.shape.sketched().into_iter().filter_map(summary).collect()
     }
 
-    /// Takes over what it is about, and as its root where it is made of all that the root is made of.
+    /// Sets the document's summary. If it was made from everything that the root is made from, it
+    /// also becomes the root.
     fn tell(&mut self, document: usize, summary: String) {
         let is_root = self.shape.is_sketched_as_root() && self.node(1, 0).is_none();
         if is_root {
@@ -419,8 +426,9 @@ impl Growing {
         self.summary = summary;
     }
 
-    /// What a model is told of the document beside a segment: its title on a line of its own, and its summary. A
-    /// segment's key knows the title only, since with the summary a sentence more would make every segment anew.
+    /// Returns the background that a model gets with a segment: the document's title on a line of
+    /// its own, and its summary. A segment's key depends on the title only: with the summary, one
+    /// more sentence would make every segment new.
     fn background(&self) -> String {
         let title = &self.stored.document.title;
         match self.summary.is_empty() {
@@ -442,14 +450,14 @@ impl Growing {
         node.span.of(&self.stored.document.text).unwrap_or_default()
     }
 
-    /// The summaries of a node's children.
+    /// Returns the summaries of a node's children.
     fn parts(&self, node: &Missing) -> Vec<String> {
         let children = self.shape.children(node.level, node.ordinal);
         let child = |ordinal| self.node(node.level - 1, ordinal).map(|child| child.summary.clone());
         children.filter_map(child).collect()
     }
 
-    /// Names what a node is made of: a segment's title and text, or the nodes below.
+    /// Returns the key of a node: a hash of a segment's title and text, or of the children's keys.
     fn key(&self, level: u32, ordinal: u32) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("clew tree node v1");
         let mut part = |bytes: &[u8]| {
@@ -463,7 +471,7 @@ impl Growing {
             part(span.of(&self.stored.document.text).unwrap_or_default().as_bytes());
         } else {
             for child in self.shape.children(level, ordinal) {
-                // A child that is not there yet has the key that it will have.
+                // A child that does not exist yet has the key that it will have.
                 match self.node(level - 1, child) {
                     Some(node) => part(node.key.as_bytes()),
                     None => part(self.key(level - 1, child).as_bytes()),
@@ -483,9 +491,10 @@ impl Growing {
         Span::new(first.start, last.end)
     }
 
-    /// Takes nodes of this version as they are, and of earlier ones those that were made of the same.
+    /// Takes over the nodes of this version, and those of earlier versions with the same keys.
     fn take_over(&mut self, own: Vec<NodeRow>, others: Vec<NodeRow>, known: u64) {
-        // Rows that came since the count are another's: the commit will be refused, and all begins anew.
+        // Rows that were added since the count are another writer's. The commit is then refused,
+        // and the work starts again.
         self.known = known;
         let mut roots = own.iter().chain(&others).filter(|row| row.is_root);
         self.summary = roots.next().map(|root| root.summary.clone()).unwrap_or_default();
@@ -531,7 +540,7 @@ impl Growing {
         self.fresh.push((node.level, node.ordinal));
     }
 
-    /// What is to be committed.
+    /// Returns the nodes to commit.
     fn fresh(&mut self) -> Option<DocumentNodes> {
         let fresh = std::mem::take(&mut self.fresh);
         let rows: Vec<NodeRow> = fresh

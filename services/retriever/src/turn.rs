@@ -1,38 +1,39 @@
-//! When the next turn of making trees is.
+//! Scheduling of structure building: when the next run may begin.
 
 use std::time::{Duration, Instant};
 
 use clew_runtime::backoff::Backoff;
 
-/// How long trees wait for more documents after some were committed: a commit costs the same for one as for
-/// many, and on a bucket it takes the time of several that somebody waits for.
+/// Pause after a run that committed nodes, in which more documents can gather. A commit costs the
+/// same for one document as for many, and on a bucket it takes as long as several commits that
+/// callers wait for.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long nothing must have changed before nodes above documents are made: each document that comes or
-/// changes would change some on every level, at a commit for each.
+/// Time without changes before the nodes above documents are built. Each document that comes or
+/// changes would otherwise change some of them on every level, with a commit each time.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// One turn at a time, in which many segments are read at once, so that a slow model does not hold up what
-/// has only to be embedded.
+/// Scheduler of structure runs. There is one run at a time, and it reads many segments at once. A
+/// slow model therefore does not delay documents that only have to be embedded.
 #[derive(Debug)]
 pub(crate) struct Turn {
     is_on: bool,
-    /// Not before.
+    /// Earliest start of the next run.
     after: Instant,
     failed: Backoff,
-    /// The state of the shard in which no node above documents was missing.
+    /// Revision of the shard at which no node above documents was missing.
     whole_at: Option<u64>,
-    /// The state of the shard that was seen last, and since when it is so.
+    /// Revision of the shard that was seen last, and since when.
     seen: (u64, Instant),
 }
 
-/// What is to be done about nodes above documents.
+/// State of the nodes above documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upper {
     /// None is missing.
     Whole,
-    /// To be looked at again after so long.
+    /// To be looked at again after this time.
     Waits(Duration),
-    /// To be made.
+    /// To be built now.
     Due,
 }
 
@@ -41,7 +42,7 @@ impl Turn {
         Self { is_on: false, after: now, failed, whole_at: None, seen: (0, now) }
     }
 
-    /// Whether a turn may begin.
+    /// Returns whether a run may begin.
     pub fn may_begin(&self, now: Instant) -> bool {
         !self.is_on && now >= self.after
     }
@@ -50,7 +51,7 @@ impl Turn {
         self.is_on = true;
     }
 
-    /// Ends a turn; returns how long it is to the next.
+    /// Ends a run. Returns the pause before the next one.
     pub fn end(&mut self, now: Instant, stored: bool) -> Duration {
         self.is_on = false;
         let pause = match stored {
@@ -67,8 +68,9 @@ impl Turn {
         pause
     }
 
-    /// What is to be done about nodes above documents in this state of the shard, in which no tree is
-    /// missing. What is due is taken as done: should some be missing then, their commit changes the state.
+    /// Returns the state of the nodes above documents at this revision of the shard, in which no
+    /// tree is missing. Due nodes count as built from then on: if some were missing, their commit
+    /// changes the revision.
     pub fn upper(&mut self, now: Instant, revision: u64) -> Upper {
         if self.whole_at == Some(revision) {
             return Upper::Whole;

@@ -1,4 +1,4 @@
-//! Who has the machine when: searches by turns, and behind them what nobody waits for.
+//! CPU scheduling: searches first, background work throttled behind them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use clew_runtime::turns::Turnstile;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// The turns of one process, over all its shards. Cheap to clone; clones are the same ones.
+/// CPU scheduling of one process, over all its shards. Cheap to clone; clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// Of searches of a shard.
+    /// Fair queue of shard searches.
     pub searches: Turnstile,
     behind: Arc<Semaphore>,
 }
 
-/// How long after the last search nobody is taken to be searching.
+/// Idle time after which background work runs unthrottled.
 const QUIET: Duration = Duration::from_secs(30);
-/// The longest rest: a piece of work that took longer waited, and did not compute.
+/// Longest rest after a piece of work. A piece that took longer was waiting and not computing.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
 impl Turns {
@@ -25,19 +25,19 @@ impl Turns {
         Self { searches, behind: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Whether somebody searches in these times.
+    /// Returns whether there was a search within the last [`QUIET`].
     pub fn are_searched(&self) -> bool {
         self.searches.was_asked_within(QUIET)
     }
 
-    /// Does a piece of work that nobody waits for. While somebody searches, one piece of the process is done at a time,
-    /// and after it comes a rest for as long as it took: a computation that has begun cannot be interrupted, so that
-    /// only its size and what lies between keep a search from waiting.
+    /// Runs a piece of background work. While there are searches, the process runs one such piece
+    /// at a time and then rests for as long as the piece took. A computation cannot be interrupted
+    /// once it has begun, so only small pieces and rests keep searches from waiting.
     pub async fn behind<T>(&self, work: impl Future<Output = T>) -> T {
         if !self.are_searched() {
             return work.await;
         }
-        // It is never closed.
+        // The semaphore is never closed.
         let _one = self.behind.acquire().await;
         let began = Instant::now();
         let done = work.await;
@@ -56,10 +56,10 @@ mod tests {
         Turns::new(Turnstile::new("searches", 1, Duration::from_secs(1)))
     }
 
-    /// How long two pieces of work take.
+    /// Returns how long two pieces of work take.
     async fn two(turns: &Turns, work: Duration) -> Duration {
         let began = Instant::now();
-        // Not begun before it has its turn.
+        // The piece does not start before it has its slot.
         let piece = || turns.behind(async { tokio::time::sleep(work).await });
         tokio::join!(piece(), piece());
         began.elapsed()

@@ -1,8 +1,8 @@
-//! The writer: the only one that commits to a shard's tables, one commit at a time.
+//! The writer: the only actor that commits to a shard's tables, one commit at a time.
 //!
-//! Documents that arrive while a commit runs are committed together by the next one: each puts
-//! itself into the group, and the first of a group sends the message that commits it, behind all
-//! that wait in the mailbox already.
+//! Documents that arrive while a commit runs are committed together by the next one. Each document
+//! joins the group, and the first of a group sends the message that commits it. That message queues
+//! behind everything in the mailbox, so all documents that wait there join the group.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,55 +20,57 @@ use tracing::{Instrument, Span};
 use crate::claim::Claim;
 use crate::metrics::{Seen, Writing};
 
-/// The actor.
+/// The actor that commits.
 pub(crate) struct Writer;
 
 /// Messages of [`Writer`].
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// Accept a document; answered once it is committed and synced.
+    /// Accept a document. Answered once it is committed and synced.
     Accept {
         offer: Box<Offer>,
         permit: Permit,
         waiting: Waits,
         reply: RpcReplyPort<Result<Accepted, Error>>,
     },
-    /// Commit the documents that gathered.
+    /// Commit the group of documents.
     CommitAccepted,
-    /// Commit what was derived.
+    /// Commit derived chunks.
     CommitDerived { documents: Vec<DerivedDocument>, reply: RpcReplyPort<Result<Committed, Error>> },
-    /// Commit nodes of documents' trees; answers which documents were dropped.
+    /// Commit nodes of documents' trees. Answers with the documents that were dropped.
     CommitNodes {
         documents: Vec<DocumentNodes>,
         reply: RpcReplyPort<Result<Vec<DocumentId>, Error>>,
     },
     /// Commit nodes above documents.
     CommitUpper { rows: Vec<UpperRow>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Commit a compressed memory in place of others; answers whether all that it covers is still there.
+    /// Commit a compressed memory in place of others. Answers whether everything that it covers
+    /// still exists.
     CommitMemory {
         record: Box<MemoryRecord>,
         snapshot: Vec<u8>,
         replaced: Vec<String>,
         reply: RpcReplyPort<Result<bool, Error>>,
     },
-    /// Remove compressed memories of what is there no more; answers how many.
+    /// Remove compressed memories of documents that are gone. Answers with their number.
     SweepMemories { reply: RpcReplyPort<Result<usize, Error>> },
     /// Record that documents failed.
     RecordFailures { failures: Vec<Failure>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Forget those of the documents that a caller sees, down to the bytes on disk, and scan for what is left.
+    /// Forget those of the documents that the caller sees, down to the bytes on disk, and scan for
+    /// what is left.
     Forget {
         ids: Vec<DocumentId>,
         access: Access,
         reply: RpcReplyPort<Result<(Vec<Forgotten>, ErasureScan), Error>>,
     },
-    /// Take over changed settings of the corpus.
+    /// Apply changed settings of the corpus.
     Settle { settings: Box<ShardSettings>, reply: RpcReplyPort<Result<(), Error>> },
-    /// Do what maintenance the tables want.
+    /// Do the maintenance that the tables need.
     Maintain { reply: RpcReplyPort<Result<(), Error>> },
 }
 
 impl Message {
-    /// The stage that its commit is counted as.
+    /// Returns the stage that the message's work is counted as.
     fn stage(&self) -> Option<&'static str> {
         Some(match self {
             // A group of them is one commit.
@@ -83,7 +85,7 @@ impl Message {
         })
     }
 
-    /// What it asks for, in words.
+    /// Returns a description of the work, for the log.
     fn name(&self) -> &'static str {
         match self {
             Self::Accept { .. } | Self::CommitAccepted => "accepting documents",
@@ -98,7 +100,7 @@ impl Message {
     }
 }
 
-/// What a writer works with.
+/// Arguments of a [`Writer`].
 pub(crate) struct Arguments {
     pub shard: Shard,
     pub clock: Arc<dyn Clock>,
@@ -118,7 +120,7 @@ pub(crate) struct State {
     claim: Claim,
     /// Whether another writer committed to the tables.
     is_overtaken: bool,
-    /// Whether something that was asked for failed.
+    /// Whether the current message failed.
     has_failed: bool,
     seen: Arc<Seen>,
 }
@@ -127,25 +129,25 @@ struct Waiting {
     offer: Offer,
     reply: RpcReplyPort<Result<Accepted, Error>>,
     waiting: Waits,
-    /// What its sender is in.
+    /// Span of the sender.
     span: Span,
     _permit: Permit,
 }
 
-/// A document's wait for its commit, which ends when this is dropped.
+/// A document's wait for its commit. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub _writing: Writing,
     pub _span: Span,
 }
 
-/// The reason of a commit that was refused since another writer had committed.
+/// Reason of a commit that was refused because another writer had committed.
 const OVERTAKEN: &str = "SHARD_WRITTEN_BY_ANOTHER";
 
-/// Writing that takes longer is told to operators.
+/// Duration of a write above which a warning is logged.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// How long pruning waits for running searches before it is put off.
+/// Time for which pruning waits for running searches before it is postponed.
 const PRUNE_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Actor for Writer {
@@ -220,7 +222,7 @@ impl Actor for Writer {
                 state.answer(reply, recorded);
             }
             Message::Forget { ids, access, reply } => {
-                // What was accepted before is forgotten too.
+                // Documents that were offered before are forgotten too.
                 state.commit_accepted().await;
                 let forgetting = state.shard.forget_for_good(&ids, &access, PRUNE_PATIENCE);
                 let forgotten = Box::pin(forgetting).await;
@@ -250,8 +252,8 @@ impl Actor for Writer {
             );
         }
         match state.is_overtaken {
-            // What is in memory is no longer what the tables say: whoever still has the right to
-            // write opens them anew.
+            // The state in memory no longer agrees with the tables. The process that may still
+            // write opens them again.
             true => {
                 state.claim.overtaken();
                 Err("another writer committed to the shard".into())
@@ -267,7 +269,7 @@ impl State {
         myself: &ActorRef<Message>,
         waiting: Waiting,
     ) -> Result<(), ActorProcessingErr> {
-        // One commit holds one version of a document.
+        // A commit holds one version of a document.
         let document = &waiting.offer.document;
         if self.group_ids.contains(&document.id) || self.group_bytes >= self.commit_bytes {
             self.commit_accepted().await;
@@ -291,7 +293,8 @@ impl State {
         let size = group.len();
         let mut replies = Vec::with_capacity(size);
         let mut offers: Vec<Offer> = Vec::with_capacity(size);
-        // Each document's trace has the commit; what the commit does is in that of the first.
+        // Each document's trace has a span for the commit. The details of the commit are in the
+        // trace of the first document.
         let mut commits: Vec<Span> = Vec::with_capacity(size);
         for Waiting { offer, reply, waiting, span, _permit } in group {
             drop(waiting);
@@ -331,7 +334,7 @@ impl State {
         }
     }
 
-    /// Sends a result; a caller that left does not want it.
+    /// Sends a result. A caller that left does not need it.
     fn answer<T: Send + 'static, E: Into<Error>>(
         &mut self,
         reply: RpcReplyPort<Result<T, Error>>,
@@ -357,12 +360,12 @@ impl State {
     }
 }
 
-/// The span of a commit, in the trace of whoever asked for it.
+/// Returns the span of a commit, in the trace of its requester.
 fn commit(kind: &'static str) -> Span {
     child(|| tracing::info_span!("shard.commit", kind))
 }
 
-/// One failed commit is told to every document of its group; the cause was logged once.
+/// Copies the error of a failed commit for each document of its group. The cause was logged once.
 fn copy(error: &Error) -> Error {
     Error::new(error.kind(), error.reason().to_owned(), error.message())
 }

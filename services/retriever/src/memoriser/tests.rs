@@ -25,7 +25,7 @@ fn status(id: &str, version: u64, bytes: u64) -> DocumentStatus {
     }
 }
 
-/// What forming a plan makes of the records; every token has four bytes.
+/// Returns the records after a plan was carried out. Every token has four bytes.
 fn formed(records: &[MemoryRecord], plan: Plan, settings: MemorySettings) -> Vec<MemoryRecord> {
     let mut records = records.to_vec();
     let gone = |key: &String| plan.outdated.contains(key);
@@ -182,7 +182,7 @@ proptest! {
             prop_assert_eq!(spans[0].start, 0);
             prop_assert_eq!(spans.last().unwrap().end as u64, status.bytes);
             prop_assert!(spans.windows(2).all(|pair| pair[0].end == pair[1].start));
-            // Whole where it fits.
+            // A document that fits into one memory is not split.
             prop_assert!(spans.len() == 1 || status.bytes > u64::from(tokens) * TOKEN_BYTES as u64);
         }
     }

@@ -1,5 +1,6 @@
-//! Whatever fails or panics on the way from an accepted document to one that is found: it is found once
-//! in the end, or set aside with its error, and the others go on. What is made again holds up nothing new.
+//! Tests of failures and panics on the way from an accepted document to a searchable one. Each
+//! document is found once in the end, or set aside with its error, and the others go on. Work that
+//! is repeated holds up nothing new.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -20,20 +21,20 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use super::*;
 
 const DIMENSION: u32 = 8;
-/// How long anything may take before a test fails.
+/// Time limit for anything before a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// In a text that cannot be derived.
+/// Word in a text that cannot be derived.
 const POISON: &str = "poison";
 
-/// Where an encoder fails.
+/// Step in which an encoder fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
     Cutting,
     Embedding,
 }
 
-/// How it fails.
+/// Way in which an encoder fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failing {
     Panics,
@@ -41,17 +42,17 @@ enum Failing {
     Away,
     /// With an error of the document.
     Refuses,
-    /// By never returning.
+    /// Without ever returning.
     Hangs,
 }
 
-/// An encoder that fails once when told so, and at each text with [`POISON`] where it is told so.
+/// An encoder that fails once on demand, and at each text with [`POISON`] if configured.
 #[derive(Debug)]
 struct FailingEncoder {
     identity: EncoderIdentity,
     once: Mutex<Option<(Point, Failing)>>,
     at_poison: Option<(Point, Failing)>,
-    /// How many calls hang, or did until they were given up.
+    /// Number of calls that hang, or did until they were cancelled.
     hanging: AtomicUsize,
 }
 
@@ -72,7 +73,7 @@ impl FailingEncoder {
             Some((point, failing));
     }
 
-    /// Whether it is to fail at `point` over `text`.
+    /// Returns how to fail at `point` over `text`, if at all.
     fn failing(&self, point: Point, text: &str) -> Option<Failing> {
         let mut once = self.once.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_here = once.is_some_and(|(at, _)| at == point);
@@ -155,8 +156,8 @@ impl Encoders for Two {
     }
 }
 
-/// A clock that runs many times as fast, so that documents are tried again soon, and that panics once
-/// when told so.
+/// A clock that runs many times as fast, so that failed documents are tried again soon, and that
+/// panics once on demand.
 #[derive(Debug)]
 struct FastClock {
     started: Instant,
@@ -172,7 +173,7 @@ impl FastClock {
         Arc::new(Self { started: Instant::now(), asked, panics_at })
     }
 
-    /// Lets the `nth` question from now on end in a panic.
+    /// Makes the `nth` call from now on panic.
     fn panic_at(&self, nth: usize) {
         let nth = self.asked.load(Ordering::SeqCst) + nth;
         self.panics_at.store(nth as i64, Ordering::SeqCst);
@@ -190,7 +191,7 @@ impl Clock for FastClock {
 struct Bench {
     store: FaultyStore,
     encoder: Arc<FailingEncoder>,
-    /// Hangs over poison.
+    /// Encoder that hangs over poison.
     another: Arc<FailingEncoder>,
     clock: Arc<FastClock>,
     settings: Arc<CorpusSettings>,
@@ -198,7 +199,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// A shard on a copy of `tables`.
+    /// Starts a shard on a copy of `tables`.
     async fn start(tables: &InMemory, at_poison: Option<(Point, Failing)>) -> Self {
         Self::configured(tables, at_poison, RetrieverConfig::default()).await
     }
@@ -212,7 +213,7 @@ impl Bench {
         Self::with(tables, at_poison, config, None, builders).await
     }
 
-    /// A shard whose documents are read by `graph_builders`.
+    /// Starts a shard whose documents `graph_builders` read.
     async fn with(
         tables: &InMemory,
         at_poison: Option<(Point, Failing)>,
@@ -230,7 +231,7 @@ impl Bench {
             structure,
             ..CorpusSettings::plain(name, 1, chunking, identity, made)
         };
-        // Maintenance and checks have tests of their own; here they would count among the storage's
+        // Maintenance and checks have their own tests. Here they would count among the storage's
         // operations.
         let config = RetrieverConfig {
             maintenance_interval_secs: 3600,
@@ -251,12 +252,13 @@ impl Bench {
         let settled = Arc::clone(&settings);
         let line = ShardLine::new(place, ShardIndex(0), settled, seams, config, claim, turns);
         let shard = ShardHandle::start(line).await.unwrap();
-        // Behind that of the maintainer, after which nothing is done without a document.
+        // This waits behind the maintainer's own request, after which nothing happens without a
+        // document.
         shard.seen_by(Access::all()).maintain(deadline()).await.unwrap();
         Self { store, encoder, another, clock, settings, shard }
     }
 
-    /// Tables of a shard without documents.
+    /// Returns the tables of a shard without documents.
     async fn tables() -> InMemory {
         let tables = Arc::new(InMemory::new());
         let empty = Self::start(&InMemory::new(), None).await;
@@ -273,11 +275,11 @@ impl Bench {
         self.shard.stop(deadline()).await.unwrap();
     }
 
-    /// Accepts a document, as often as it takes.
     fn seen(&self) -> SeenHandle {
         self.shard.seen_by(Access::all())
     }
 
+    /// Accepts a document, repeatedly if needed.
     async fn accept(&self, name: &str, text: &str) {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -300,7 +302,7 @@ impl Bench {
         }
     }
 
-    /// Waits until a document stands somewhere.
+    /// Waits until the counts satisfy `is_so`.
     async fn until(&self, told: &str, is_so: impl Fn(&Counts) -> bool) -> Counts {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -313,7 +315,7 @@ impl Bench {
         }
     }
 
-    /// How often each document's chunks are found.
+    /// Returns how often each chunk of each document is found.
     async fn found(&self) -> BTreeMap<(String, u32), usize> {
         let query = CandidateQuery {
             encoder: String::new(),
@@ -332,7 +334,7 @@ impl Bench {
         found
     }
 
-    /// Every document is found once, also after a restart from the tables.
+    /// Asserts that every document is found once, and stops the shard.
     async fn assert_once(&self, told: &str) {
         let expected: BTreeMap<_, _> =
             NAMES.iter().map(|name| (((*name).to_owned(), 0), 1)).collect();
@@ -352,7 +354,7 @@ fn text(name: &str) -> String {
     format!("A short text of document {name}.")
 }
 
-/// Runs all of `cases`, some at a time; what panics in one fails the test.
+/// Runs all `cases`, some at a time. A panic in one fails the test.
 async fn all<C: Send + 'static, F: Future<Output = ()> + Send + 'static>(
     cases: Vec<C>,
     run: impl Fn(C) -> F,
@@ -378,7 +380,7 @@ async fn a_failure_of_the_storage_anywhere_delays_documents_and_does_no_more() {
     healthy.assert_once("without faults").await;
     let mut cases = Vec::new();
     for nth in 0..changes {
-        // The process lives on in these tests.
+        // The process does not crash in these tests.
         let faults = Fault::ALL.into_iter();
         let faults = faults.filter(|fault| !matches!(fault, Fault::Crash | Fault::CrashAfter));
         cases.extend(faults.map(|fault| (nth, Some(fault))));
@@ -413,7 +415,7 @@ async fn a_failure_of_the_encoder_or_the_clock_delays_documents_and_does_no_more
     ]
     .map(|(point, failing)| (Some((point, failing)), 0))
     .into();
-    // By the clock it is decided what is due, and when to look again.
+    // The clock decides what is due and when to look again.
     cases.extend((0..6).map(|nth| (None, nth)));
     all(cases, |(at_encoder, at_clock)| {
         let tables = Arc::clone(&tables);
@@ -468,7 +470,7 @@ async fn a_document_that_always_fails_is_set_aside_with_its_error_and_others_go_
             assert_eq!((failure.stage, failure.next_try), (stage, None), "{told}");
             assert_eq!(failure.attempts, clew_index::Tuning::default().attempts, "{told}");
             assert!(bench.found().await.keys().all(|(name, _)| name != "bad"), "{told}");
-            // A new version is tried.
+            // A new version is tried again.
             bench.accept("bad", "It is well now.").await;
             bench.until(&told, |counts| counts.documents == others + 1).await;
             bench.stop().await;
@@ -499,12 +501,13 @@ async fn chunks_that_are_made_again_hold_up_no_new_document() {
     bench.stop().await;
 }
 
-/// Says of how many parts a summary is, finds nothing in segments, and keeps what it was told of them.
+/// Graph builder that says how many parts a summary has, finds nothing in segments, and records its
+/// inputs.
 #[derive(Clone, Default)]
 struct Listening {
     /// Segments with their backgrounds.
     told: Arc<Mutex<Vec<(String, String)>>>,
-    /// Parts of each summary.
+    /// Number of parts of each summary.
     parts: Arc<Mutex<Vec<usize>>>,
 }
 
@@ -540,7 +543,7 @@ impl GraphBuilder for Listening {
     }
 }
 
-/// A text of so many sentences, each a segment.
+/// Returns a text of `count` sentences, each a segment.
 fn sentences(count: usize) -> String {
     (0..count).map(|n| format!("Sentence number {n} says a little more. ")).collect()
 }
@@ -554,19 +557,19 @@ async fn segments_are_read_in_view_of_what_their_document_is_about() {
         Bench::with(&InMemory::new(), None, config, Some(structure), builders.clone()).await;
     let told = || std::mem::take(&mut *listening.told.lock().unwrap());
     let parts = || std::mem::take(&mut *listening.parts.lock().unwrap());
-    // Of three segments it is the root, which is made once.
+    // With three segments the sketch is the root, which is made once.
     bench.accept("short", &sentences(3)).await;
     bench.until("a short one", |counts| counts.structured == 1).await;
     let backgrounds: Vec<String> = told().into_iter().map(|(_, background)| background).collect();
     assert_eq!(backgrounds, ["\nIt has 3 parts."; 3]);
     assert_eq!(parts(), [3]);
-    // Of many it is sketched out of some of them.
+    // With many segments the sketch is made from some of them.
     bench.accept("long", &sentences(40)).await;
     bench.until("a long one", |counts| counts.structured == 2).await;
     let backgrounds: Vec<String> = told().into_iter().map(|(_, background)| background).collect();
     assert_eq!(backgrounds, vec!["\nIt has 16 parts."; 40]);
     assert_eq!(parts()[..7], [16, 8, 8, 8, 8, 8, 5]);
-    // What is new of one that grew is read in view of the root that there was, and nothing else anew.
+    // Only the new segment of a document that grew is read, with the previous root as background.
     bench.accept("long", &sentences(41)).await;
     let give_up = Instant::now() + PATIENCE;
     let read = loop {
@@ -613,7 +616,7 @@ async fn entities_are_stored_with_vectors_and_found_by_them_after_a_restart() {
     let names: Vec<&str> = all.entities.iter().map(|entity| entity.name.as_str()).collect();
     assert_eq!(names, ["Daedalus", "Labyrinth", "Minos"]);
     assert!(all.entities[0].description.starts_with("daedalus built"), "{all:?}");
-    // Another model's vector is compared with none of them.
+    // The vector of another model is compared with none of them.
     let none = ask(of(&bench.another, 9)).await;
     assert!(!none.is_compared && none.entities.is_empty(), "{none:?}");
     bench.stop().await;
