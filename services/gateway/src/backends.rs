@@ -1,4 +1,4 @@
-//! What the services share: the shards, the encoders, the reasoners, the graph builders and the bounds.
+//! The components and limits that the services share.
 
 use std::sync::Arc;
 
@@ -12,36 +12,38 @@ use crate::cached_questions::CachedQuestions;
 use crate::corpora::AllCorpora;
 use crate::{GatewayConfig, Moderation};
 
-/// What stands behind the services.
+/// Components behind the services.
 pub struct Backends {
-    /// The corpora and their shards, wherever they are and whosever.
+    /// Corpora of all tenants with their shards, on whatever nodes.
     pub corpora: AllCorpora,
-    /// Embed questions and documents. What is embedded for a caller goes through [`Self::encoders_on`].
+    /// Encoders for questions and documents. Handlers use [`Self::encoders_on`] to embed on behalf
+    /// of a caller.
     pub encoders: Arc<dyn Encoders>,
-    /// Keeps the embeddings of questions, if there is one.
+    /// Cache of question embeddings, if there is one.
     pub questions: Option<Cache>,
-    /// Judge and compose answers, and walk trees and graphs.
+    /// Reasoners and guides: they judge evidence, write answers, and navigate trees and graphs.
     pub reasoners: Arc<dyn Reasoners>,
-    /// Read summaries, entities and relations out of texts.
+    /// Graph builders: they extract summaries, entities and relations from texts.
     pub graph_builders: Arc<dyn GraphBuilders>,
-    /// Forms compressed memories, and drafts from them.
+    /// Model that forms compressed memories and drafts clues from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
-    /// Reads candidates with the question, if there is one.
+    /// Reranker, which reports no model if none is configured.
     pub reranker: Arc<dyn Reranker>,
-    /// Tells the time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
-    /// Who searches when, over all corpora.
+    /// Fair queue of searches, over all corpora.
     pub search_turns: Turnstile,
-    /// Bounds of requests.
+    /// Limits of requests.
     pub limits: Limits,
-    /// Decides what may be kept.
+    /// Policy that decides which documents are accepted.
     pub moderation: Moderation,
-    /// Section `gateway`.
+    /// Configuration section `gateway`.
     pub config: GatewayConfig,
 }
 
 impl Backends {
-    /// Encoders whose tokens are counted on `account`, and which remember its owner's questions.
+    /// Returns encoders whose tokens are counted on `account` and that cache the questions of its
+    /// owner.
     pub(crate) fn encoders_on(&self, account: &Account) -> Arc<dyn Encoders> {
         let encoders = Arc::clone(&self.encoders);
         account.metered(match &self.questions {

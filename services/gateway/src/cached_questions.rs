@@ -1,4 +1,5 @@
-//! Encoders that remember the embeddings of questions, for all gateways of the cluster and for each tenant apart.
+//! Encoders that cache the embeddings of questions, for all gateways of the cluster and for each
+//! tenant separately.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +11,7 @@ use clew_core::{
 };
 use futures::future::join_all;
 
-/// Passages are embedded once anyway; questions come again.
+/// Encoders that cache questions, because questions recur. Passages are embedded only once anyway.
 pub(crate) struct CachedQuestions {
     encoders: Arc<dyn Encoders>,
     cache: Cache,
@@ -18,7 +19,7 @@ pub(crate) struct CachedQuestions {
 }
 
 impl CachedQuestions {
-    /// Remembers what `owner` asks, and knows nothing of what others did.
+    /// Creates encoders that cache the questions of `owner` and see none of other owners.
     pub fn new(encoders: Arc<dyn Encoders>, cache: Cache, owner: Owner) -> Self {
         Self { encoders, cache, owner }
     }
@@ -48,7 +49,7 @@ impl Encoders for CachedQuestions {
     }
 }
 
-/// One of them.
+/// One of the encoders, with the cache.
 struct CachedEncoder {
     encoder: Arc<dyn Encoder>,
     cache: Cache,
@@ -61,12 +62,13 @@ impl CachedEncoder {
     }
 }
 
-/// The key tells nothing of the question, and another owner or model has others.
+/// Returns the cache key of a question. The key does not reveal the question, and differs by owner
+/// and model.
 fn key(owner: Owner, model: &EncoderIdentity, text: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("clew question embedding v2");
     hasher.update(&[u8::from(!owner.as_bytes().is_empty())]);
     hasher.update(owner.as_bytes());
-    // It is as long for every model.
+    // The fingerprint has the same length for every model.
     hasher.update(model.fingerprint().as_bytes());
     hasher.update(text.as_bytes());
     hasher.finalize().to_hex().to_string()
@@ -112,13 +114,14 @@ impl Encoder for CachedEncoder {
     }
 }
 
-/// Whether the text was cut short, then the vector, little-endian.
+/// Encodes an embedding: whether the text was truncated, then the vector, little-endian.
 fn to_bytes(embedding: &Embedding) -> Vec<u8> {
     let vector = embedding.vector.iter().flat_map(|component| component.to_le_bytes());
     std::iter::once(u8::from(embedding.truncated)).chain(vector).collect()
 }
 
-/// `None` for anything but a vector of that dimension. It cost no tokens this time.
+/// Decodes an embedding, at a cost of no tokens. Returns `None` for anything but a vector of that
+/// dimension.
 fn from_bytes(bytes: &[u8], dimension: usize) -> Option<Embedding> {
     let (&truncated, vector) = bytes.split_first()?;
     let (components, rest) = vector.as_chunks::<4>();

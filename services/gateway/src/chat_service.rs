@@ -1,4 +1,4 @@
-//! `ChatService`: memories of conversations, whose turns are documents.
+//! `ChatService`: chat memory, in which turns are stored as documents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
@@ -30,20 +30,20 @@ use crate::memory::{CorpusMemory, read_documents};
 use crate::query_service::Queries;
 use crate::reading::while_read;
 
-/// Turns that are told or forgotten at once.
+/// Number of turns that are listed or forgotten at once.
 const PAGE: usize = 256;
-/// Turns that a receipt names, and bytes of the beginning of each text in a preview.
+/// Maximum number of turns that a receipt names, and of bytes of each turn's text in a preview.
 const MAX_TOLD: usize = 1_000;
 const TOLD_BYTES: usize = 200;
-/// Turns that a model hears at the same time.
+/// Number of turns that a model processes at the same time.
 const HEARD_AT_ONCE: usize = 4;
-/// How often it is looked whether turns can be found.
+/// Interval between checks whether turns are searchable.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The handler.
+/// Handler of `ChatService`.
 pub(crate) struct Chats {
     backends: Arc<Backends>,
-    /// Answers, in the one queue that all questions have.
+    /// Handler that answers questions, so that all questions share one queue.
     queries: Arc<Queries>,
 }
 
@@ -74,7 +74,7 @@ impl Chats {
         let appended = convert::append_from_wire(request.into_inner())?;
         caller.access().check_attached(&appended.labels)?;
         let corpus = self.backends.corpora.of(&caller).get(&appended.corpus, deadline).await?;
-        // It is no question: each turn that a model hears has a budget of its own.
+        // This is not a question: each turn that a model processes has a budget of its own.
         let mut bill = Bill::open(&caller, Budget::UNBOUNDED);
         let guide = self.backends.reasoners.guide(bill.account());
         let documents = documents(&corpus, &appended, guide.as_ref(), deadline).await?;
@@ -125,7 +125,8 @@ impl Chats {
         if let (Inference::Model, Some(asked_at)) = (inference, asked.asked_at) {
             let guide = self.backends.reasoners.guide(bill.account());
             let (range, spent) = guide.time_range(&asked.question, asked_at, deadline).await?;
-            // Nothing inferred means that nothing is asked about, not that rules are to guess.
+            // If the model infers nothing, the question asks about no time. Rules must not guess
+            // one.
             asked.time = if range.is_some() { asked.time } else { TimeUse::Ignore };
             (asked.range, cost) = (range, spent);
         }
@@ -212,7 +213,7 @@ impl Chats {
     }
 }
 
-/// Turns as documents, in order.
+/// Converts turns to documents, in order.
 async fn documents(
     corpus: &Corpus,
     appended: &Appended,
@@ -233,7 +234,7 @@ async fn documents(
     let mut heard = Vec::new();
     for (place, turn) in turns.iter().enumerate() {
         match kept.remove(&ids[place]) {
-            // What a model says differs from time to time: the same turn again is to change nothing.
+            // A model's replies vary: appending the same turn again must not change it.
             Some(same) if Turn::of(&same).is_some_and(|(_, known)| known == *turn) => {
                 documents[place] = labelled(same);
             }
@@ -248,7 +249,7 @@ async fn documents(
     Ok(documents)
 }
 
-/// A turn with what the model says that is stated in it.
+/// Converts a turn to a document, with the statements that a model finds in it.
 async fn heard_by(
     guide: &dyn Guide,
     place: usize,
@@ -261,13 +262,13 @@ async fn heard_by(
     Ok((place, turn.document_with(user, &facts.texts)?))
 }
 
-/// Turns as documents, in the order of their ids.
+/// Documents of turns, in the order of their ids.
 struct Page {
     documents: Vec<Document>,
     last: DocumentId,
 }
 
-/// The wanted turns among the next that there are; `None` after the last.
+/// Returns the wanted turns among the next [`PAGE`] documents, or `None` after the last.
 async fn page(
     memory: &CorpusMemory,
     wanted: &Wanted,
@@ -283,7 +284,7 @@ async fn page(
     Ok(Some(Page { documents, last }))
 }
 
-/// What was forgotten so far, or would be.
+/// Turns that are forgotten so far, or would be.
 struct Forgetting<'a> {
     memory: &'a CorpusMemory,
     preview: bool,
@@ -319,7 +320,7 @@ impl<'a> Forgetting<'a> {
         self.sessions.insert(turn.session);
     }
 
-    /// Tells turns that would be forgotten.
+    /// Adds turns that would be forgotten to the receipt.
     fn tell_all(&mut self, documents: Vec<Document>) {
         let turn = |document: &Document| Turn::of(document).map(|(_, turn)| turn);
         let mut turns: Vec<Turn> = documents.iter().filter_map(turn).collect();
@@ -365,7 +366,7 @@ impl<'a> Forgetting<'a> {
     }
 }
 
-/// Waits until searches find the newest versions of documents, or they are set aside.
+/// Waits until the newest versions of documents are searchable or set aside.
 async fn until_found(
     corpus: &Corpus,
     mut ids: Vec<DocumentId>,
@@ -375,7 +376,7 @@ async fn until_found(
         let waits = |(_, status): &(StoredDocument, DocumentStatus)| {
             status.live_version != Some(status.version) && status.failure.is_none()
         };
-        // What is not there, somebody else has forgotten meanwhile.
+        // Another caller may have forgotten a document in the meantime.
         let read = read_documents(corpus, &ids, deadline).await?.into_iter();
         ids = read.filter(waits).map(|(stored, _)| stored.document.id).collect();
         if ids.is_empty() {

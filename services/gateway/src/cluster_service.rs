@@ -1,4 +1,4 @@
-//! `ClusterService`: what an operator sees and does, through any gateway.
+//! `ClusterService`: inspection and draining of a cluster's nodes, through any gateway.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use tonic::{Request, Response, Status};
 
 use crate::Backends;
 
-/// Time of a call that names no deadline.
+/// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
-/// How long one node may take to describe itself.
+/// Longest time that one node may take to describe itself.
 const NODE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The handler.
+/// Handler of `ClusterService`.
 pub(crate) struct ClusterRpc {
     pub node: Arc<Node>,
     pub backends: Arc<Backends>,
@@ -42,7 +42,7 @@ impl ClusterRpc {
         let members = Arc::clone(&members.borrow());
         let mut keys = Vec::new();
         for listed in self.backends.corpora.of(caller).list("", usize::MAX, deadline).await? {
-            // Of one whose settings cannot be read nobody knows the shards.
+            // If the settings of a corpus cannot be read, its number of shards is not known.
             let Listed::Usable(corpus) = listed else { continue };
             let settings = corpus.settings();
             keys.extend(
@@ -54,7 +54,7 @@ impl ClusterRpc {
         }
         let owners = match self.node.leases().owners(&keys).await {
             Ok(owners) => owners,
-            // Without coordination it is not known; the members and the places still are.
+            // Without coordination the owners are not known; members and placement still are.
             Err(error) => {
                 tracing::debug!(error = error.chain(), "it is not known who has which shard");
                 BTreeMap::new()

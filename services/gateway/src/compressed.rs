@@ -1,4 +1,4 @@
-//! What is known of a corpus at large: by its compressed memories, or where it has none by its tree.
+//! Clues from a corpus' compressed memories or, where it has none, from its tree.
 
 use std::time::Instant;
 
@@ -11,15 +11,17 @@ use clew_strategy::TreeMemory;
 
 use crate::memory::CorpusMemory;
 
-/// Most memories whose answers are told: each is read beside the evidence, and most memories know nothing of a question.
+/// Maximum number of memories whose answers are kept. Each answer is read beside the evidence, and
+/// most memories know nothing of a question.
 const MOST_ANSWERS: usize = 8;
 
-/// The compressed memories of all shards. A model that has read the corpus drafts out of them what to search for
-/// (MemoRAG, section 2.3); where none may be asked, a planner drafts out of the summaries at the top of the tree.
+/// The compressed memories of all shards. A model that has read the corpus drafts search queries
+/// from them (MemoRAG, section 2.3). Where none can be asked, a planner drafts from the summaries
+/// at the top of the tree.
 pub(crate) struct CompressedMemory<'a> {
     pub memory: &'a CorpusMemory,
     pub planner: &'a dyn Planner,
-    /// What the question is asked on.
+    /// Account of the question.
     pub account: &'a Account,
 }
 
@@ -35,7 +37,7 @@ impl Memory for CompressedMemory<'_> {
         let Partial { found: drafted, shards_missing } = match self.memory.corpus.settings().memory
         {
             Some(_) => match self.drafted(query, deadline).await {
-                // The tree is there all the same.
+                // Without drafts, the tree still helps.
                 Err(error) if error.kind() == ErrorKind::Unavailable => {
                     tracing::warn!(error = error.chain(), "no memory drafts");
                     let shards = self.memory.corpus.shards().iter();
@@ -61,15 +63,16 @@ impl Memory for CompressedMemory<'_> {
 }
 
 impl CompressedMemory<'_> {
-    /// The drafts of all shards, in turn, since each has seen another part. A model may draft for as long as the question
-    /// waits; a shard that is not there was found out by the search that comes first.
+    /// Returns the drafts of all shards, interleaved, because each shard has seen another part of
+    /// the corpus. A model may draft until the question's deadline: the search that comes first has
+    /// already found out which shards do not answer.
     async fn drafted(
         &self,
         query: &ClueQuery,
         deadline: Instant,
     ) -> Result<Partial<DraftedClues>, Error> {
         let shards = &self.memory.shards;
-        // What memory models draft is no call of a language model, and no budget bounds it.
+        // Drafts of memory models are not calls of a language model, so no budget bounds them.
         let drafts = shards.ask_all_for_once(|shard| async move {
             let drafted = shard.clues(query, deadline).await?;
             self.account.ledger().add_aside(Cost { shards_searched: 0, ..drafted.cost });
@@ -79,7 +82,8 @@ impl CompressedMemory<'_> {
     }
 }
 
-/// At most so many queries and clues together, in equal parts, or key points.
+/// Shortens clues to `most`: queries and clues together, in equal parts where there are enough of
+/// both, and key points by themselves.
 fn shortened(mut clues: Clues, most: usize) -> Clues {
     let half = most.div_ceil(2);
     let queries = clues.queries.len().min(half.max(most.saturating_sub(clues.clues.len())));

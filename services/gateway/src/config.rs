@@ -11,36 +11,40 @@ use serde::{Deserialize, Serialize};
 use crate::Moderation;
 use crate::moderation::RefusedPhrases;
 
-/// Section `gateway`: bounds of what clients may ask.
+/// Section `gateway`: limits of client requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatewayConfig {
-    /// Seconds a request may take that names no deadline, and for which a client may read nothing of what is sent to
-    /// him, 1 to 3,600.
+    /// Time limit, in seconds, of a request without a deadline, and time for which a client may
+    /// read nothing of a response stream, 1 to 3,600.
     pub default_deadline_secs: u64,
-    /// Questions in flight, 1 to 100,000. Beyond it they are refused with a retry delay.
+    /// Maximum number of questions and searches in flight, 1 to 100,000. Further ones are refused
+    /// with a retry delay.
     pub questions: u32,
-    /// Documents of one ingest stream that wait for their acknowledgement, 1 to 10,000. Beyond it the
-    /// stream is not read until there is room.
+    /// Maximum number of documents of one ingest stream that wait for their acknowledgement, 1 to
+    /// 10,000. When it is reached, the stream is not read until there is room.
     pub ingest_window: usize,
-    /// Searches that are embedded and asked of shards at the same time, up to 10,000; 0 means two for each core
-    /// where that is done in this process, and 64 where it is done elsewhere. The others wait for their turn,
-    /// and the tenants take turns: half as many of one tenant as there may be questions in flight. More keeps
-    /// more encoders and shards busy, and lets those of fewer wait there, where tenants do not take turns.
+    /// Maximum number of searches that are embedded and sent to shards at the same time, up to
+    /// 10,000; 0 means two per core where this process does that work, and 64 where other nodes do
+    /// it. Further searches wait in a fair queue over the tenants, with at most half as many of one
+    /// tenant as `questions` allows in flight. A larger value keeps more encoders and shards busy,
+    /// but searches then wait there, where tenants do not take turns.
     pub searches_at_once: u32,
-    /// Milliseconds that a search waits for its turn, 1 to 60,000; one that would wait longer is refused with a
-    /// retry delay, before it is embedded. More lets bursts through and makes answers late under load that lasts.
+    /// Time, in milliseconds, that a search may wait in the fair queue, 1 to 60,000. One that would
+    /// wait longer is refused with a retry delay before it is embedded. A larger value lets bursts
+    /// through and delays answers under continuous load.
     pub search_wait_ms: u64,
-    /// Milliseconds that a search, or a walk of trees and graphs, waits for a shard before it goes on without it, 10 to
-    /// 600,000.
+    /// Time, in milliseconds, after which a search or a navigation goes on without a shard that has
+    /// not answered, 10 to 600,000.
     pub shard_patience_ms: u64,
-    /// Bytes of documents that a gateway of a cluster holds while they wait for their shards, 1 MiB to
-    /// 4 GiB. Beyond it ingest streams are not read until there is room.
+    /// Maximum bytes of documents that a gateway of a cluster holds while they wait for their
+    /// shards, 1 MiB to 4 GiB. When it is reached, ingest streams are not read until there is room.
     pub accept_queue_bytes: u32,
-    /// Bytes of texts that clients have read by graph builders at once, 1 MiB to 1 GiB. Beyond it they are
-    /// refused with a retry delay.
+    /// Maximum bytes of client texts that graph builders read at once, 1 MiB to 1 GiB. Further
+    /// texts are refused with a retry delay.
     pub graph_builder_bytes: u32,
-    /// Phrases that no document and no turn may hold, as whole words: what holds one is refused. At most 1,000.
+    /// Phrases, as whole words, that no document and no turn may contain. Texts with one of them
+    /// are refused. At most 1,000.
     pub refused_phrases: Vec<String>,
 }
 
@@ -61,10 +65,10 @@ impl Default for GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid key.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u64, low: u64, high: u64| {
@@ -85,34 +89,35 @@ impl GatewayConfig {
         violations.into_result()
     }
 
-    /// What may be kept: all but what holds a refused phrase.
+    /// Returns the policy that refuses texts with a refused phrase.
     pub fn moderation(&self) -> Moderation {
         Moderation::by(Arc::new(RefusedPhrases::new(&self.refused_phrases)))
     }
 
-    /// Who searches when, `at_once` where the configuration leaves it open.
+    /// Returns the fair queue of searches. `at_once` applies if the configuration leaves the number
+    /// open.
     pub fn search_turns(&self, at_once: usize) -> Turnstile {
         let at_once = match self.searches_at_once {
             0 => at_once,
             at_once => at_once as usize,
         };
         let patience = Duration::from_millis(self.search_wait_ms);
-        // So that no tenant's searches take all places of questions.
+        // A bound per tenant, so that one tenant's searches cannot take all places of questions.
         let crowd = (self.questions as usize / 2).max(1);
         Turnstile::new("the queue of searches", at_once, patience).bounded_as("searches", crowd)
     }
 
-    /// How long a search waits for one shard.
+    /// Returns the time that a search waits for one shard.
     pub(crate) fn shard_patience(&self) -> Duration {
         Duration::from_millis(self.shard_patience_ms)
     }
 
-    /// How long a client may read nothing of what is sent to him.
+    /// Returns the time for which a client may read nothing of a response stream.
     pub(crate) fn reader_patience(&self) -> Duration {
         Duration::from_secs(self.default_deadline_secs)
     }
 
-    /// The deadline of a request: what the client says, else the default.
+    /// Returns the deadline of a request: the client's, or else the default.
     pub(crate) fn deadline<T>(&self, request: &tonic::Request<T>) -> Instant {
         of_request(request, Duration::from_secs(self.default_deadline_secs))
     }

@@ -1,4 +1,5 @@
-//! The corpora as their callers see them: a tenant reaches his own, by the names he gave them.
+//! The corpora as a caller sees them: tenants reach only their own, by the names that they gave
+//! them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,36 +10,36 @@ use clew_core::{
     Restoration, RestoreStep, SnapshotDeletion, SnapshotName, SnapshotSummary,
 };
 
-/// How often a corpus is looked up anew that others change at the same time.
+/// Number of times that a corpus is looked up again because others change it at the same time.
 const LOOKS: usize = 4;
 
-/// The corpora of all tenants.
+/// Corpora of all tenants.
 #[derive(Clone)]
 pub struct AllCorpora(Arc<dyn Corpora>);
 
 impl AllCorpora {
-    /// Those that are there.
+    /// Wraps the corpora of a data directory or a cluster.
     pub fn new(corpora: Arc<dyn Corpora>) -> Self {
         Self(corpora)
     }
 
-    /// Those that `caller` reaches. Every handler goes this way, whoever calls.
+    /// Returns the corpora that `caller` reaches. Every handler goes through this for every caller.
     pub fn of<'a>(&'a self, caller: &'a Caller) -> CallersCorpora<'a> {
         CallersCorpora { all: self.0.as_ref(), caller }
     }
 }
 
-/// The corpora of one caller, by his names.
+/// Corpora of one caller, by the caller's own names.
 pub struct CallersCorpora<'a> {
     all: &'a dyn Corpora,
     caller: &'a Caller,
 }
 
 impl CallersCorpora<'_> {
-    /// Makes a corpus.
+    /// Creates a corpus.
     ///
     /// # Errors
-    /// Those of [`Corpora::create`].
+    /// Returns the errors of [`Corpora::create`].
     pub async fn create(
         &self,
         mut settings: CorpusSettings,
@@ -56,26 +57,29 @@ impl CallersCorpora<'_> {
         })
     }
 
-    /// The corpus of that name.
+    /// Returns the corpus of that name.
     ///
     /// # Errors
-    /// Those of [`Corpora::get`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    /// Returns the errors of [`Corpora::get`], with [`ErrorKind::NotFound`] also for corpora of
+    /// other tenants.
     pub async fn get(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
         let found = self.all.get(&self.caller.corpus(name)?, self.caller.access(), deadline).await;
         found.map_err(|error| by_his_name(error, name))
     }
 
-    /// The corpus of that name with the settings that it has at this moment; what [`Self::get`] tells may be some
-    /// seconds old.
+    /// Returns the corpus of that name with its current settings; those of [`Self::get`] may be
+    /// some seconds old.
     ///
     /// # Errors
-    /// As [`Self::get`]; [`ErrorKind::LostRace`] if others change it again and again.
+    /// Returns the errors of [`Self::get`], and [`ErrorKind::LostRace`] if others keep changing the
+    /// corpus.
     pub async fn newest(&self, name: &CorpusName, deadline: Instant) -> Result<Arc<Corpus>, Error> {
         let mut looks = 1..=LOOKS;
         loop {
             let corpus = self.get(name, deadline).await?;
             let settings = corpus.settings();
-            // Refused if they are not those of the corpus any more, which is noticed for the next look.
+            // This change is refused if the settings are not the corpus' current ones. The refusal
+            // also makes the next look read the current ones.
             match self.change(name, settings, settings, deadline).await {
                 Err(error) if error.kind() == ErrorKind::LostRace && looks.next().is_some() => {}
                 same => return same.map(|()| corpus),
@@ -83,10 +87,10 @@ impl CallersCorpora<'_> {
         }
     }
 
-    /// Changes settings of the corpus of that name, which are `from`, to `to`.
+    /// Changes the settings of the corpus of that name from `from` to `to`.
     ///
     /// # Errors
-    /// Those of [`Corpora::change`].
+    /// Returns the errors of [`Corpora::change`].
     pub async fn change(
         &self,
         name: &CorpusName,
@@ -98,10 +102,10 @@ impl CallersCorpora<'_> {
         changed.map_err(|error| by_his_name(error, name))
     }
 
-    /// Up to `limit` corpora whose names come after `after`, by name.
+    /// Returns up to `limit` corpora whose names come after `after`, by name.
     ///
     /// # Errors
-    /// Those of [`Corpora::list`].
+    /// Returns the errors of [`Corpora::list`].
     pub async fn list(
         &self,
         after: &str,
@@ -111,17 +115,17 @@ impl CallersCorpora<'_> {
         let Some(tenant) = self.caller.tenant() else {
             return self.all.list(after, limit, self.caller.access(), deadline).await;
         };
-        // His are one after the other, since their names begin alike.
+        // A tenant's corpora are consecutive, because their full names begin alike.
         let from = format!("{tenant}.{after}");
         let listed = self.all.list(&from, limit, self.caller.access(), deadline).await?.into_iter();
         let is_his = |listed: &Listed| listed.name().tenant() == Some(tenant.as_str());
         Ok(listed.take_while(is_his).collect())
     }
 
-    /// Makes a snapshot of a corpus of his whole.
+    /// Marks a snapshot of the caller's corpus as complete.
     ///
     /// # Errors
-    /// Those of [`Corpora::finish_snapshot`].
+    /// Returns the errors of [`Corpora::finish_snapshot`].
     pub async fn finish_snapshot(
         &self,
         settings: &CorpusSettings,
@@ -132,10 +136,10 @@ impl CallersCorpora<'_> {
         self.all.finish_snapshot(settings, snapshot, digests, deadline).await
     }
 
-    /// The whole snapshots of a corpus, also of one that is gone.
+    /// Returns the complete snapshots of a corpus, which may have been deleted.
     ///
     /// # Errors
-    /// Those of [`Corpora::snapshots`].
+    /// Returns the errors of [`Corpora::snapshots`].
     pub async fn snapshots(
         &self,
         name: &CorpusName,
@@ -144,10 +148,11 @@ impl CallersCorpora<'_> {
         self.all.snapshots(&self.caller.corpus(name)?, deadline).await
     }
 
-    /// Goes on deleting a snapshot of a corpus that is his by name.
+    /// Performs the next step of deleting a snapshot of the caller's corpus.
     ///
     /// # Errors
-    /// Those of [`Corpora::delete_snapshot`]; [`ErrorKind::NotFound`] also for what another tenant has.
+    /// Returns the errors of [`Corpora::delete_snapshot`], with [`ErrorKind::NotFound`] also for
+    /// corpora of other tenants.
     pub async fn delete_snapshot(
         &self,
         deletion: &SnapshotDeletion,
@@ -157,10 +162,10 @@ impl CallersCorpora<'_> {
         self.all.delete_snapshot(&SnapshotDeletion { corpus, ..deletion.clone() }, deadline).await
     }
 
-    /// Goes on restoring a corpus, which gets his name for it.
+    /// Performs the next step of restoring a corpus, under the caller's name for it.
     ///
     /// # Errors
-    /// Those of [`Corpora::restore`].
+    /// Returns the errors of [`Corpora::restore`].
     pub async fn restore(
         &self,
         asked: &Restoration,
@@ -170,11 +175,12 @@ impl CallersCorpora<'_> {
         self.all.restore(&asked, deadline).await
     }
 
-    /// Deletes a corpus; returns how many documents went with it.
+    /// Deletes a corpus and returns the number of its documents.
     ///
     /// # Errors
-    /// Those of [`Corpora::delete`]; [`ErrorKind::NotFound`] also for what another tenant has;
-    /// [`ErrorKind::Denied`] if it holds what needs labels that the caller does not hold.
+    /// Returns the errors of [`Corpora::delete`], with [`ErrorKind::NotFound`] also for corpora of
+    /// other tenants. Returns [`ErrorKind::Denied`] if the corpus has documents with labels that
+    /// the caller does not hold.
     pub async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error> {
         let full = self.caller.corpus(name)?;
         let deleting = async {
@@ -184,7 +190,8 @@ impl CallersCorpora<'_> {
         deleting.await.map_err(|error| by_his_name(error, name))
     }
 
-    /// A corpus is deleted with all that it holds, so that whoever does not hold all labels must see all of it.
+    /// Checks that the caller sees all documents of a corpus, because a deletion removes all of
+    /// them.
     async fn check_deletes(&self, full: &CorpusName, deadline: Instant) -> Result<(), Error> {
         let access = self.caller.access();
         if access.is_all() {
@@ -206,7 +213,7 @@ impl CallersCorpora<'_> {
     }
 }
 
-/// What is not there is called as the caller called it.
+/// Names a missing corpus as the caller named it.
 fn by_his_name(error: Error, name: &CorpusName) -> Error {
     match error.kind() {
         ErrorKind::NotFound => Error::not_found("corpus", name),

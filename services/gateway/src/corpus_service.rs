@@ -1,4 +1,4 @@
-//! `CorpusService`.
+//! `CorpusService`: creating, describing, checking, copying, moving and deleting corpora.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,15 +25,16 @@ mod export;
 mod reembed;
 mod snapshots;
 
-/// Corpora of a list that are counted at the same time: one that does not run holds up none of the others.
+/// Number of corpora of a listing that are counted at the same time: one that does not run does not
+/// delay the others.
 const COUNTED_AT_ONCE: usize = 16;
 
-/// The handler.
+/// Handler of `CorpusService`.
 pub(crate) struct Corpora {
     pub backends: Arc<Backends>,
 }
 
-/// Counts for the wire.
+/// Converts counts for the wire.
 pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
     wire::CorpusCounts {
         documents: counts.accepted,
@@ -122,8 +123,9 @@ impl Corpora {
         Ok(wire::ListCorporaResponse { corpora, next_page_token })
     }
 
-    /// A corpus with its counts. One that cannot run is listed all the same: without counts, which would be too low, with
-    /// the shards that cannot tell, and with the reason if none can or its settings cannot be read.
+    /// Describes a corpus with its counts. A corpus that cannot run is listed as well: without
+    /// counts, which would be too low, with the shards that do not answer, and with the reason if
+    /// no shard answers or its settings cannot be read.
     async fn listed(&self, caller: &Caller, listed: Listed, deadline: Instant) -> wire::Corpus {
         let corpus = match listed {
             Listed::Usable(corpus) => corpus,
@@ -166,7 +168,7 @@ impl Corpora {
         Ok(wire::DeleteCorpusResponse { documents, snapshots })
     }
 
-    /// One shard after the other; a page is of one shard.
+    /// Checks one page of documents. The shards come one after another, and a page is of one shard.
     async fn check(
         &self,
         request: Request<wire::CheckCorpusRequest>,
@@ -196,14 +198,14 @@ impl Corpora {
     }
 }
 
-/// A corpus by its caller's name.
+/// Converts a corpus for the wire, under its caller's name.
 fn described(caller: &Caller, corpus: &Corpus, counts: Option<wire::CorpusCounts>) -> wire::Corpus {
     let settings = corpus.settings();
     let name = caller.name_of(&settings.name).to_owned();
     wire::Corpus { name, ..corpus_to_wire(settings.clone(), counts) }
 }
 
-/// Which shard a page is of, and after which document it begins.
+/// Parses the position of a page: its shard, and the document that it begins after.
 fn place_of(place: &str) -> Result<(usize, Option<DocumentId>), Error> {
     let malformed = || Error::invalid("page_token", "expected a next_page_token of CheckCorpus");
     if place.is_empty() {

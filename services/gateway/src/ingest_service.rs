@@ -1,4 +1,5 @@
-//! `IngestService`.
+//! `IngestService`: accepting, reading, listing and forgetting documents, and estimates of
+//! ingestions.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,18 +31,18 @@ mod estimate;
 
 use assemble::{Assembled, Assembler};
 
-/// The handler.
+/// Handler of `IngestService`.
 pub(crate) struct Ingestion {
     pub backends: Arc<Backends>,
 }
 
-/// How long one document of a stream may take from its arrival to its acknowledgement.
+/// Longest time from a document's arrival in a stream to its acknowledgement.
 const ACCEPT_PATIENCE: Duration = Duration::from_secs(120);
-/// Documents of a stream that its trace tells of.
+/// Number of documents of a stream that are recorded in its trace.
 const TRACED_DOCUMENTS: usize = 64;
-/// Shortest time between two reports of progress.
+/// Shortest time between two progress reports.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-/// Most bytes of text in one response.
+/// Maximum bytes of text in one response.
 const TEXT_PART_BYTES: usize = 1 << 20;
 
 impl Ingestion {
@@ -54,9 +55,9 @@ impl Ingestion {
         self.backends.corpora.of(caller).get(&name.parse()?, deadline).await
     }
 
-    /// Reads documents off the stream, waits for room for each, and answers in order. Nothing is
-    /// read ahead beyond the window and the shards' queues, so a fast producer is slowed down by
-    /// the connection's flow control.
+    /// Reads documents from the stream, waits for room for each, and answers in order. Nothing is
+    /// read ahead beyond the window and the shards' queues, so the connection's flow control slows
+    /// a fast producer down.
     fn ingest(&self, caller: Caller, requests: Streaming<wire::IngestRequest>) -> IngestStream {
         let backends = Arc::clone(&self.backends);
         let assembler = Assembler::new(requests, backends.limits);
@@ -152,7 +153,7 @@ impl Ingestion {
         let corpus = self.corpus(&caller, &request.corpus, deadline).await?;
         let (progress, receiver) = mpsc::channel(1);
         let patience = self.backends.config.reader_patience();
-        // Ends with the client: sending fails once the receiver is gone.
+        // The task ends with the client: sending fails once the receiver is gone.
         tokio::spawn(async move {
             loop {
                 let counts = corpus.counts(Instant::now() + ACCEPT_PATIENCE).await;
@@ -160,7 +161,7 @@ impl Ingestion {
                 let failed = counts.is_err();
                 let report = counts.map(|counts| progress_to_wire(&counts_to_wire(&counts)));
                 let report = report.map_err(|error| to_status(&error));
-                // A client that reads nothing for so long is not watched for.
+                // A client that reads nothing for this long gets no more reports.
                 if progress.send_timeout(report, patience).await.is_err()
                     || failed
                     || (idle && request.until_idle)
@@ -192,7 +193,8 @@ impl Ingestion {
     }
 }
 
-/// Forgets documents: what was removed of each, in their order, and what the owners of their shards found afterwards.
+/// Forgets documents. Returns the receipt of each in the order of `ids`, and what the scans of
+/// their shards found.
 pub(crate) async fn forget(
     corpus: &Corpus,
     ids: &[DocumentId],
@@ -224,8 +226,8 @@ pub(crate) async fn forget(
     Ok(erased)
 }
 
-/// The span of a document of a stream, of which `read` came before. A bulk load is one stream: of its first documents
-/// the trace tells, and of the others the metrics.
+/// Returns the span of a document of a stream in which `read` documents came before. A bulk load is
+/// one stream: the trace records its first documents, and metrics count the others.
 fn span_of(read: usize) -> Span {
     if read < TRACED_DOCUMENTS {
         return child(|| tracing::info_span!("ingest.document"));
@@ -236,12 +238,12 @@ fn span_of(read: usize) -> Span {
     span
 }
 
-/// What became of one document of a stream so far.
+/// State of one document of a stream.
 enum Offered {
     Refused(String, Error),
-    /// Its shard had room for it.
+    /// The document's shard has room for it.
     Admitted(String, Accepting),
-    /// The stream itself cannot go on.
+    /// The stream itself cannot continue.
     Broken(Status),
 }
 
@@ -285,7 +287,7 @@ impl Offered {
     }
 }
 
-/// The part of `text` from byte `offset` on that fits one response, cut at a character.
+/// Returns the part of `text` from byte `offset` that fits one response. Never cuts a character.
 fn text_part(text: &str, offset: u64) -> Result<&str, Error> {
     let rest =
         usize::try_from(offset).ok().and_then(|offset| text.get(offset..)).ok_or_else(|| {

@@ -1,13 +1,16 @@
-//! The gRPC front: validates, routes to shards, coordinates questions.
+//! The gateway service: the gRPC front of Clew, which validates requests, routes them to shards and
+//! coordinates questions.
 //!
 //! ```text
-//! CorpusService ─┐
-//! IngestService ─┼─► Backends ─► corpora and their shards, in process or on retrievers (`remote`)
-//! QueryService  ─┘      └─► one coordinator actor per question ─► strategy over the seams
+//! CorpusService, IngestService ─┐
+//! QueryService, ChatService    ─┼─► Backends ─► corpora and their shards, here or on retrievers
+//! MemoryService                ─┘      └─► one coordinator actor per question ─► strategy
 //! GraphBuilderService ─► a graph builder, in process or in the cluster
+//! ClusterService      ─► the nodes of the cluster
 //! ```
 //!
-//! Handlers convert, call and convert back; what is decided, is decided in the crates behind them.
+//! Handlers convert requests, call a crate behind them and convert the results back. Decisions are
+//! made in those crates.
 
 mod backends;
 mod cached_questions;

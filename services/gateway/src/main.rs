@@ -1,4 +1,4 @@
-//! `clew-gateway`: the front of a cluster.
+//! `clew-gateway`: the front node of a cluster.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
-/// What can be configured.
+/// Configuration of the process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {

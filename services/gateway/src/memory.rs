@@ -1,4 +1,4 @@
-//! The tree and the graph of a corpus, over all of its shards.
+//! The tree and the graph of a corpus, over all its shards.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,28 +18,28 @@ use crate::Backends;
 use crate::scatter::Scatter;
 use crate::shards::Shards;
 
-/// Nodes at the top that are shown.
+/// Maximum number of top tree nodes that are shown.
 const MOST_TOPS: usize = 256;
-/// Documents whose trees are walked where a filter restricts the question, or where there are too many
-/// nodes at the top: those that a search for the question finds first.
+/// Number of documents whose trees are navigated if a filter restricts the question or there are
+/// too many top nodes: those that a search for the question ranks first.
 const DOCUMENTS: usize = 200;
-/// Segments whose texts are read by one call.
+/// Maximum number of segments whose texts one call reads.
 const SEGMENTS_AT_ONCE: usize = 256;
 
-/// Fewest of the nearest entities that a shard is asked for.
+/// Minimum number of nearest entities that a shard is asked for.
 const LEAST_NEAREST: usize = 8;
 
-/// The tree and the graph of one corpus.
+/// Tree, graph and documents of one corpus.
 #[derive(Clone)]
 pub(crate) struct CorpusMemory {
     pub corpus: Arc<Corpus>,
-    /// Its shards, as the search asks them too.
+    /// The corpus' shards, which the search asks as well.
     pub shards: Shards,
     pub search: Scatter,
 }
 
 impl CorpusMemory {
-    /// The memory of `corpus`, with what the services share, asked on `account`.
+    /// Creates the memory of `corpus` on `account`, with the components that the services share.
     pub(crate) fn over(backends: &Backends, corpus: Arc<Corpus>, account: &Account) -> Self {
         let shards = Shards::over(backends, Arc::clone(&corpus));
         let search = Scatter::over(backends, shards.clone(), account);
@@ -62,7 +62,7 @@ impl CorpusMemory {
         }
     }
 
-    /// The documents that a search finds first.
+    /// Returns the documents that a search ranks first.
     async fn found_first(
         &self,
         question: &str,
@@ -77,7 +77,8 @@ impl CorpusMemory {
         Ok(Partial { found: documents, shards_missing: found.shards_missing })
     }
 
-    /// The nodes at the top of all shards, those that cover the documents `first` before others.
+    /// Returns the top tree nodes of all shards, those that cover the documents `first` before
+    /// others.
     pub(crate) async fn all_tops(
         &self,
         first: &[DocumentId],
@@ -113,7 +114,7 @@ impl CorpusMemory {
         }))
     }
 
-    /// What belongs to documents, by the shards of these.
+    /// Groups items by the shards of their documents.
     fn by_shard<T>(
         &self,
         of_documents: impl IntoIterator<Item = T>,
@@ -126,7 +127,7 @@ impl CorpusMemory {
         by_shard
     }
 
-    /// The shard that has a node of the tree.
+    /// Returns the shard that holds a tree node.
     fn shard_of(&self, node: &NodeId) -> ShardIndex {
         match node {
             NodeId::Upper { shard, .. } => *shard,
@@ -203,8 +204,9 @@ impl Tree for CorpusMemory {
     }
 }
 
-/// How many of the nearest entities each of so many shards is asked for: twice its share, since they do not lie evenly,
-/// and some in any case.
+/// Returns the number of nearest entities to ask each of `shards` shards for. It is twice the
+/// shard's share, because entities are not distributed evenly, and at least [`LEAST_NEAREST`], but
+/// no more than `most`.
 fn nearest_of_a_shard(most: usize, shards: usize) -> usize {
     (2 * most).div_ceil(shards.max(1)).max(LEAST_NEAREST).min(most)
 }
@@ -219,7 +221,7 @@ impl GraphMemory for CorpusMemory {
         self.check()?;
         let deadline = self.shards.deadline(deadline);
         let parts = self.shards.ask_all(|shard| {
-            // Places belong to one shard each; names may be known to all.
+            // A place belongs to one shard; a name may be known to all.
             let mut asked = query.clone();
             let is_here = |id: &DocumentId| self.corpus.shard_of(id).index() == shard.index();
             asked.places.retain(|place| is_here(&place.document_id));
@@ -258,7 +260,7 @@ impl GraphMemory for CorpusMemory {
     }
 }
 
-/// The documents of these ids with their states, in no particular order; all shards are asked at once.
+/// Reads documents with their states, in no particular order. All shards are asked at once.
 pub(crate) async fn read_documents(
     corpus: &Corpus,
     ids: &[DocumentId],
@@ -302,7 +304,7 @@ impl Documents for CorpusMemory {
         deadline: Instant,
     ) -> Result<Partial<Vec<DocumentId>>, Error> {
         let deadline = self.shards.deadline(deadline);
-        // Nothing that begins so comes before the prefix itself.
+        // No id with this prefix comes before the prefix itself.
         let first: DocumentId = prefix.parse()?;
         let after = Some(after.filter(|after| **after > first).cloned().unwrap_or(first));
         let query = &ListQuery { after, limit, state: None };
@@ -321,7 +323,7 @@ impl CorpusMemory {
     fn whole(&self, StoredDocument { document, version, .. }: StoredDocument) -> WholeDocument {
         let corpus = &self.corpus.settings().name;
         let passage = Evidence {
-            // A passage that is all of its document has the place of its first segment.
+            // A passage of a whole document has the id of the document's first segment.
             chunk_id: ChunkId::of_segment(corpus, &document.id, version, 0),
             document_id: document.id.clone(),
             version,

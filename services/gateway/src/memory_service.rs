@@ -1,4 +1,4 @@
-//! `MemoryService`: what was derived of a corpus, for people and other programs.
+//! `MemoryService`: the trees, graphs and compressed memories of a corpus, for people and programs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use crate::Backends;
 use crate::memory::CorpusMemory;
 use crate::shards::Shards;
 
-/// Edges of a path, and the most there may be.
+/// Default and maximum number of edges of a path.
 const PATH_HOPS: (u32, u32) = (4, 8);
-/// Paths that are told, and the most there may be.
+/// Default and maximum number of paths in a response.
 const PATHS: (u32, u32) = (10, 100);
-/// Items of a ranking, and the most there may be.
+/// Default and maximum number of items of a ranking.
 const RANKED: (u32, u32) = (10, 1000);
 
-/// Documents that are listed at once.
+/// Number of documents in one page of a listing.
 const PAGE: usize = 1000;
 
-/// The handler.
+/// Handler of `MemoryService`.
 pub(crate) struct Memories {
     pub backends: Arc<Backends>,
 }
@@ -46,7 +46,7 @@ impl Memories {
     ) -> Result<CorpusMemory, Error> {
         let corpus = corpus_name(corpus)?;
         let corpus = self.backends.corpora.of(caller).get(&corpus, deadline).await?;
-        // Nothing here asks a model.
+        // Nothing here asks a model, so the budget does not matter.
         let account = Account::open(caller.owner(), Budget::default());
         Ok(CorpusMemory::over(&self.backends, corpus, &account))
     }
@@ -165,15 +165,16 @@ impl Memories {
     }
 }
 
-/// The compressed memories of a shard, how many of its documents can be found, and how many of them memories cover to
-/// their ends.
+/// Compressed memories of a shard, the number of its searchable documents, and the number of those
+/// that memories cover completely.
 struct Kept {
     records: Vec<MemoryRecord>,
     documents: u64,
     covered: u64,
 }
 
-/// What each shard keeps. A page of documents is waited for as long as one answer to a question.
+/// Lists the compressed memories of each shard. Each page of documents has the time limit of one
+/// shard request.
 async fn kept(shards: &Shards, deadline: Instant) -> Result<Partial<Vec<Kept>>, Error> {
     shards
         .ask_all(|shard| async move {
@@ -214,7 +215,7 @@ async fn covered(
     }
 }
 
-/// A number of a request; 0 means the default.
+/// Checks a number of a request; 0 stands for the default.
 fn within(field: &str, value: u32, (default, most): (u32, u32)) -> Result<u32, Error> {
     match value {
         0 => Ok(default),

@@ -1,5 +1,5 @@
-//! A policy that may refuse what is written ("LongMemEval", ethics statement): every document and every turn
-//! passes it before it is accepted.
+//! Moderation of what is written: every document and every turn is checked by a policy before it is
+//! accepted ("LongMemEval", ethics statement).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,16 +9,18 @@ use async_trait::async_trait;
 use clew_core::{Document, Error, ErrorKind};
 use clew_text::words;
 
-/// How often what was judged is logged.
+/// Shortest time between two log lines of the counts.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Decides what may be kept.
+/// Policy that decides which documents are accepted.
 #[async_trait]
 pub trait Policy: Send + Sync {
-    /// Why a document is not to be kept, in words for who sent it; `None` if it may be.
+    /// Returns the reason for which a document is refused, in words for its sender. Returns `None`
+    /// if it may be stored.
     ///
     /// # Errors
-    /// That it cannot be decided: then the document is not accepted, and may be sent again.
+    /// Returns an error if the policy cannot decide. The document is then not accepted and may be
+    /// sent again.
     async fn objection(
         &self,
         document: &Document,
@@ -26,12 +28,13 @@ pub trait Policy: Send + Sync {
     ) -> Result<Option<String>, Error>;
 }
 
-/// Refuses texts that hold one of some phrases; without phrases it admits all.
+/// Policy that refuses texts with one of its phrases. Without phrases it admits all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefusedPhrases(Vec<String>);
 
 impl RefusedPhrases {
-    /// Those of the configuration: whole words, whatever their case and what stands between them.
+    /// Prepares the configured phrases. They match whole words, regardless of case and of the
+    /// characters between words.
     pub(crate) fn new(phrases: &[String]) -> Self {
         let phrases = phrases.iter().map(|phrase| plain(phrase));
         Self(phrases.filter(|phrase| !phrase.trim().is_empty()).collect())
@@ -55,7 +58,7 @@ impl Policy for RefusedPhrases {
     }
 }
 
-/// Its words in small letters, with one blank before and after each.
+/// Returns the words of a text in lower case, with one space before and after each.
 fn plain(text: &str) -> String {
     let mut plain = " ".to_owned();
     for word in words(text) {
@@ -65,7 +68,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// A policy, and how often it objected.
+/// A policy, with counts of its decisions.
 pub struct Moderation {
     policy: Arc<dyn Policy>,
     judged: AtomicU64,
@@ -74,16 +77,17 @@ pub struct Moderation {
 }
 
 impl Moderation {
-    /// Moderates by `policy`.
+    /// Creates a moderation by `policy`.
     pub fn by(policy: Arc<dyn Policy>) -> Self {
         let (judged, refused) = (AtomicU64::new(0), AtomicU64::new(0));
         Self { policy, judged, refused, logged: Mutex::new(Instant::now()) }
     }
 
-    /// Refuses a document that is not to be kept.
+    /// Checks a document against the policy.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] with the reason `CONTENT_REFUSED`; those of the policy.
+    /// Returns [`ErrorKind::InvalidInput`] with the reason `CONTENT_REFUSED` if the policy objects,
+    /// and the policy's own errors.
     pub(crate) async fn check(&self, document: &Document, deadline: Instant) -> Result<(), Error> {
         let objection = self.policy.objection(document, deadline).await?;
         self.judged.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +100,7 @@ impl Moderation {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Counts, from time to time; no text and no name is logged.
+    /// Logs the counts from time to time, without any text or name.
     fn log(&self) {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if logged.elapsed() >= LOG_INTERVAL {

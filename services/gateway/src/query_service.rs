@@ -1,4 +1,4 @@
-//! `QueryService`.
+//! `QueryService`: searches and answers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::reranked::Reranked;
 use crate::scatter::Scatter;
 use crate::shards::Shards;
 
-/// The handler.
+/// Handler of `QueryService`.
 pub(crate) struct Queries {
     backends: Arc<Backends>,
     questions: Gate,
@@ -43,7 +43,7 @@ impl Queries {
         Self { backends, questions }
     }
 
-    /// A place in the queue of questions.
+    /// Takes a place among the questions and searches in flight.
     pub(crate) fn enter(&self) -> Result<Permit, Error> {
         self.questions.try_enter(1)
     }
@@ -74,7 +74,7 @@ impl Queries {
         Ok(wire::SearchResponse { timing, ..response })
     }
 
-    /// What finds what `scatter` does, with a reranker behind it if that is asked for.
+    /// Returns `scatter`, with a reranker behind it if `candidates` are to be reranked.
     async fn reranked(
         &self,
         scatter: Scatter,
@@ -87,7 +87,7 @@ impl Queries {
         Ok(Box::new(reranked.await?))
     }
 
-    /// Begins to answer, and tells what happens on the way.
+    /// Starts to answer a question, and streams the events.
     pub(crate) async fn answer(
         &self,
         caller: Caller,
@@ -145,7 +145,7 @@ impl Queries {
     }
 }
 
-/// What an answer streams.
+/// Response stream of an answer.
 pub(crate) type AnswerStream =
     Pin<Box<dyn Stream<Item = Result<wire::AnswerResponse, Status>> + Send>>;
 

@@ -1,4 +1,5 @@
-//! One coordinator actor per question: runs the strategy within the question's deadline, on the question's account.
+//! The coordinator actor of a question, which runs the strategy within the question's deadline and
+//! on its account.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::Backends;
 use crate::compressed::CompressedMemory;
 use crate::memory::CorpusMemory;
 
-/// What a coordinator reports.
+/// Report of a coordinator.
 #[derive(Debug)]
 pub(crate) enum Event {
     Trace(TraceEvent),
@@ -28,33 +29,33 @@ pub(crate) enum Event {
     Ended(Result<(Answer, Timing), Error>),
 }
 
-/// Events that wait for a slow client; a strategy takes far fewer steps.
+/// Number of events that are buffered for a slow client; a strategy takes far fewer steps.
 pub(crate) const EVENTS: usize = 1024;
 
-/// The actor.
+/// The actor that coordinates one question.
 pub(crate) struct Coordinator;
 
-/// What a coordinator works with.
+/// Arguments of a [`Coordinator`].
 pub(crate) struct Arguments {
-    /// The question's account, charged however it ends.
+    /// The question's account, which is charged however the question ends.
     pub bill: Bill,
     pub question: Question,
-    /// Who infers the time that it asks about.
+    /// Component that infers the time that the question asks about.
     pub inference: Inference,
     pub strategy: &'static dyn Strategy,
     pub memory: CorpusMemory,
-    /// What the strategy finds evidence with.
+    /// Retriever that finds the strategy's evidence.
     pub retriever: Box<dyn Retriever>,
     pub backends: Arc<Backends>,
     pub events: mpsc::Sender<Event>,
     pub permit: Permit,
     pub stopwatch: Stopwatch,
-    /// What it is in the trace.
+    /// Span of the question in the trace.
     pub span: Span,
 }
 
 impl Actor for Coordinator {
-    /// Begin.
+    /// The only message: begin.
     type Msg = ();
     type State = Option<Arguments>;
     type Arguments = Arguments;
@@ -102,7 +103,8 @@ async fn run(arguments: Arguments) {
     let guide = backends.reasoners.guide(&account);
     let graph_builder = backends.graph_builders.on(&account);
     let progress = Reported(events.clone());
-    // What is compared with stored vectors is to be of their model; texts are compared by others as well.
+    // A vector that is compared with stored ones must come from the corpus' model. To compare texts
+    // with each other, another model does as well.
     let (encoders, model) = (backends.encoders_on(&account), &memory.corpus.settings().encoder);
     let encoder = encoders.of_or_current(model, question.deadline).await;
     let seams = Seams {
@@ -129,25 +131,26 @@ async fn run(arguments: Arguments) {
         answer.map(|answer| (with_cost_of(&account, answer), stopwatch.read()))
     });
     tokio::select! {
-        // The client left: nobody wants the answer.
+        // The client left, so nobody wants the answer.
         () = events.closed() => {}
         ended = metrics::stage("answer", answering) => {
-            // The next question is to find it counted.
+            // The account is charged before the client can ask its next question.
             bill.settle().await;
-            // Its place is for the next, however slowly the client reads.
+            // The place is free for the next question, however slowly the client reads.
             drop(permit);
             drop(events.send_timeout(Event::Ended(ended), backends.config.reader_patience()).await);
         }
     }
 }
 
-/// The answer with all that was spent on it, also by steps that came to nothing.
+/// Sets the cost of an answer to all that was spent on it, including steps that had no result.
 fn with_cost_of(account: &Account, answer: Answer) -> Answer {
     let shards_searched = answer.cost.shards_searched;
     Answer { cost: Cost { shards_searched, ..account.ledger().cost() }, ..answer }
 }
 
-/// Has a model say which time the question asks about, if that is wanted and it is known when it is asked.
+/// Lets a model infer the time that the question asks about, if that is wanted and the time of
+/// asking is known.
 async fn infer_time(
     question: &mut Question,
     inference: Inference,
@@ -155,7 +158,7 @@ async fn infer_time(
 ) -> Result<(), Error> {
     let (Inference::Model, Some(asked_at)) = (inference, question.asked_at) else { return Ok(()) };
     (question.range, _) = guide.time_range(&question.text, asked_at, question.deadline).await?;
-    // Nothing inferred means that nothing is asked about, not that rules are to guess.
+    // If the model infers nothing, the question asks about no time. Rules must not guess one.
     if question.range.is_none() {
         question.chat.time = TimeUse::Ignore;
     }
@@ -165,7 +168,7 @@ async fn infer_time(
 struct Reported(mpsc::Sender<Event>);
 
 impl Progress for Reported {
-    // A client that does not read 1024 events is not owed the 1025th.
+    // A client that has not read 1024 events loses the next ones.
     fn trace(&self, event: TraceEvent) {
         drop(self.0.try_send(Event::Trace(event)));
     }

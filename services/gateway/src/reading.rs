@@ -1,4 +1,4 @@
-//! Responses for clients that may read slowly, or not at all.
+//! Response streams for clients that may read slowly, or not at all.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tracing::{Instrument, Span};
 
-/// Responses that wait for a client.
+/// Number of responses that are buffered for a client.
 const WAITING: usize = 16;
 
-/// What `responses` yields, for as long as the client reads.
+/// Yields `responses` for as long as the client reads.
 ///
-/// A stream of responses holds places in queues, and goes on only while it is asked for the next. A client
-/// that keeps his connection and reads nothing would hold them for ever. So the stream is driven from here, and
-/// dropped when nobody took anything for as long as `patience`.
+/// A stream of responses holds places in queues and advances only when it is polled. A client that
+/// keeps its connection and reads nothing would hold those places for ever. So a task drives the
+/// stream, and drops it when the client has taken nothing for `patience`.
 pub(crate) fn while_read<T: Send + 'static>(
     responses: impl Stream<Item = Result<T, Status>> + Send + 'static,
     patience: Duration,
@@ -36,7 +36,7 @@ pub(crate) fn while_read<T: Send + 'static>(
             }
         }
     };
-    // What is done for a response belongs to the trace of its request.
+    // Work for a response belongs to the trace of its request.
     tokio::spawn(driving.instrument(Span::current()));
     ReceiverStream::new(receiver)
 }
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// An endless stream that holds something.
+    /// Returns an endless stream that holds `held`.
     fn endless(
         held: &Arc<()>,
         made: &Arc<AtomicUsize>,
@@ -75,7 +75,7 @@ mod tests {
         let unread = while_read(endless(&held, &made), Duration::from_millis(50));
         until_let_go(&held).await;
         assert!(made.load(Ordering::Relaxed) <= WAITING + 1);
-        // What was made until then can still be read.
+        // Responses from before can still be read.
         assert_eq!(unread.count().await, WAITING);
         let few = futures::stream::iter((0..100).map(Ok));
         let read: Vec<_> =

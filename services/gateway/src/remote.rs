@@ -1,7 +1,7 @@
-//! Corpora whose shards run on retrievers elsewhere.
+//! Corpora whose shards run on retrievers of other nodes.
 //!
-//! [`routes`] knows which retriever to ask and asks another if the shard has moved;
-//! [`shard`] is the seam `Shard` over `ShardService`, [`corpora`] the seam `Corpora` over
+//! [`routes`] finds the retriever to ask and asks another one if the shard has moved. [`shard`]
+//! implements the trait `Shard` over `ShardService`, and [`corpora`] the trait `Corpora` over
 //! `CatalogueService`.
 
 mod corpora;

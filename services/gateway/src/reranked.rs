@@ -1,4 +1,4 @@
-//! A stage behind a search: a reranker reads the best candidates with the question and puts them in order.
+//! Reranking after a search: a cross-encoder scores the best candidates against the question.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,24 +12,25 @@ use tracing::Instrument;
 
 use crate::Backends;
 
-/// How much of a query a reranker reads: with the shortest windows in use, of 512 tokens, as much room is left for a
-/// passage. What strategies search for on their way may be longer.
+/// Bytes of a query that a reranker reads. With the shortest windows in use, 512 tokens, this
+/// leaves as much room for a passage. Queries that strategies form on their way may be longer.
 const QUERY_BYTES: usize = 1000;
 
-/// Finds what `inner` finds first, by what a reranker says of it.
+/// Retriever that reranks the first results of `inner`.
 pub(crate) struct Reranked<R> {
     inner: R,
-    /// Counts on the account of whoever asks.
+    /// Reranker that counts tokens on the caller's account.
     reranker: Arc<dyn Reranker>,
     candidates: usize,
     limits: Limits,
 }
 
 impl<R: Retriever> Reranked<R> {
-    /// Reranks `candidates` of `inner`, on `account`.
+    /// Creates a retriever that reranks `candidates` results of `inner`, on `account`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] if there is no reranker; those of asking for it.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if no reranker is configured, and errors of
+    /// asking for its model.
     pub async fn over(
         inner: R,
         backends: &Backends,
@@ -64,7 +65,7 @@ impl<R: Retriever> Reranked<R> {
         let scored = found.into_iter().zip(scores);
         let mut ranked: Vec<Evidence> =
             scored.map(|(item, score)| Evidence { score, ..item }).collect();
-        // What it finds equal stays in the order of the search.
+        // The sort is stable: equal scores keep the order of the search.
         ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
         ranked.truncate(query.k);
         Ok((ranked, tokens))
@@ -75,7 +76,7 @@ impl<R: Retriever> Reranked<R> {
 impl<R: Retriever> Retriever for Reranked<R> {
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         query.check(&self.limits)?;
-        // More documents than are reranked are asked for as a set, whose order does not matter.
+        // More documents than are reranked are a set, whose order does not matter.
         if query.grouping == Grouping::Documents && query.k > self.candidates {
             return self.inner.retrieve(query, deadline).await;
         }
@@ -86,7 +87,7 @@ impl<R: Retriever> Retriever for Reranked<R> {
         let span = child(|| tracing::info_span!("rerank", passages = evidence.len(), k = query.k));
         let ranking = self.rerank(query, evidence, deadline).instrument(span);
         let (mut evidence, tokens) = metrics::stage("rerank", ranking).await?;
-        // What was not read comes behind, with the least that a reranker says.
+        // Passages that were not reranked follow, with the lowest score that a reranker gives.
         evidence.extend(rest.into_iter().map(|item| Evidence { score: 0.0, ..item }));
         evidence.truncate(query.k);
         cost.reranked_tokens += tokens;
@@ -102,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Finds passages of these names, in this order, as many as are asked for.
+    /// Retriever that finds passages of these names, in this order, as many as are asked for.
     struct Finds(Vec<&'static str>);
 
     #[async_trait]
@@ -130,7 +131,8 @@ mod tests {
         }
     }
 
-    /// Finds those best that come last in the alphabet, two letters alike, and `x` in no time.
+    /// Reranker that prefers later letters of the alphabet, scores pairs of letters alike, and
+    /// times out on `x`.
     struct Alphabet;
 
     #[async_trait]
@@ -171,7 +173,7 @@ mod tests {
         let (retriever, account) = reranked(&["a", "d", "c", "b", "f", "z"], 5);
         let found = retriever.retrieve(&Query::new("q", 4), soon()).await.unwrap();
         let names: Vec<&str> = found.evidence.iter().map(|item| item.text.as_str()).collect();
-        // `z` is no candidate.
+        // `z` is not among the candidates.
         assert_eq!(names, ["f", "d", "c", "a"]);
         assert!(
             found.evidence.iter().all(|item| item.dense_score == Some(0.5) && item.score < 1.0)

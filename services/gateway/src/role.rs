@@ -1,4 +1,4 @@
-//! The gateway as a role of a node.
+//! The gateway role of a node.
 
 use std::sync::Arc;
 
@@ -16,36 +16,36 @@ use crate::remote::RemoteCorpora;
 use crate::server::services;
 use crate::{AllCorpora, Backends, GatewayConfig};
 
-/// Requests that a gateway has in flight on one retriever at most. Ownership decides where a request
-/// goes, so that this is only a bound.
+/// Maximum number of requests that a gateway has in flight on one retriever. Shard ownership
+/// decides where a request goes, so this is only a bound and does not balance load.
 const RETRIEVER_CREDITS: u32 = 4096;
 const NODE_CREDITS: u32 = 64;
 
-/// Searches at once, if the configuration leaves it open. How much the encoders and shards of other nodes do at
-/// once, nobody tells; it is enough to keep some dozens of cores busy, and few enough that what waits there is
-/// done within a second or two.
+/// Number of searches that run at once if the configuration leaves it open. A gateway does not know
+/// how much the encoders and shards of other nodes can do at once. 64 keeps some dozens of cores
+/// busy, and is low enough that whatever waits there is done within a second or two.
 const SEARCHES_AT_ONCE: usize = 64;
 
-/// What a gateway works with, in this process or elsewhere.
+/// Components that a gateway works with, in this process or on other nodes.
 pub struct Seams {
-    /// Embed questions and documents.
+    /// Encoders for questions and documents.
     pub encoders: Arc<dyn Encoders>,
-    /// Judge and compose answers, and walk trees and graphs.
+    /// Reasoners and guides: they judge evidence, write answers, and navigate trees and graphs.
     pub reasoners: Arc<dyn Reasoners>,
-    /// Read summaries, entities and relations out of texts.
+    /// Graph builders: they extract summaries, entities and relations from texts.
     pub graph_builders: Arc<dyn GraphBuilders>,
-    /// Forms compressed memories, and drafts from them.
+    /// Model that forms compressed memories and drafts clues from them.
     pub memory_encoder: Arc<dyn MemoryEncoder>,
-    /// Reads candidates with the question, if there is one.
+    /// Reranker, which reports no model if none is configured.
     pub reranker: Arc<dyn Reranker>,
-    /// Tells the time.
+    /// Source of the current time.
     pub clock: Arc<dyn Clock>,
 }
 
 /// Starts the gateway of a cluster: adds the services that clients call.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
 pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
@@ -87,7 +87,7 @@ pub async fn start(
     server.add(queries);
     server.add(memories);
     server.add(chats);
-    // A gateway that is a graph builder itself offers its own.
+    // A node that is a graph builder itself offers its own service.
     if !server.offers::<GraphBuilderServiceServer<GraphBuilderRpc>>() {
         server.add(graphs);
     }

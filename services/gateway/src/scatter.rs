@@ -1,4 +1,4 @@
-//! The retriever seam over all shards of a corpus: embed once, ask every shard, fuse.
+//! Search over all shards of a corpus: embed once, ask every shard, fuse.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,19 +18,19 @@ use tracing::Instrument;
 use crate::Backends;
 use crate::shards::Shards;
 
-/// Searches one corpus.
+/// Retriever of one corpus.
 #[derive(Clone)]
 pub(crate) struct Scatter {
     pub shards: Shards,
     pub encoders: Arc<dyn Encoders>,
-    /// Who searches when. A turn is held while a question is embedded and shards are asked, and nothing that
-    /// is waited for meanwhile needs another.
+    /// Fair queue of searches. A search holds its slot while its question is embedded and its
+    /// shards are asked, and waits for nothing that needs another slot.
     pub turns: Turnstile,
     pub limits: Limits,
 }
 
 impl Scatter {
-    /// Searches `shards` on `account` with what the services share.
+    /// Creates a search of `shards` on `account`, with the components that the services share.
     pub(crate) fn over(backends: &Backends, shards: Shards, account: &Account) -> Self {
         let (encoders, turns) = (backends.encoders_on(account), backends.search_turns.clone());
         Self { shards, encoders, turns, limits: backends.limits }
@@ -51,7 +51,7 @@ impl Scatter {
     async fn search(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error> {
         let corpus = &self.shards.corpus;
         let whose = corpus.settings().name.takes_turns_as();
-        // Before anything is embedded: what is refused is to cost nothing.
+        // Queue before embedding, so that a refused search costs nothing.
         let _turn = measured(Part::Queue, self.turns.enter(whose, deadline)).await?;
         let mut cost = Cost::default();
         let model = &corpus.settings().encoder;
@@ -80,7 +80,7 @@ impl Scatter {
             limit: fusion::candidates_for(query.mode, query.k),
             exact: query.exact,
         };
-        // A shard that cannot be reached costs its part of the answer, not the whole.
+        // A shard that does not answer costs its part of the result, not the whole.
         let deadline = self.shards.deadline(deadline);
         let asking = |shard: Arc<dyn Shard>| async move { shard.candidates(asked, deadline).await };
         let Partial { found, shards_missing } = self.shards.ask_all(asking).await?;
@@ -89,18 +89,19 @@ impl Scatter {
     }
 }
 
-/// The shards' candidates, united, with what fusion needs to know of them.
+/// Candidates of all shards, and the number that fusion needs.
 #[derive(Default)]
 struct Gathered {
     dense: Vec<Hit>,
     sparse: Vec<Hit>,
-    /// The score that all words of the query would make together, if every shard with hits knows its own. It is
-    /// the highest of the shards': one that does not know a word would take a hit on the others for a full
-    /// one, and put it before that of the shard that knows them all.
+    /// BM25 score that all words of the query would make together: the highest of the shards'
+    /// attainable scores. `None` if a shard with hits does not know its own. A shard that lacks a
+    /// word has a lower attainable score; by that measure its hits on the other words would look
+    /// complete, and rank above a hit of the shard that has all words.
     attainable: Option<f32>,
 }
 
-/// Unites the shards' candidates.
+/// Combines the candidates of the shards.
 fn gather(found: Vec<Candidates>) -> Gathered {
     let mut all = Gathered::default();
     let mut is_attainable_known = true;
@@ -115,7 +116,7 @@ fn gather(found: Vec<Candidates>) -> Gathered {
     all
 }
 
-/// Fuses what was gathered into the best `k` items of evidence.
+/// Fuses the candidates into the best `k` passages.
 fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
     let Gathered { mut dense, mut sparse, attainable } = gathered;
     let rule = match attainable {
@@ -141,7 +142,7 @@ fn fuse(gathered: Gathered, query: &Query) -> Vec<Evidence> {
             let in_sparse = item.sparse.map(|place| &sparse[place]);
             let score = match query.mode {
                 SearchMode::Hybrid => item.score,
-                // One ranking alone keeps its own scores.
+                // A ranking that is not fused keeps its own scores.
                 SearchMode::Dense | SearchMode::Sparse => in_dense.or(in_sparse)?.score,
             };
             let scores = (score, in_dense.map(|hit| hit.score), in_sparse.map(|hit| hit.score));
@@ -212,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_shard_that_does_not_know_a_word_does_not_hide_what_another_knows() {
-        // `a` has all words, in a long text; the shard of `b` lacks the rarest, and `b` has the others.
+        // `a` has all words, in a long text. The shard of `b` lacks the rarest word, and `b` has
+        // the others.
         let first = found(&[], &[("a", 9.0)], Some(12.0));
         let second = found(&[], &[("b", 4.5)], Some(5.0));
         for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn scores_are_compared_where_not_all_shares_are_known() {
-        // What a shard could attain is not known while its text index is being made.
+        // A shard does not know its attainable score while its text index is being built.
         let indexed = found(&[], &[("a", 4.0)], Some(5.0));
         let other = found(&[], &[("b", 1.9)], None);
         for mode in [SearchMode::Sparse, SearchMode::Hybrid] {
@@ -244,7 +246,7 @@ mod tests {
         assert_eq!(order(vec![sparse], SearchMode::Sparse), ["b", "a"]);
     }
 
-    /// Tells what it is asked to embed, and does it when it may.
+    /// Encoder that reports each text, and embeds it only when a test permits.
     struct Held {
         identity: EncoderIdentity,
         asked: mpsc::UnboundedSender<String>,
@@ -300,7 +302,7 @@ mod tests {
             let deadline = Instant::now() + Duration::from_secs(60);
             async move { scatter.retrieve(&Query::new(tenant, 1), deadline).await }
         };
-        // One is embedded and two wait; then one of a tenant who comes last.
+        // One search is embedded and two wait; then comes one of another tenant.
         let mut storm: Vec<_> = (0..3).map(|_| tokio::spawn(search("stormy"))).collect();
         assert_eq!(embedded.recv().await.unwrap(), "stormy");
         while turns.waiting() < 2 {
@@ -318,7 +320,7 @@ mod tests {
             search.await.unwrap().unwrap();
         }
         let rest: Vec<_> = std::iter::from_fn(|| embedded.try_recv().ok()).collect();
-        // What was refused is not among them. The keys take turns.
+        // The refused search is not among them, and the tenants take turns.
         assert_eq!(rest, ["stormy", "calm", "stormy"]);
     }
 }

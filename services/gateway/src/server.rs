@@ -1,4 +1,4 @@
-//! The gRPC server with health and reflection.
+//! The gRPC server, with health checks and reflection.
 
 use std::sync::Arc;
 
@@ -25,16 +25,16 @@ use crate::ingest_service::Ingestion;
 use crate::memory_service::Memories;
 use crate::query_service::Queries;
 
-/// Largest message taken: a first part of a document with its attributes, with room to spare.
+/// Maximum size of a message: the first part of a document with its attributes, and some room.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// A server that is ready to be given connections.
+/// A server that is ready to accept connections.
 pub struct Server {
     router: Router<Transport>,
     health: HealthReporter,
 }
 
-/// The services that clients call.
+/// Services that clients call.
 type Services = (
     CorpusServiceServer<Corpora>,
     IngestServiceServer<Ingestion>,
@@ -44,7 +44,7 @@ type Services = (
     GraphBuilderServiceServer<GraphBuilderRpc>,
 );
 
-/// The services that clients call, over `backends`.
+/// Creates the services that clients call, over `backends`.
 pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     let corpora = CorpusServiceServer::new(Corpora { backends: Arc::clone(backends) });
     let ingestion = IngestServiceServer::new(Ingestion { backends: Arc::clone(backends) });
@@ -65,10 +65,11 @@ pub(crate) fn services(backends: &Arc<Backends>) -> Services {
     )
 }
 
-/// All services of a node, healthy, behind `guard`.
+/// Creates a server with all services of a node, which report as serving, behind `guard`.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test excludes.
+/// Returns [`clew_core::ErrorKind::Internal`] if the descriptors cannot be served, which a test
+/// excludes.
 pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<Server, Error> {
     let (health, health_service) = tonic_health::server::health_reporter();
     let (corpora, ingestion, queries, memories, chats, graphs) = services(&backends);
@@ -96,11 +97,12 @@ pub async fn router(backends: Arc<Backends>, guard: Guard) -> Result<Server, Err
 }
 
 impl Server {
-    /// Serves connections until `shutdown`; then answers health checks with NOT_SERVING, takes no
-    /// new requests and returns when those in flight are done. The caller bounds that wait.
+    /// Serves connections until `shutdown` resolves. It then answers health checks with
+    /// NOT_SERVING, accepts no new requests, and returns when those in flight are done. The caller
+    /// bounds that wait.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Unavailable`] if the listener fails.
+    /// Returns [`clew_core::ErrorKind::Unavailable`] if the listener fails.
     pub async fn serve<I, IO, IE>(
         self,
         incoming: I,

@@ -1,4 +1,5 @@
-//! Asking the shards of a corpus: at the same time, each with patience, and naming those that do not answer.
+//! Requests to the shards of a corpus: concurrent, each with a time limit, and naming the shards
+//! that do not answer.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +11,11 @@ use futures::future::join_all;
 
 use crate::Backends;
 
-/// The shards of a corpus as one request asks them, however many times.
+/// The shards of a corpus for one request, which may ask them many times.
 #[derive(Clone)]
 pub(crate) struct Shards {
     pub corpus: Arc<Corpus>,
-    /// How long one shard may take.
+    /// Longest time that one shard may take.
     pub patience: Duration,
     silent: Silent,
 }
@@ -24,18 +25,19 @@ impl Shards {
         Self { corpus, patience, silent: Silent::default() }
     }
 
-    /// The shards of `corpus` for a new request.
+    /// Creates the shards of `corpus` for a new request.
     pub fn over(backends: &Backends, corpus: Arc<Corpus>) -> Self {
         Self::new(corpus, backends.config.shard_patience())
     }
 
-    /// When to stop waiting for a shard that is asked now.
+    /// Returns the instant at which to stop waiting for a shard that is asked now.
     pub fn deadline(&self, deadline: Instant) -> Instant {
         deadline.min(Instant::now() + self.patience)
     }
 
-    /// Asks every shard. Those that fail are named; it is an error only if all did, or if one refused since it has
-    /// too much to do: that passes, and half of what there is would be less than was asked for.
+    /// Asks every shard and names those that fail. Fails only if all shards fail, or if one refuses
+    /// because it is overloaded: overload passes, and half of the result would be less than was
+    /// asked for.
     pub async fn ask_all<T, F: Future<Output = Result<T, Error>>>(
         &self,
         ask: impl Fn(Arc<dyn Shard>) -> F,
@@ -43,7 +45,8 @@ impl Shards {
         self.ask(|_| true, ask).await
     }
 
-    /// As [`Self::ask_all`], for what a shard may fail in that answers everything else: it is asked again for that.
+    /// Asks every shard as [`Self::ask_all`] does, for work in which a shard may fail that answers
+    /// everything else. Shards that fail here are still asked for other things.
     pub async fn ask_all_for_once<T, F: Future<Output = Result<T, Error>>>(
         &self,
         ask: impl Fn(Arc<dyn Shard>) -> F,
@@ -51,7 +54,7 @@ impl Shards {
         Self { silent: self.silent.apart(), ..self.clone() }.ask_all(ask).await
     }
 
-    /// As [`Self::ask_all`], of `concerned` shards alone.
+    /// Asks only the `concerned` shards, otherwise as [`Self::ask_all`].
     pub async fn ask<T, F: Future<Output = Result<T, Error>>>(
         &self,
         concerned: impl Fn(ShardIndex) -> bool,
@@ -72,8 +75,9 @@ impl Shards {
     }
 }
 
-/// The shards for which a request waited in vain. It does not wait for them again: what it answers lacks their part
-/// already, and says so, and a strategy that asks dozens of times would wait until its deadline.
+/// Shards that did not answer this request in time. The request does not ask them again: its answer
+/// lacks their part already and says so, and a strategy that asks dozens of times would wait until
+/// its deadline.
 #[derive(Clone, Default)]
 struct Silent(Arc<Mutex<BTreeSet<ShardIndex>>>);
 
@@ -82,7 +86,7 @@ impl Silent {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The same shards, of which what is remembered from now on is not told.
+    /// Copies the set. Shards added to the copy are not added to the original.
     fn apart(&self) -> Self {
         Self(Arc::new(Mutex::new(self.shards())))
     }
@@ -97,7 +101,8 @@ impl Silent {
     }
 }
 
-/// What shards answered, out of `all` that the corpus has, of which `missing` were not even asked.
+/// Combines the answers of shards. `all` is the number of shards of the corpus; `missing` ones were
+/// not asked.
 fn united<T>(
     answers: Vec<(ShardIndex, Result<T, Error>)>,
     mut missing: Vec<ShardIndex>,
@@ -162,10 +167,10 @@ mod tests {
     fn those_that_were_waited_for_in_vain_are_remembered_for_the_request() {
         let (silent, broken) = (Silent::default(), Error::internal("a row cannot be read"));
         silent.remember(&answers(vec![Ok('a'), Err(gone()), Err(broken)]));
-        // By all that ask for the request, the search among them.
+        // All components that ask for the request share the set, the search included.
         silent.clone().remember(&answers(vec![Err(Error::deadline("searching"))]));
         assert_eq!(silent.shards(), BTreeSet::from([ShardIndex(0), ShardIndex(1)]));
-        // What fails in one thing is asked for others.
+        // A shard that fails in one kind of request is still asked for others.
         let apart = silent.apart();
         apart.remember(&answers(vec![Ok('a'), Ok('b'), Err(gone())]));
         assert_eq!((apart.shards().len(), silent.shards().len()), (3, 2));

@@ -1,4 +1,4 @@
-//! Exporting a corpus: one shard after the other, a page at a time, as fast as the client reads.
+//! Export of a corpus: one shard after another, a page at a time, as fast as the client reads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use tonic::{Request, Status};
 use super::Corpora;
 use super::snapshots::{Events, Patience};
 
-/// Messages that wait for the client.
+/// Number of messages that are buffered for the client.
 const MESSAGES: usize = 4;
-/// How long one page may take.
+/// Longest time that one page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(120);
 
 type Sender = mpsc::Sender<Result<wire::ExportCorpusResponse, Status>>;
@@ -34,7 +34,7 @@ impl Corpora {
         let (messages, receiver) = mpsc::channel(MESSAGES);
         tokio::spawn(async move {
             if let Err(error) = send(&corpus, &messages).await {
-                // It fails if the client is gone.
+                // Fails if the client is gone.
                 drop(messages.send(Err(to_status(&error))).await);
             }
         });
@@ -42,7 +42,7 @@ impl Corpora {
     }
 }
 
-/// Sends all pages; ends early when the client leaves.
+/// Sends all pages. Ends early when the client leaves.
 async fn send(corpus: &Arc<Corpus>, messages: &Sender) -> Result<(), Error> {
     let mut documents = 0;
     for shard in corpus.shards() {

@@ -1,4 +1,4 @@
-//! Moving a corpus to another embedding model, step by step.
+//! Reembedding: moving a corpus to another embedding model, step by step.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,9 +14,9 @@ use tonic::Request;
 
 use super::{Corpora, described};
 
-/// How often a step is tried that others were faster than.
+/// Number of attempts at a step that loses races against other changes.
 const ATTEMPTS: usize = 4;
-/// How long the encoder of the new model is looked for.
+/// Longest search for the encoder of the new model.
 const ENCODER_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Corpora {
@@ -60,7 +60,7 @@ impl Corpora {
         Ok(wire::GetReembeddingResponse { corpus, progress: Some(progress) })
     }
 
-    /// The corpus after the step. Nothing is changed if it was taken already.
+    /// Takes a step and returns the corpus after it. Changes nothing if the step was taken already.
     async fn take_step(
         &self,
         caller: &Caller,
@@ -72,7 +72,7 @@ impl Corpora {
         let corpus = corpora.newest(name, deadline).await?;
         let before = corpus.settings();
         let step = self.step(asked, before, deadline).await?;
-        // What is refused names the corpus as the caller does.
+        // Errors name the corpus as the caller does.
         let by_his_name = CorpusSettings { name: name.clone(), ..before.clone() };
         let after = by_his_name.after(&step)?;
         let after = CorpusSettings { name: before.name.clone(), ..after };
@@ -87,7 +87,7 @@ impl Corpora {
         corpora.get(name, deadline).await
     }
 
-    /// The step that is asked for, of a corpus with these settings.
+    /// Returns the requested step of a corpus with these settings.
     async fn step(
         &self,
         asked: &wire::ReembedCorpusRequest,
@@ -100,7 +100,8 @@ impl Corpora {
                 let encoders = &self.backends.encoders;
                 let next = next_model(&encoders.offered(), &settings.encoder, &asked.model)?;
                 let patience = deadline.min(Instant::now() + ENCODER_PATIENCE);
-                // Before anything is changed: without it nothing could be filled.
+                // Checked before anything is changed: without the encoder no vectors could be
+                // filled in.
                 encoders.of(&next, patience).await?;
                 ReembedStep::Start(next)
             }
@@ -115,8 +116,8 @@ impl Corpora {
     }
 }
 
-/// The model to move to: of those that are offered and not the corpus' own the one of that name, or, without a name,
-/// the only one.
+/// Returns the model to move to: among the offered ones that are not the corpus' own, the one named
+/// `wanted`, or the only one if `wanted` is empty.
 fn next_model(
     offered: &[EncoderIdentity],
     own: &EncoderIdentity,
@@ -147,10 +148,10 @@ fn next_model(
     }
 }
 
-/// How far the shards of a corpus are together.
+/// Progress of the reembedding, over all shards of a corpus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
-    /// Shards that have not heard of the settings yet.
+    /// Shards that do not know the settings yet.
     unheard: usize,
     counts: wire::ReembeddingCounts,
 }
@@ -173,7 +174,8 @@ impl Progress {
         self.unheard == 0 && self.counts.outdated == 0
     }
 
-    /// Documents count whether the caller sees them or not, so that only those are told how many who see all.
+    /// Converts the progress for a caller. It counts documents that the caller may not see, so only
+    /// callers with access to all documents get the counts.
     fn told_to(&self, access: &Access) -> wire::ReembeddingProgress {
         wire::ReembeddingProgress {
             heard: self.unheard == 0,
@@ -182,7 +184,7 @@ impl Progress {
         }
     }
 
-    /// Refuses to search vectors that are not all there.
+    /// Checks that all vectors are there before searches use them.
     fn check_complete(
         &self,
         next: &EncoderIdentity,
@@ -234,7 +236,7 @@ mod tests {
     fn the_model_to_move_to_is_the_other_one_or_the_one_named() {
         let revised = EncoderIdentity { revision: "s".to_owned(), ..model("a") };
         let two = [model("a"), model("b")];
-        // (offered, wanted, next or why not)
+        // Each case: models offered, model wanted, and the next model or the reason of the error.
         let cases: [(&[EncoderIdentity], &str, Result<EncoderIdentity, &str>); 7] = [
             (&two, "", Ok(model("b"))),
             (&two, "b", Ok(model("b"))),

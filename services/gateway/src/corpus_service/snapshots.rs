@@ -1,4 +1,4 @@
-//! Taking and restoring snapshots: both are done in steps that may be repeated, and told of as they go.
+//! Taking, deleting and restoring snapshots, in repeatable steps with progress reports.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,19 +21,19 @@ use tonic::{Request, Status};
 use super::{Corpora, counts_to_wire, described};
 use crate::Backends;
 
-/// What streams of progress are made of.
+/// Response stream of progress events.
 pub(super) type Events<T> = ReceiverStream<Result<T, Status>>;
 
-/// Messages that wait for a client to read them.
+/// Number of messages that are buffered for a client.
 const EVENTS: usize = 4;
-/// Shards that are copied at the same time.
+/// Number of shards that are copied at the same time.
 const SHARDS_AT_ONCE: usize = 4;
-/// How long one step may take: some seconds, and as long as its largest file.
+/// Longest time that one step may take: some seconds, plus the time for its largest file.
 const STEP_PATIENCE: Duration = Duration::from_secs(600);
-/// How long a step is tried again that failed for a reason which may pass.
+/// Time for which a step is retried that fails for a reason that may pass.
 const RETRY_PATIENCE: Duration = Duration::from_secs(60);
 const RETRY_PAUSE: Duration = Duration::from_millis(500);
-/// Time of a call that names no deadline: large corpora take hours.
+/// Time limit of a call without a deadline: large corpora take hours.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 impl Corpora {
@@ -51,7 +51,7 @@ impl Corpora {
         let message = |event| wire::SnapshotCorpusResponse { event: Some(event) };
         let (events, receiver) = mpsc::channel(EVENTS);
         tokio::spawn(async move {
-            // A client that reads slowly is told less often.
+            // A client that reads slowly gets fewer progress reports.
             let tell = |copied| {
                 let progress = Event::Progress(convert::copied_to_wire(copied));
                 drop(events.try_send(Ok(message(progress))));
@@ -100,7 +100,8 @@ impl Corpora {
         Ok(wire::DeleteSnapshotsResponse { snapshots })
     }
 
-    /// How many whole snapshots of a corpus are kept that was deleted; `None` if that cannot be found out.
+    /// Returns the number of complete snapshots that are kept of a deleted corpus, or `None` if it
+    /// cannot be found out.
     pub(super) async fn kept_snapshots(
         &self,
         caller: &Caller,
@@ -109,7 +110,7 @@ impl Corpora {
     ) -> Option<u32> {
         match self.backends.corpora.of(caller).snapshots(corpus, deadline).await {
             Ok(kept) => u32::try_from(kept.len()).ok(),
-            // Without a place for them there are none.
+            // Without a configured place there are no snapshots.
             Err(error) if error.kind() == ErrorKind::WrongState => Some(0),
             Err(error) => {
                 tracing::warn!(
@@ -146,7 +147,7 @@ impl Corpora {
     }
 }
 
-/// The outcome of `work`, which ends when the client leaves. What was done stays done.
+/// Returns the outcome of `work`, which is cancelled when the client leaves. Finished steps remain.
 async fn unless_left<T, E>(
     events: &mpsc::Sender<Result<E, Status>>,
     work: impl Future<Output = Result<T, Error>>,
@@ -158,11 +159,11 @@ async fn unless_left<T, E>(
 }
 
 async fn end<T>(events: &mpsc::Sender<Result<T, Status>>, last: Result<T, Error>) {
-    // It fails if the client is gone.
+    // Fails if the client is gone.
     drop(events.send(last.map_err(|error| to_status(&error))).await);
 }
 
-/// Takes a snapshot of a corpus; tells how far it is.
+/// Takes a snapshot of a corpus, and reports progress.
 async fn take(
     backends: &Backends,
     caller: &Caller,
@@ -185,14 +186,14 @@ async fn take(
         let copy = async move { copy(shard.as_ref(), snapshot, |part| told(place, part)).await };
         copies.push(copy.boxed());
     }
-    // In their order, which is that of the digests.
+    // Buffered in order, because digests are in the order of the shards.
     let digests: Vec<String> =
         futures::stream::iter(copies).buffered(SHARDS_AT_ONCE).try_collect().await?;
     let corpora = backends.corpora.of(caller);
     corpora.finish_snapshot(corpus.settings(), snapshot, digests, deadline).await
 }
 
-/// Copies a shard until all of it is in the snapshot; its digest.
+/// Copies a shard until the snapshot holds all of it. Returns the copy's digest.
 async fn copy(
     shard: &dyn Shard,
     snapshot: &SnapshotName,
@@ -213,7 +214,7 @@ async fn copy(
     }
 }
 
-/// Deletes a snapshot; returns how many files were removed.
+/// Deletes a snapshot. Returns the number of removed files.
 async fn delete(
     backends: &Backends,
     caller: &Caller,
@@ -231,14 +232,14 @@ async fn delete(
                     return Ok(files);
                 }
             }
-            // The answer that told of its end was lost.
+            // The response that reported the end was lost.
             Err(error) if is_begun && error.kind() == ErrorKind::NotFound => return Ok(files),
             Err(error) => patience.bear(error).await?,
         }
     }
 }
 
-/// Restores a corpus; tells how far it is.
+/// Restores a corpus, and reports progress.
 async fn restore(
     backends: &Backends,
     caller: &Caller,
@@ -266,7 +267,7 @@ async fn restore(
     }
 }
 
-/// How long failures in a row are borne.
+/// Time limit for consecutive failures.
 #[derive(Default)]
 pub(super) struct Patience(Option<Instant>);
 
@@ -274,12 +275,12 @@ impl Patience {
     /// Waits a while after a failure that may pass.
     ///
     /// # Errors
-    /// The failure, if it does not pass, or not in time.
+    /// Returns the failure if it cannot pass, or has not passed in time.
     pub(super) async fn bear(&mut self, error: Error) -> Result<(), Error> {
         let until = *self.0.get_or_insert_with(|| Instant::now() + RETRY_PATIENCE);
         let may_pass = match error.kind() {
             ErrorKind::Unavailable | ErrorKind::LostRace => true,
-            // A step that was given up, as by a gateway that ended, is on its way still.
+            // A step that was given up, for example by a gateway that stopped, is still running.
             ErrorKind::Exhausted => error.reason() == "RESOURCE_EXHAUSTED",
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! Puts the documents of a request stream together from their messages.
+//! Assembly of the documents of a request stream from its messages.
 
 use std::collections::HashSet;
 
@@ -14,14 +14,14 @@ use tonic::Status;
 #[derive(Debug)]
 pub(super) struct Assembled {
     pub corpus: CorpusName,
-    /// The id as it was sent.
+    /// The id as the client sent it.
     pub id: String,
     pub document: Result<Document, Error>,
-    /// Whether it may replace another.
+    /// Whether the document may replace an existing one.
     pub if_there: IfThere,
 }
 
-/// Most documents of one stream: its ids are remembered to refuse duplicates.
+/// Maximum number of documents in one stream. Its ids are kept in memory to refuse duplicates.
 const MAX_DOCUMENTS: usize = 1_000_000;
 
 /// Reads messages and yields documents.
@@ -40,7 +40,7 @@ where
         Self { requests, limits, corpus: None, ids: HashSet::new() }
     }
 
-    /// The next document; an error means that the stream itself is broken and ends.
+    /// Returns the next document. An error means that the stream itself is broken and ends.
     pub async fn next(&mut self) -> Option<Result<Assembled, Status>> {
         let request = match self.requests.next().await? {
             Ok(request) => request,
@@ -79,7 +79,8 @@ where
                 Some(Err(status)) => return Err(status),
                 None => return Err(sequence("payload", "the stream ended in a document")),
             };
-            // The rest of a text that is too long is read and dropped, so that the stream goes on.
+            // The rest of a text that is too long is read and discarded, so that the stream can
+            // continue.
             oversized |= text.len() + part.len() > self.limits.document_bytes;
             if !oversized {
                 text.extend_from_slice(&part);

@@ -1,12 +1,13 @@
-//! What an ingestion would take, before it is run.
+//! Estimates of what an ingestion would cost, before it runs.
 //!
-//! Typical documents are done to as the indexer will do to all, with the same functions: cut, summarised and extracted
-//! by graph builders that only rehearse, and counted by the memory model's tokenizer. What that makes of them is scaled
-//! to all: by bytes what grows with the text, by documents what grows with their number.
+//! Typical documents are processed with the indexer's own functions: they are cut, summarised and
+//! extracted by graph builders in rehearsal, and counted by the memory model's tokenizer. The
+//! results are scaled to the whole ingestion: by bytes what grows with the text, by documents what
+//! grows with their number.
 //!
-//! What is left out: replies of models that are known already, and calls that are repeated since a reply could not be
-//! read; names of entities, which are embedded as well; attributes and labels; what documents that are replaced leave
-//! free; versions of tables that are not removed yet.
+//! The estimate leaves out: model replies that are cached already; calls that are repeated because
+//! a reply could not be read; the embedding of entity names; attributes and labels; space that
+//! replaced documents free; versions of tables that are not pruned yet.
 
 mod memories;
 mod sample;
@@ -26,7 +27,7 @@ use self::storage::{Amounts, Storage};
 use self::structure::Structured;
 use crate::Backends;
 
-/// Most documents of a run: more than a corpus holds.
+/// Maximum number of documents of an ingestion: more than a corpus holds.
 const MOST_DOCUMENTS: u64 = 1_000_000_000_000;
 
 pub(super) async fn estimate(
@@ -80,7 +81,7 @@ pub(super) async fn estimate(
     })
 }
 
-/// Refuses a run that no corpus could take in.
+/// Refuses an ingestion that no corpus could hold.
 fn check_sizes(request: &wire::EstimateIngestionRequest, limits: &Limits) -> Result<(), Error> {
     let wire::EstimateIngestionRequest { documents, text_bytes, .. } = *request;
     if documents > MOST_DOCUMENTS {
@@ -97,13 +98,13 @@ fn check_sizes(request: &wire::EstimateIngestionRequest, limits: &Limits) -> Res
     Ok(())
 }
 
-/// What is to be taken in.
+/// Size of the whole ingestion.
 struct Run {
     documents: u64,
     text_bytes: u64,
 }
 
-/// How much more there is of all than of the samples.
+/// Ratio of the whole ingestion to the samples.
 struct Scale {
     by_bytes: f64,
     by_documents: f64,
@@ -128,7 +129,7 @@ impl Scale {
     }
 }
 
-/// Cuts the samples as the corpus' model reads them.
+/// Cuts the samples with the tokenizer of the corpus' model.
 async fn cut(
     backends: &Backends,
     corpus: &Corpus,
@@ -136,7 +137,7 @@ async fn cut(
     deadline: Instant,
 ) -> Result<Cut, Error> {
     let settings = corpus.settings().clone();
-    // Another model counts about the same.
+    // Another model counts about the same number of tokens.
     let encoder = backends.encoders.of_or_current(&settings.encoder, deadline).await;
     let cutting = async {
         tokio::task::spawn_blocking(move || samples.cut(&settings, encoder.as_ref()))
@@ -146,7 +147,7 @@ async fn cut(
     within(deadline, "cutting samples", cutting).await
 }
 
-/// What was made of the samples, and how it is scaled.
+/// Results for the samples, and the scale to apply to them.
 struct Made<'a> {
     cut: &'a Cut,
     structured: &'a Structured,
@@ -155,7 +156,7 @@ struct Made<'a> {
 }
 
 impl Made<'_> {
-    /// Every document has a chunk.
+    /// Returns the number of chunks; every document has at least one.
     fn chunks(&self) -> u64 {
         self.scale.bytes(self.cut.chunks).max(self.run.documents)
     }
@@ -191,13 +192,13 @@ impl Made<'_> {
 }
 
 impl Run {
-    /// Text is of a document at least.
+    /// Reads the size from a request. Text belongs to at least one document.
     fn of(request: &wire::EstimateIngestionRequest) -> Self {
         let wire::EstimateIngestionRequest { documents, text_bytes, .. } = *request;
         Self { documents: documents.max(u64::from(text_bytes > 0)), text_bytes }
     }
 
-    /// What there is of all documents, where there is `amount` of so many.
+    /// Scales an `amount` of `documents` documents to all documents of the ingestion.
     fn share(&self, amount: u64, documents: u64) -> u64 {
         (amount as f64 * self.documents as f64 / documents.max(1) as f64).ceil() as u64
     }

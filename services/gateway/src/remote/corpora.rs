@@ -1,4 +1,4 @@
-//! The seam `Corpora` over `CatalogueService`.
+//! The trait `Corpora` over `CatalogueService`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,11 +26,12 @@ use tokio::sync::watch;
 use super::routes::Routes;
 use super::shard::RemoteShard;
 
-/// How long a corpus' settings are used before they are looked up again. What is noticed late is that it was deleted,
-/// which its shards say themselves, and that another model is searched: both models' vectors are there for longer.
+/// Time for which a corpus' settings are used before they are looked up again. Two changes are
+/// noticed late: a deletion, which the shards report themselves, and a switch to the other
+/// embedding model, while both models' vectors are kept for longer than this.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
 
-/// The corpora of a cluster.
+/// Corpora of a cluster.
 pub struct RemoteCorpora {
     routes: Arc<Routes>,
     accepting: Gate,
@@ -39,8 +40,9 @@ pub struct RemoteCorpora {
 }
 
 impl RemoteCorpora {
-    /// The corpora of the cluster's retrievers, which are the pool's members. `accept_bytes` bounds
-    /// the bytes of documents that this gateway holds while they wait for their shards.
+    /// Creates the corpora of the cluster's retrievers, which are the pool's members.
+    /// `accept_bytes` bounds the bytes of documents that this gateway holds while they wait for
+    /// their shards.
     pub fn new(
         retrievers: Pool,
         members: watch::Receiver<Arc<Members>>,
@@ -54,7 +56,7 @@ impl RemoteCorpora {
         Self { routes, accepting, limits, known: Mutex::default() }
     }
 
-    /// Where documents wait for their shards.
+    /// Returns the gate in which documents wait for their shards.
     pub fn gate(&self) -> &Gate {
         &self.accepting
     }
@@ -66,14 +68,14 @@ impl RemoteCorpora {
         call: impl Fn(CatalogueServiceClient<Channel>) -> F,
     ) -> Result<T, Error> {
         let on_channel = |channel| {
-            // Boxed, since a client's futures are large and several lie in one another.
+            // Boxed, because a client's futures are large and nested.
             let answer = Box::pin(call(CatalogueServiceClient::new(channel)));
             async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
         };
         self.routes.on_any(deadline, doing, on_channel).await
     }
 
-    /// Up to `limit` corpora whose names come after `after`.
+    /// Looks up to `limit` corpora whose names come after `after`.
     async fn look_up(
         &self,
         after: &str,
@@ -89,8 +91,8 @@ impl RemoteCorpora {
         .await
     }
 
-    /// A corpus of a list. One that a retriever of a newer release describes in words that are not known here is no
-    /// matter of the others.
+    /// Converts a corpus of a listing. If a retriever of a newer release describes one in terms
+    /// that this release does not know, only that corpus is unusable.
     fn listed(
         &self,
         corpus: clew_proto::corpus::v1::Corpus,
@@ -109,7 +111,7 @@ impl RemoteCorpora {
         Ok(Arc::new(settings))
     }
 
-    /// The corpus, as far as a caller sees it.
+    /// Builds the corpus as the caller's access shows it.
     fn reach(&self, settings: Arc<CorpusSettings>, access: &Access) -> Arc<Corpus> {
         let shard = |index| {
             let shard = ShardRef {
@@ -227,7 +229,7 @@ impl Corpora for RemoteCorpora {
                 async move { client.change_corpus(request).await.map(drop) }
             })
             .await;
-        // After an error nobody knows here what they are.
+        // After an error the current settings are not known here.
         self.remember(&settings.name, changed.is_ok().then_some(&settings));
         changed
     }

@@ -1,4 +1,4 @@
-//! Which retriever to ask for a shard, and whom to ask next if it has moved.
+//! Routing of shard requests to the retriever that owns the shard, also after it has moved.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,18 +13,19 @@ use clew_runtime::peer::{Channel, Link};
 use clew_runtime::pool::Pool;
 use tokio::sync::watch;
 
-/// First and longest pause before all retrievers are asked again: a shard that moves is opened
-/// within a second or so.
+/// First and longest pause before all retrievers are asked again. A shard that moves is opened
+/// within about a second.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
-/// Reason of a retriever that does not know how a corpus is written.
+/// Reason of a retriever that does not know the format in which a corpus is stored.
 const NEWER_FORMAT: &str = "NEWER_FORMAT";
 
-/// Finds the owners of shards.
+/// Routes to the owners of shards.
 pub(super) struct Routes {
     retrievers: Pool,
     members: watch::Receiver<Arc<Members>>,
-    /// Who answered last for a shard. Only a hint: whoever does not own it says so.
+    /// Retriever that answered last for each shard. Only a hint: a retriever that does not own the
+    /// shard says so.
     last: Mutex<HashMap<ShardKey, NodeId>>,
 }
 
@@ -33,11 +34,11 @@ impl Routes {
         Self { retrievers, members, last: Mutex::default() }
     }
 
-    /// Asks the owner of `shard`. `call` may run several times, on one retriever after the other,
+    /// Asks the owner of `shard`. `call` may run several times, on one retriever after another,
     /// until one that owns the shard answers or the deadline passes.
     ///
     /// # Errors
-    /// The owner's own; [`ErrorKind::Unavailable`] if none was found in time.
+    /// Returns the owner's error, or [`ErrorKind::Unavailable`] if no owner was found in time.
     pub async fn on_owner<T, F: Future<Output = Result<T, Error>>>(
         &self,
         shard: &ShardRef,
@@ -56,7 +57,7 @@ impl Routes {
     /// Asks any retriever.
     ///
     /// # Errors
-    /// As [`Routes::on_owner`].
+    /// Returns errors as [`Routes::on_owner`] does.
     pub async fn on_any<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Instant,
@@ -71,7 +72,8 @@ impl Routes {
         self.ask(deadline, doing, shuffled, call).await.1
     }
 
-    /// Asks one after the other, again and again, until one has an answer of its own; tells which.
+    /// Asks the retrievers of `whom` in turn, in rounds, until one gives a definite answer. Returns
+    /// that answer and the node that gave it.
     async fn ask<T, F: Future<Output = Result<T, Error>>>(
         &self,
         deadline: Instant,
@@ -86,7 +88,8 @@ impl Routes {
             for (member, link) in whom() {
                 match within(deadline, doing, link.run(call(link.channel()))).await {
                     Err(error) if asks_another(&error) => last_error = Some(error),
-                    // While releases are mixed, another may be of the one that wrote it.
+                    // During a rolling upgrade another retriever may be of the release that wrote
+                    // it.
                     Err(error) if error.reason() == NEWER_FORMAT => newer = Some(error),
                     answer => return (Some(member.id), answer),
                 }
@@ -102,7 +105,7 @@ impl Routes {
         }
     }
 
-    /// The retrievers to which there is a connection. One that drains is asked too: it answers for
+    /// Returns the retrievers that have a connection. A draining one is included: it answers for
     /// the shards that it has not handed over yet.
     fn reachable(&self) -> Vec<(Member, Link)> {
         let members = Arc::clone(&self.members.borrow());
@@ -115,7 +118,7 @@ impl Routes {
         members.with_role(Role::Retriever).filter_map(link).collect()
     }
 
-    /// The retrievers, the likeliest owner first.
+    /// Returns the reachable retrievers, the most likely owner first.
     fn likeliest_first(&self, key: &ShardKey) -> Vec<(Member, Link)> {
         let mut reachable = self.reachable();
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
@@ -136,7 +139,7 @@ impl Routes {
     }
 }
 
-/// Whether another retriever may own the shard, or own it soon.
+/// Returns whether another retriever may own the shard, now or soon.
 fn asks_another(error: &Error) -> bool {
     error.kind() == ErrorKind::Unavailable || error.reason() == "SHARD_WRITTEN_BY_ANOTHER"
 }

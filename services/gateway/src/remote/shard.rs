@@ -1,4 +1,4 @@
-//! The seam `Shard` over `ShardService`.
+//! The trait `Shard` over `ShardService`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,21 +22,21 @@ use futures::TryStreamExt;
 
 use super::routes::Routes;
 
-/// Largest part of a graph that is taken.
+/// Maximum size of a message with a part of a graph, or with a list of memories.
 const MAX_GRAPH_BYTES: usize = 64 << 20;
 
-/// One shard, wherever it is, as far as a caller sees it.
+/// A shard on whatever node owns it, as the caller's access shows it.
 #[derive(Clone)]
 pub(super) struct RemoteShard {
     pub seen: SeenShard,
     pub routes: Arc<Routes>,
-    /// Bytes of documents that this gateway holds for all shards.
+    /// Gate for the bytes of documents that this gateway holds for all shards.
     pub accepting: Gate,
     pub limits: Limits,
 }
 
 impl RemoteShard {
-    /// Asks the owner with a message that is made anew for each try.
+    /// Asks the owner. `call` builds a new message for each attempt.
     async fn ask<T, F: Future<Output = Result<T, tonic::Status>>>(
         &self,
         deadline: Instant,
@@ -44,7 +44,7 @@ impl RemoteShard {
         call: impl Fn(ShardServiceClient<Channel>, Instant) -> F,
     ) -> Result<T, Error> {
         let on_channel = |channel| {
-            // Boxed, since a client's futures are large and several lie in one another.
+            // Boxed, because a client's futures are large and nested.
             let answer = Box::pin(call(ShardServiceClient::new(channel), deadline));
             async move { answer.await.map_err(|status| from_status(&status).with_source(status)) }
         };
@@ -195,7 +195,7 @@ impl Shard for RemoteShard {
             .ask(deadline, "reading the graph", |client, deadline| {
                 let request = request(message.clone(), deadline);
                 async move {
-                    // A part of ten thousand relations with long words is some megabytes.
+                    // A part of ten thousand relations with long words takes some megabytes.
                     let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
                     Ok(client.read_graph(request).await?.into_inner())
                 }
@@ -229,7 +229,8 @@ impl Shard for RemoteShard {
             .ask(deadline, "listing memories", |client, deadline| {
                 let request = request(message.clone(), deadline);
                 async move {
-                    // Of a memory over thousands of documents some hundred kilobytes.
+                    // The description of a memory of thousands of documents takes some hundred
+                    // kilobytes.
                     let mut client = client.max_decoding_message_size(MAX_GRAPH_BYTES);
                     Ok(client.list_memories(request).await?.into_inner())
                 }
@@ -297,7 +298,7 @@ impl Shard for RemoteShard {
     }
 }
 
-/// The messages that carry one document.
+/// Returns the messages that carry one document.
 fn in_messages(
     shard: Option<wire::ShardRef>,
     document: Document,
@@ -319,7 +320,7 @@ fn in_messages(
     payloads.into_iter().map(|payload| wire::AcceptRequest { payload: Some(payload) }).collect()
 }
 
-/// The documents that messages carry.
+/// Assembles the documents that messages carry.
 fn from_messages(
     messages: Vec<wire::GetDocumentsResponse>,
     limits: &Limits,

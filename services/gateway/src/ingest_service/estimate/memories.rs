@@ -1,4 +1,4 @@
-//! The compressed memories of a run.
+//! Estimates of the compressed memories of an ingestion.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -9,17 +9,17 @@ use super::Run;
 use super::sample::Samples;
 use crate::Backends;
 
-/// Bytes of text that are read at once, and those that a token counts as where a memory's room is reckoned, as the
-/// indexer has both.
+/// Bytes of text that are read at once, and bytes per token in the calculation of a memory's room.
+/// The retriever uses the same values.
 const BATCH_BYTES: usize = 512 << 10;
 const ROOM_TOKEN_BYTES: usize = 4;
-/// Bytes of what is told of a part of a memory before its snapshot: an id, a version and a span.
+/// Bytes of a part's entry in the header of a memory's file: an id, a version and a span.
 const PART_BYTES: u64 = 100;
-/// Most documents of a shard whose memories are gone through one by one, and memories that are.
+/// Maximum number of documents of a shard, and of memories, that are simulated one by one.
 const MOST_GONE_THROUGH: u64 = 10_000;
 const MOST_FORMED: u64 = 10_000;
 
-/// What memories would be formed.
+/// Compressed memories that an ingestion would form.
 #[derive(Debug, Default)]
 pub(super) struct Memories {
     pub count: u64,
@@ -27,7 +27,7 @@ pub(super) struct Memories {
     pub bytes: u64,
 }
 
-/// The memories of a run of documents like the samples.
+/// Estimates the memories of an ingestion of documents like the samples.
 pub(super) async fn estimate(
     backends: &Backends,
     corpus: &Corpus,
@@ -45,7 +45,7 @@ pub(super) async fn estimate(
     let shards = corpus.shards().len().max(1) as u64;
     let gone_through = run.documents.div_ceil(shards).min(most_gone_through(run, settings));
     let sizes = sizes(samples, run, gone_through);
-    // Documents differ in length, so that the text tells how many times there is as much.
+    // Documents differ in length, so the bytes of text give the factor.
     let shares = run.text_bytes as f64 / sizes.iter().sum::<usize>().max(1) as f64;
     let formed = form(sizes, settings, tokens_per_byte);
     let scaled = |n: u64| (n as f64 * shares).ceil() as u64;
@@ -59,15 +59,15 @@ pub(super) async fn estimate(
     })
 }
 
-/// How many documents of a mean size are gone through, so that what they are read into is no more than
-/// [`MOST_FORMED`].
+/// Returns the number of documents of mean size to simulate so that they fill at most
+/// [`MOST_FORMED`] memories.
 fn most_gone_through(run: &Run, settings: MemorySettings) -> u64 {
     let each = (run.text_bytes / run.documents.max(1)).max(1);
     let whole = u64::from(settings.segment_tokens) * ROOM_TOKEN_BYTES as u64;
     (MOST_FORMED.saturating_mul(whole) / each).clamp(1, MOST_GONE_THROUGH)
 }
 
-/// As much of the samples as the model counts at once, and the bytes of their texts.
+/// Returns as much of the samples as the model counts at once, and the bytes of those texts.
 fn counted(samples: &[Document]) -> (Vec<MemoryText>, usize) {
     let (mut texts, mut bytes, mut left) = (Vec::new(), 0, COUNTED_BYTES);
     for Document { title, text: whole, .. } in samples {
@@ -82,7 +82,8 @@ fn counted(samples: &[Document]) -> (Vec<MemoryText>, usize) {
     (texts, bytes)
 }
 
-/// The sizes of so many documents like the samples. What samples were cut short of their ends, all documents have.
+/// Returns the sizes of `count` documents like the samples. Samples may be truncated; the sizes are
+/// scaled to the ingestion's mean length.
 fn sizes(samples: &Samples, run: &Run, count: u64) -> Vec<usize> {
     let sampled = samples.sizes();
     let mean = sampled.iter().sum::<usize>() as f64 / sampled.len().max(1) as f64;
@@ -91,12 +92,13 @@ fn sizes(samples: &Samples, run: &Run, count: u64) -> Vec<usize> {
     sampled.iter().map(size).cycle().take(count as usize).collect()
 }
 
-/// The tokens of each memory that documents of these sizes are read into, one after the other: a document goes to the
-/// last memory if it fits, and one that is too long for any is continued in the next.
+/// Returns the tokens of each memory that documents of these sizes are read into, one after
+/// another. A document goes into the last memory if it fits; one that is too long for any memory
+/// continues in the next.
 fn form(sizes: Vec<usize>, settings: MemorySettings, tokens_per_byte: f64) -> Vec<u64> {
     let whole = settings.segment_tokens as usize * ROOM_TOKEN_BYTES;
     let mut formed: Vec<u64> = Vec::new();
-    // What is left of each, and whether it was begun.
+    // Remaining bytes of each document, and whether it was begun.
     let mut left: VecDeque<(usize, bool)> =
         sizes.into_iter().filter(|size| *size > 0).map(|size| (size, false)).collect();
     while let Some(&(first, is_begun)) = left.front() {
@@ -163,11 +165,11 @@ mod tests {
     fn documents_share_memories_as_far_as_they_fit() {
         assert_eq!(formed(&[], 1000), Vec::<u64>::new());
         assert_eq!(formed(&[1000, 1000, 1000], 1000), [750]);
-        // The third does not fit behind the first two.
+        // The third document does not fit behind the first two.
         assert_eq!(formed(&[1600, 1600, 1600], 1000), [800, 400]);
-        // One that is longer than a memory fills several.
+        // A document that is longer than a memory fills several.
         assert_eq!(formed(&[10_000], 1000), [1000, 1000, 500]);
-        // Several batches go to one memory.
+        // Several batches go into one memory.
         assert_eq!(formed(&[2 * BATCH_BYTES], 1_000_000), [2 * BATCH_BYTES as u64 / 4]);
     }
 }

@@ -1,4 +1,4 @@
-//! Typical documents, and what they are cut into.
+//! Typical documents for an estimate, and the chunks and segments that they are cut into.
 
 use std::time::Instant;
 
@@ -11,29 +11,29 @@ use clew_proto::ingest::v1 as wire;
 
 use super::Run;
 
-/// Most bytes of samples, in all, and most samples.
+/// Maximum bytes of all samples together, and maximum number of samples.
 const SAMPLE_BYTES: usize = 1 << 20;
 const MOST_SAMPLES: usize = 4096;
-/// Most documents of the corpus that are taken for samples, and how much of each.
+/// Maximum number of documents of the corpus that serve as samples, and maximum bytes of each.
 const OWN_SAMPLES: usize = 32;
 const OWN_SAMPLE_BYTES: usize = 64 << 10;
-/// A text in English, where nothing better is known.
+/// English text to use if there are no other samples.
 const TYPICAL: &str = include_str!("typical.txt");
 
-/// Typical documents; at least one, and one with a text.
+/// Typical documents: at least one, of which at least one has text.
 pub(super) struct Samples {
     pub basis: wire::EstimateBasis,
     pub documents: Vec<Document>,
 }
 
 impl Samples {
-    /// The bytes of each.
+    /// Returns the bytes of each sample's text.
     pub(super) fn sizes(&self) -> Vec<usize> {
         self.documents.iter().map(|document| document.text.len()).collect()
     }
 }
 
-/// The samples of a request; `None` if it has none.
+/// Returns the samples of a request, or `None` if it has none.
 pub(super) fn given(
     request: wire::EstimateIngestionRequest,
     limits: &Limits,
@@ -82,7 +82,8 @@ pub(super) fn given(
     Ok(has_text.then_some(Samples { basis, documents }))
 }
 
-/// Documents that the corpus holds, or, of an empty one, a text in English of the length that the run's have.
+/// Returns documents of the corpus. For an empty corpus, returns an English text of the ingestion's
+/// mean length.
 pub(super) async fn of_corpus(
     corpus: &Corpus,
     run: &Run,
@@ -133,15 +134,15 @@ fn plain(number: usize, text: String) -> Result<Document, Error> {
     })
 }
 
-/// What the samples are cut into.
+/// Chunks and segments of the samples.
 #[derive(Default)]
 pub(super) struct Cut {
     pub documents: Vec<CutDocument>,
     pub chunks: u64,
     pub tokens: u64,
-    /// Bytes of passages.
+    /// Bytes of the chunks' passages.
     pub passage_bytes: u64,
-    /// Bytes of what is embedded of them.
+    /// Bytes of the chunks' key texts.
     pub key_bytes: u64,
     /// Bytes of the titles that chunks carry.
     pub chunk_title_bytes: u64,
@@ -149,14 +150,14 @@ pub(super) struct Cut {
     pub title_bytes: u64,
 }
 
-/// A document and its segments; none where the corpus has no trees.
+/// A document and its segments, which are empty if the corpus has no trees.
 pub(super) struct CutDocument {
     pub document: Document,
     pub segments: Vec<Span>,
 }
 
 impl Samples {
-    /// Cuts the samples, with the functions of the indexer.
+    /// Cuts the samples with the functions of the indexer.
     pub(super) fn cut(self, settings: &CorpusSettings, encoder: &dyn Encoder) -> Cut {
         let token_spans = |text: &str| encoder.token_spans(text);
         let window = encoder.identity().max_tokens as usize;

@@ -1,8 +1,8 @@
-//! What the tables of a run take of the storage, once older versions are removed.
+//! Estimates of the storage that the tables of an ingestion take, after older versions are pruned.
 
 use clew_core::{CorpusSettings, Counts};
 
-/// Texts and rows that would be stored.
+/// Texts and rows that the ingestion would store.
 #[derive(Debug)]
 pub(super) struct Amounts {
     pub documents: u64,
@@ -11,7 +11,7 @@ pub(super) struct Amounts {
     pub chunks: u64,
     /// Bytes of the chunks' passages.
     pub passage_bytes: u64,
-    /// Bytes of their key texts and titles.
+    /// Bytes of the chunks' key texts and titles.
     pub key_bytes: u64,
     pub nodes: u64,
     /// Bytes of summaries, keys and titles.
@@ -19,10 +19,11 @@ pub(super) struct Amounts {
     pub extraction_bytes: u64,
 }
 
-/// Bytes of a row besides its texts and vectors, as stored, and bytes stored of a byte of text in a table's columns.
+/// Stored bytes of a row besides its texts and vectors, and stored bytes per byte of text in a
+/// table's columns.
 ///
-/// Measured on READMEs and change logs of Rust crates, one shard, vectors of 384 dimensions, after the older versions
-/// were removed (bytes on the disk):
+/// Measured on READMEs and change logs of Rust crates, in one shard, with vectors of 384
+/// dimensions, after older versions were pruned (bytes on disk):
 ///
 /// | | 52 documents | 199 documents |
 /// |---|---|---|
@@ -33,7 +34,8 @@ pub(super) struct Amounts {
 /// | words of `sources`, of `chunks` | 121,324; 153,447 | 359,333; 487,579 |
 /// | other indexes of `chunks` | none yet | 55,355 |
 ///
-/// Texts are stored the denser the more there are, so that no ratio fits both; these are between.
+/// The more texts there are, the denser they are stored, so no ratio fits both columns. These
+/// values lie between them.
 struct PerRow {
     row: f64,
     text: f64,
@@ -42,21 +44,21 @@ struct PerRow {
 const DOCUMENTS: PerRow = PerRow { row: 150.0, text: 0.5 };
 const CHUNKS: PerRow = PerRow { row: 60.0, text: 0.6 };
 const NODES: PerRow = PerRow { row: 20.0, text: 0.56 };
-/// Bytes of the index of words for a byte of text in it.
+/// Bytes of the full-text index per byte of indexed text.
 const WORDS: f64 = 0.33;
-/// Bytes of a row in the indexes of ids, times, attributes and labels.
+/// Bytes per row of the indexes of ids, times, attributes and labels.
 const SCALARS: f64 = 19.0;
-/// Bytes of a row in the index of vectors beside five bits a dimension.
+/// Bytes per row of the vector index, besides five bits per dimension.
 const VECTOR: f64 = 24.0;
-/// Bytes of a shard without a document: what its tables say of themselves.
+/// Bytes of a shard without documents: the metadata of its tables.
 const SHARD: u64 = 6_000;
 
-/// Rows of a shard's table from which there are indexes of ids, times, attributes and labels, and chunks from which
-/// there is one of vectors; as the index crate has them by default.
+/// Number of rows of a shard's table from which ids, times, attributes and labels are indexed, and
+/// number of chunks from which vectors are. The same as the defaults of `clew-index`.
 const INDEX_ROWS: u64 = 2_000;
 const VECTOR_INDEX_ROWS: u64 = 20_000;
 
-/// Bytes by what they are of.
+/// Stored bytes, by kind.
 #[derive(Debug)]
 pub(super) struct Storage {
     pub documents: u64,
@@ -66,14 +68,14 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// What `amounts` take in a corpus which holds `there` already.
+    /// Estimates the storage that `amounts` take in a corpus that already holds `there`.
     pub(super) fn of(settings: &CorpusSettings, amounts: &Amounts, there: &Counts) -> Self {
         let shards = u64::from(settings.shards.max(1));
         let dimensions: f64 = settings.encoders().map(|it| f64::from(it.dimension)).sum();
         let Amounts { documents, chunks, nodes, .. } = *amounts;
         let content = amounts.content_bytes as f64;
         let keys = amounts.key_bytes as f64;
-        // Rows that an index has which is there from so many rows on.
+        // New rows of an index that exists from `from` rows per shard on.
         let indexed = |there: u64, new: u64, from: u64| {
             let rows = |rows: u64| if rows / shards >= from { rows } else { 0 };
             rows(there.saturating_add(new)).saturating_sub(rows(there)) as f64

@@ -1,4 +1,4 @@
-//! The trees and the graph of typical documents, made without asking a model.
+//! Trees and graph of typical documents, built without asking a model.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -14,19 +14,19 @@ use clew_core::{
 use super::Run;
 use super::sample::CutDocument;
 
-/// Bytes of a node's key.
+/// Bytes of a tree node's key.
 const KEY_BYTES: u64 = 32;
-/// Most documents above which nodes are made for an estimate.
+/// Maximum number of documents above which nodes are built for an estimate.
 const MOST_BELOW: u64 = 256;
 
-/// What trees and graph of typical documents consist of, and what making them takes.
+/// Contents of the trees and graph of typical documents, and the cost of building them.
 #[derive(Debug, Default)]
 pub(super) struct Structured {
-    /// Nodes of the documents' own trees.
+    /// Number of nodes of the documents' own trees.
     pub nodes: u64,
-    /// Bytes of their summaries, keys and titles.
+    /// Bytes of the nodes' summaries, keys and titles.
     pub summary_bytes: u64,
-    /// Bytes of what is stored of extractions.
+    /// Stored bytes of the extractions.
     pub extraction_bytes: u64,
     pub entities: u64,
     pub relations: u64,
@@ -34,17 +34,17 @@ pub(super) struct Structured {
     pub upper: Upper,
 }
 
-/// The nodes above some documents.
+/// Tree nodes above some documents.
 #[derive(Debug, Default)]
 pub(super) struct Upper {
     pub documents: u64,
     pub nodes: u64,
-    /// Bytes of their summaries and keys.
+    /// Bytes of the nodes' summaries and keys.
     pub summary_bytes: u64,
     pub cost: Calls,
 }
 
-/// What is asked of a model, in whole numbers or scaled.
+/// Calls to a model and their tokens, which may be scaled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Calls {
     pub calls: f64,
@@ -80,8 +80,8 @@ impl Add for Calls {
     }
 }
 
-/// Makes the trees of documents as the indexer would, by a builder that only rehearses, and the nodes above as many
-/// documents like them as there are in the run, or some.
+/// Builds the trees of documents as the indexer would, with a builder in rehearsal. Then builds the
+/// nodes above as many such documents as the ingestion has, or above [`MOST_BELOW`] if it has more.
 pub(super) async fn rehearse(
     builder: &dyn GraphBuilder,
     settings: &CorpusSettings,
@@ -109,19 +109,20 @@ pub(super) async fn rehearse(
     Ok(made)
 }
 
-/// Trees that are made side by side, level by level.
+/// Trees that are built together, level by level.
 struct Growing<'a> {
     builder: &'a dyn GraphBuilder,
     documents: &'a [CutDocument],
     shapes: Vec<DocumentShape>,
-    /// Most bytes of a summary.
+    /// Maximum bytes of a summary.
     max_bytes: usize,
     deadline: Instant,
     made: Structured,
 }
 
 impl Growing<'_> {
-    /// The summaries of segments, by document. One that is no longer than a summary may be is its own.
+    /// Returns the summaries of segments, by document. A segment that is short enough for a summary
+    /// is its own.
     async fn leaves(&mut self) -> Result<Vec<Vec<String>>, Error> {
         let max_bytes = self.max_bytes;
         let mut summaries: Vec<Vec<String>> = Vec::with_capacity(self.documents.len());
@@ -150,7 +151,8 @@ impl Growing<'_> {
         Ok(summaries)
     }
 
-    /// What each document is about, out of the summaries of some segments; `None` for one of a single segment.
+    /// Returns a sketch of what each document is about, from the summaries of some segments.
+    /// Documents of a single segment have `None`.
     async fn sketch(&mut self, leaves: &[Vec<String>]) -> Result<Vec<Option<String>>, Error> {
         let (mut tasks, mut of_task) = (Vec::new(), Vec::new());
         for (document, (shape, own)) in self.shapes.iter().zip(leaves).enumerate() {
@@ -168,7 +170,8 @@ impl Growing<'_> {
         Ok(sketches)
     }
 
-    /// Extracts what segments name, in view of what their documents are about.
+    /// Extracts the entities and relations of segments, with their documents' sketches as
+    /// background.
     async fn extract(
         &mut self,
         sketches: &[Option<String>],
@@ -203,7 +206,7 @@ impl Growing<'_> {
         Ok(())
     }
 
-    /// Makes the levels above the segments; tells the summaries of the roots.
+    /// Builds the levels above the segments. Returns the summaries of the roots.
     async fn grow(
         &mut self,
         mut summaries: Vec<Vec<String>>,
@@ -260,7 +263,7 @@ impl Growing<'_> {
     }
 }
 
-/// Adds what takes the room of the vectors that the entities of a document are stored with.
+/// Adds placeholders of the vectors that are stored with a document's entities.
 fn add_vectors(extractions: &mut [Extraction], encoder: &EncoderIdentity) {
     let described = {
         let all: Vec<&Extraction> = extractions.iter().collect();
@@ -278,7 +281,7 @@ fn add_vectors(extractions: &mut [Extraction], encoder: &EncoderIdentity) {
     }
 }
 
-/// Bytes of an extraction as shards store it.
+/// Returns the bytes of an extraction as shards store it.
 fn stored_bytes(extraction: &Extraction) -> Result<u64, Error> {
     let mut counting = Counting(0);
     serde_json::to_writer(&mut counting, extraction)
@@ -286,7 +289,7 @@ fn stored_bytes(extraction: &Extraction) -> Result<u64, Error> {
     Ok(counting.0)
 }
 
-/// Counts what is written.
+/// Writer that counts the bytes written to it.
 struct Counting(u64);
 
 impl io::Write for Counting {
@@ -300,7 +303,7 @@ impl io::Write for Counting {
     }
 }
 
-/// Makes the nodes above documents whose trees have these roots.
+/// Builds the nodes above documents whose trees have these roots.
 async fn above(
     builder: &dyn GraphBuilder,
     settings: &StructureSettings,
@@ -309,7 +312,7 @@ async fn above(
 ) -> Result<Upper, Error> {
     let max_bytes = settings.summary_bytes as usize;
     let mut made = Upper { documents: roots.len() as u64, ..Upper::default() };
-    // Where a group of neighbours ends is decided by their ids, which are not known.
+    // Document ids decide where a group of neighbours ends, and the real ids are not known.
     let key = |number: usize| {
         let id: DocumentId = format!("sample {number:06}").parse()?;
         let key = UpperKey::of_document(&id, Version(1), 0);
