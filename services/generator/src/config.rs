@@ -8,33 +8,34 @@ use clew_endpoint::EndpointConfig;
 pub use clew_model::{DeviceChoice, Precision};
 use serde::{Deserialize, Serialize};
 
-/// Section `generator`: what is read at once, and with which language model.
+/// Section `generator`: how many requests run at once, and on which language model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// Readings and replies in progress, 1 to 10,000. Beyond it they are refused with a retry delay.
+    /// Maximum number of readings and replies in progress, 1 to 10,000. Further ones are refused
+    /// with a retry delay.
     pub readings: u32,
-    /// A language model behind an OpenAI-compatible endpoint. Without any model evidence is read
-    /// extractively.
+    /// A language model behind an OpenAI-compatible endpoint. Without any language model, answers
+    /// are extracted from the evidence by rules.
     pub endpoint: Option<EndpointConfig>,
-    /// Endpoints to fall back on, in this order, while the first does not serve.
+    /// Endpoints to use, in this order, while the first one fails.
     pub fallback: Vec<EndpointConfig>,
-    /// A language model that runs in this process; it comes last.
+    /// A language model that runs in this process. It is tried after all endpoints.
     pub local: Option<LocalConfig>,
-    /// What the language model may be asked for one question: by all steps of it, on whatever nodes they are taken.
+    /// Budget of model use for one question, over all its steps and on all nodes.
     pub budget: BudgetConfig,
 }
 
-/// What a language model may be asked for one piece of work: a question with all of its steps, or one text. A piece of
-/// work that would take more ends with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
+/// Budget of model use for one piece of work: a question with all its steps, or one text. Work that
+/// would exceed it fails with `RESOURCE_EXHAUSTED` and the reason `BUDGET_SPENT`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BudgetConfig {
-    /// Calls, 1 to 1,000,000.
+    /// Maximum number of calls, 1 to 1,000,000.
     pub calls: u32,
-    /// Tokens, sent and received together, 1,000 to 4,000,000,000.
+    /// Maximum number of tokens, prompts and replies together, 1,000 to 4,000,000,000.
     pub tokens: u32,
-    /// Seconds that the model works, summed over its calls, 1 to 1,000,000.
+    /// Maximum time that the model works, in seconds, summed over all calls, 1 to 1,000,000.
     pub seconds: u32,
 }
 
@@ -47,7 +48,7 @@ impl Default for BudgetConfig {
 }
 
 impl BudgetConfig {
-    /// The budget.
+    /// Converts the section to a [`Budget`].
     pub fn budget(&self) -> Budget {
         Budget {
             calls: self.calls.into(),
@@ -56,10 +57,10 @@ impl BudgetConfig {
         }
     }
 
-    /// Refuses values out of range, of the section called `section`.
+    /// Checks that all values are in range; errors name the keys as `section.key`.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid key.
     pub fn validate(&self, section: &str) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u32, low: u32, high: u32| {
@@ -75,34 +76,36 @@ impl BudgetConfig {
     }
 }
 
-/// A language model of this process.
+/// Section `generator.local`: a language model that runs in this process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalConfig {
-    /// Its folder in Hugging Face layout: Qwen2, Llama or Mistral.
+    /// Folder of the model in Hugging Face layout: Qwen2, Llama or Mistral.
     pub model: PathBuf,
-    /// Folder of its tokenizer, if it is another.
+    /// Folder of the tokenizer, if it is not the model's folder.
     #[serde(default)]
     pub tokenizer: Option<PathBuf>,
-    /// `cpu`, or `cuda:0` in builds with the feature `cuda`.
+    /// Device to compute on: `cpu`, or `cuda:0` in builds with the feature `cuda`.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// `float32`, or `bfloat16`, which halves the memory and pays on GPUs.
+    /// Number format of the weights: `float32`, or `bfloat16`, which halves the memory and is
+    /// worthwhile on GPUs.
     #[serde(default)]
     pub precision: Precision,
-    /// Threads of the processor that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
+    /// Number of CPU threads that compute, 0 to 1,024; 0 means one per core. A GPU needs none.
     #[serde(default)]
     pub threads: u32,
-    /// Replies that are said or wait to be, 1 to 1,000. Beyond it they are refused with a retry delay.
+    /// Maximum number of replies that are being generated or wait for it, 1 to 1,000. Further
+    /// requests are refused with a retry delay.
     #[serde(default = "default_replies")]
     pub replies: u32,
-    /// Most tokens that replies may have together, with their prompts, 256 to 100,000,000: it bounds the
-    /// memory for their keys and values, and the length of one. Beyond it they are refused with a retry
-    /// delay.
+    /// Maximum number of tokens of all replies in progress with their prompts, 256 to 100,000,000.
+    /// It bounds the memory for their keys and values. A request that does not fit beside the
+    /// others is refused with a retry delay; one that is larger than this by itself is invalid.
     #[serde(default = "default_cache_tokens")]
     pub cache_tokens: u32,
-    /// Most tokens that a step reads, 1 to 100,000. More reads prompts sooner; less lets those who speak
-    /// go on sooner.
+    /// Maximum number of tokens that one step processes, 1 to 100,000. A larger value processes
+    /// prompts faster; a smaller one shortens the pauses of replies in progress.
     #[serde(default = "default_step_tokens")]
     pub step_tokens: u32,
 }
@@ -120,7 +123,7 @@ fn default_step_tokens() -> u32 {
 }
 
 impl LocalConfig {
-    /// The model in a folder, as it runs by default.
+    /// Returns the default configuration for the model in a folder.
     pub fn of(model: PathBuf) -> Self {
         Self {
             model,
@@ -148,10 +151,10 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid key.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u32, high: u32| {

@@ -1,4 +1,4 @@
-//! A language model whose calls are counted, and of which it is known whether it answers.
+//! A language model with metrics for its calls and a health check.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,18 +12,18 @@ use clew_core::{
 use clew_telemetry::{Living, Severity, Trouble, child, metrics};
 use tracing::Instrument;
 
-/// After how many failures in a row a model counts as one that does not answer.
+/// Number of consecutive failures after which a model is reported as failing.
 const FAILURES: u32 = 3;
 
 static MODELS: Living<Seen> = Living::new();
 
 struct Seen {
     model: String,
-    /// Calls that failed since one did not.
+    /// Failures since the last successful call.
     failures: AtomicU32,
 }
 
-/// A model whose calls are counted.
+/// A language model whose calls are counted.
 pub(crate) struct Counted {
     model: Arc<dyn Generator>,
     seen: Arc<Seen>,
@@ -34,7 +34,7 @@ impl Counted {
         let name = model.identity().model.clone();
         let seen = Arc::new(Seen { model: name, failures: AtomicU32::new(0) });
         MODELS.add(&seen);
-        // They are there from the beginning: what is not there raises no alert.
+        // Create the series at zero: an alert cannot fire on a series that does not exist.
         metrics::model_called(&seen.model, 0, true);
         metrics::model_called(&seen.model, 0, false);
         metrics::model_tokens(&seen.model, 0, 0);
@@ -48,7 +48,7 @@ impl fmt::Debug for Counted {
     }
 }
 
-/// What is wrong with the language models of this process.
+/// Returns the problems of the language models of this process.
 pub fn troubles() -> Vec<Trouble> {
     let failing = MODELS.all().into_iter().filter_map(|seen| {
         let failures = seen.failures.load(Ordering::Relaxed);
@@ -61,7 +61,7 @@ pub fn troubles() -> Vec<Trouble> {
     failing.collect()
 }
 
-/// Whether the model is to blame, and not what it was asked.
+/// Returns whether an error is the model's fault and not the request's.
 fn is_of_model(error: &Error) -> bool {
     !matches!(error.kind(), ErrorKind::InvalidInput)
 }

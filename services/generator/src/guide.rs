@@ -1,4 +1,4 @@
-//! The reasoners and guides of a cluster: with the model of its generators, or without one.
+//! The reasoners and guides of a cluster, with the language model of its generators or by rules.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,14 +19,16 @@ use tokio::sync::Mutex;
 use crate::models::{Judge, prompted};
 use crate::remote::{RemoteGenerator, RemoteReasoner, generators};
 
-/// How long it is believed which model the generators have, and which budget.
+/// Time for which the generators' model and budget are cached.
 const BELIEVED: Duration = Duration::from_secs(60);
-/// How long they are asked whether that is still so, and how long what was known is believed if they do not say.
+/// Longest wait for generators to describe their model and budget again.
 const RENEWAL_PATIENCE: Duration = Duration::from_secs(2);
+/// Time for which the cached values stay in use after generators did not describe them in time.
 const BELIEVED_UNTOLD: Duration = Duration::from_secs(10);
 
-/// Has evidence read by a cluster's generators, and trees and graphs walked with their language model, or, where they
-/// have none, extractively. Which it is, the generators are asked with the first question. Cheap to clone.
+/// Reasoners and guides of a cluster. The generators read evidence; trees and graphs are navigated
+/// with the generators' language model or, if they have none, by extractive rules. The first
+/// question asks the generators which of the two it is. Cheap to clone.
 #[derive(Clone)]
 pub struct RemoteReasoners {
     generators: Pool,
@@ -38,22 +40,24 @@ pub struct RemoteReasoners {
 #[derive(Clone)]
 struct Known {
     judge: Judge,
-    /// The model; `None`: there is none.
+    /// The generators' model; `None` if they have none.
     model: Option<GeneratorIdentity>,
     budget: Budget,
     until: Instant,
 }
 
 impl RemoteReasoners {
-    /// Those of the node's cluster; the current one of `encoders` compares texts where there is no model.
+    /// Connects to the generators of the node's cluster. Without a language model, the current
+    /// encoder of `encoders` compares texts.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn of(node: &Node, encoders: Arc<dyn Encoders>) -> Result<Self, Error> {
         Ok(Self::over(generators(node).await?, encoders, Some(node.cache().clone())))
     }
 
-    /// Those of `generators`. Replies are kept here, and with the nodes that share `cache`.
+    /// Creates reasoners over `generators`. Replies are cached in this process and, through
+    /// `cache`, on the nodes that share it.
     pub fn over(generators: Pool, encoders: Arc<dyn Encoders>, cache: Option<Cache>) -> Self {
         Self { generators, encoders, cache, known: Arc::default() }
     }
@@ -72,10 +76,11 @@ impl RemoteReasoners {
             (Ok((model, budget)), before) => {
                 let identity = Some(clew_core::Generator::identity(&model).clone());
                 match before.filter(|it| it.model == identity && it.budget == budget) {
-                    // Replies that it remembers are not to be asked for again.
+                    // Keep the judge: its cache of replies stays valid.
                     Some(before) => Known { until, ..before.clone() },
                     None => {
-                        // The budget is the whole question's, which its account holds each call to.
+                        // The budget is that of a whole question. The account holds all calls
+                        // together to it.
                         let prompted = prompted(Arc::new(model), budget, self.cache.clone());
                         Known { judge: Judge::Model(prompted), model: identity, budget, until }
                     }
@@ -97,7 +102,8 @@ impl RemoteReasoners {
 
 #[async_trait]
 impl Reasoners for RemoteReasoners {
-    /// What the generators are configured with; where they have no model, the default.
+    /// Returns the budget that the generators are configured with. Returns the default if they have
+    /// no model.
     async fn budget(&self, deadline: Instant) -> Result<Budget, Error> {
         let known = self.known(deadline);
         Ok(within(deadline, "asking generators for their budget", known).await?.budget)

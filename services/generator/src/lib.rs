@@ -1,4 +1,5 @@
-//! Reads evidence and composes answers for question coordinators on any node.
+//! The generator service: reads evidence and writes answers, with a language model or by extractive
+//! rules.
 //!
 //! ```text
 //! RemoteReasoners ─┐                        ┌─► reasoner ─► encoder, or
@@ -6,8 +7,9 @@
 //! RemoteGenerator ─┘                        └─► language model: endpoints, LocalGenerator
 //! ```
 //!
-//! Both sides of the wire are the seams `clew_core::{Reasoners, Generator}`: each question has a reasoner and a guide
-//! that work on its account, of which what is left goes over the wire and what was spent comes back.
+//! Both sides of the wire implement the traits `clew_core::{Reasoners, Generator}`. Each question
+//! has a reasoner and a guide that work on its account: a call carries the budget that is left, and
+//! the spending comes back.
 
 pub mod config;
 mod counted;

@@ -1,4 +1,4 @@
-//! A language model of this process: one thread computes, and callers hear what it says.
+//! A language model in this process: one thread computes replies and streams them to the callers.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,46 +19,46 @@ use tokio::sync::mpsc;
 
 use crate::config::LocalConfig;
 
-/// About how long a reply takes, for those who find no room.
+/// Retry delay for refused callers: about the duration of a reply.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// A language model that runs here. Cheap to clone; its thread ends with the last clone.
+/// A language model that runs in this process. Cheap to clone; its thread ends with the last clone.
 #[derive(Clone)]
 pub struct LocalGenerator {
     identity: GeneratorIdentity,
     model: Arc<LanguageModel>,
     asked: mpsc::UnboundedSender<Asked>,
-    /// Replies that are said or wait to be.
+    /// Gate for replies that are being generated or wait for it.
     replies: Gate,
 }
 
-/// A request on its way to the thread; bounded by the gate.
+/// A request on its way to the thread. The gate bounds their number.
 struct Asked {
     request: GenerationRequest,
     listener: mpsc::UnboundedSender<Told>,
-    /// Held until the reply has ended or nobody listens any more, and given back before the end is told: who
-    /// hears it finds the place free.
+    /// Held until the reply has ended or its caller has left. It is released before the end is
+    /// sent, so that a caller that receives the end finds the place free.
     permit: Permit,
 }
 
-/// What a caller is told; as many as the reply may have tokens.
+/// Message to a caller. The reply's number of tokens bounds how many are queued.
 enum Told {
     Text(String),
     Ended { finish: Finish, prompt_tokens: u64, completion_tokens: u64 },
     Failed(Error),
 }
 
-/// Who listens to a reply.
+/// Caller that receives a reply.
 struct Listener {
     told: mpsc::UnboundedSender<Told>,
     permit: Permit,
 }
 
 impl Listener {
-    /// Tells how the reply ended.
+    /// Sends how the reply ended.
     fn end(self, told: Told) {
         drop(self.permit);
-        // Whoever left does not want to know.
+        // A caller that has left needs no message.
         drop(self.told.send(told));
     }
 }
@@ -67,7 +67,7 @@ impl LocalGenerator {
     /// Loads the configured model and starts its thread.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a folder or settings that cannot be used.
+    /// Returns [`ErrorKind::InvalidInput`] if the folder or the settings cannot be used.
     pub async fn load(config: &LocalConfig) -> Result<Self, Error> {
         let options = LanguageModelOptions {
             folder: config.model.clone(),
@@ -100,12 +100,12 @@ impl LocalGenerator {
         })
     }
 
-    /// Number of the model's parameters.
+    /// Returns the number of the model's parameters.
     pub fn parameters(&self) -> usize {
         self.model.parameters()
     }
 
-    /// How it shows in the tree.
+    /// Returns the model's node in the tree of parts.
     pub fn node(&self) -> TreeNode {
         self.replies.node()
     }
@@ -153,7 +153,7 @@ impl Generator for LocalGenerator {
     }
 }
 
-/// What bounds a batch, in tokens.
+/// Limits of a batch, in tokens.
 #[derive(Clone, Copy)]
 struct BatchLimits {
     step: usize,
@@ -170,7 +170,7 @@ impl BatchLimits {
     }
 }
 
-/// The thread: steps through all replies at once, for as long as somebody may ask.
+/// Runs the thread: steps through all replies at once until the last [`LocalGenerator`] is dropped.
 fn compute(
     model: &Arc<LanguageModel>,
     limits: BatchLimits,
@@ -196,7 +196,7 @@ fn compute(
         if batch.is_empty() {
             continue;
         }
-        // A panic of the device's code ends what is being said and not us.
+        // A panic of the device's code ends the replies in progress, not this thread.
         match catch_unwind(AssertUnwindSafe(|| batch.step())) {
             Ok(Ok(events)) => events.into_iter().for_each(|event| tell(&mut listeners, event)),
             Ok(Err(error)) => {

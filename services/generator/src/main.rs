@@ -1,4 +1,4 @@
-//! `clew-generator`: reads evidence and composes answers for a cluster.
+//! `clew-generator`: a node that reads evidence and writes answers.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
 use serde::{Deserialize, Serialize};
 
-/// What can be configured.
+/// Configuration of the process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {

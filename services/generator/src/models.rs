@@ -1,4 +1,4 @@
-//! The language model that the configuration names, and the reasoners over it.
+//! The configured language model, and the reasoners that use it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,13 +14,13 @@ use crate::counted::Counted;
 use crate::replies::KeptReplies;
 use crate::{GeneratorConfig, LocalGenerator};
 
-/// The configured language model: the endpoint, then those to fall back on, last the one of this
-/// process; `None` if there is none.
+/// Returns the configured language model: the endpoint, then the fallback endpoints, and last the
+/// local model. Returns `None` if none is configured.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] for settings that cannot be used, and
-/// [`clew_core::ErrorKind::WrongState`] for a key that is not where they say. That an endpoint does not
-/// answer is no error here.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if settings cannot be used, and
+/// [`clew_core::ErrorKind::WrongState`] if an API key is not where the settings say. An endpoint
+/// that does not answer is not an error.
 pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>>, Error> {
     let remote = |endpoint: &EndpointConfig| -> Result<Arc<dyn Generator>, Error> {
         let endpoint = Endpoint::try_new(endpoint, endpoint.load_key()?.as_ref())?;
@@ -38,12 +38,12 @@ pub async fn model(config: &GeneratorConfig) -> Result<Option<Arc<dyn Generator>
     Ok(Some(if others.is_empty() { first } else { Arc::new(Fallback::new(first, others)) }))
 }
 
-/// Who judges.
+/// Implementation of reasoners and guides on a node.
 #[derive(Clone)]
 pub(crate) enum Judge {
     /// A language model.
     Model(Prompted),
-    /// Rules over the evidence's own sentences, which the current one of these encoders compares.
+    /// Extractive rules: they choose sentences of the evidence, which the current encoder compares.
     Rules(Arc<dyn Encoders>),
 }
 
@@ -67,21 +67,23 @@ fn extractive(encoders: &Arc<dyn Encoders>, account: &Account) -> Extractive {
     Extractive::new(account.metered(Arc::clone(encoders)))
 }
 
-/// What judges on a node: a reasoner and a guide for each account, and the language model behind them, if there is one.
+/// Reasoners and guides of a node, one for each account, and the language model behind them, if
+/// there is one.
 #[derive(Clone)]
 pub struct Judgement {
     judge: Judge,
     budget: Budget,
-    /// Replies to whatever is asked.
+    /// Language model that replies to arbitrary prompts.
     pub model: Option<Arc<dyn Generator>>,
 }
 
 impl Judgement {
-    /// The judgement of the configured language model, or without one that of the evidence's own
-    /// sentences, compared by the current one of `encoders`. Replies are kept here, and with the nodes that share `cache`.
+    /// Loads the configured language model. Without one, extractive rules choose sentences of the
+    /// evidence, and the current encoder of `encoders` compares them. Replies are cached in this
+    /// process and, through `cache`, on the nodes that share it.
     ///
     /// # Errors
-    /// As [`model`].
+    /// Returns the errors of [`model`].
     pub async fn load(
         config: &GeneratorConfig,
         encoders: Arc<dyn Encoders>,
@@ -114,8 +116,8 @@ impl Reasoners for Judgement {
     }
 }
 
-/// Asks `model`, each time within `budget`. Replies are kept here, and with the nodes that share `cache`, for each owner
-/// of an account apart.
+/// Wraps `model` for prompts, each within `budget`. Replies are cached in this process and, through
+/// `cache`, on the nodes that share it; account owners never share a reply.
 pub fn prompted(model: Arc<dyn Generator>, budget: Budget, cache: Option<Cache>) -> Prompted {
     let replies: Arc<dyn ReplyCache> = Arc::new(KeptReplies::new(cache));
     Prompted::new(model).with_cache(replies).with_budget(budget)

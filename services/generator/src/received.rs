@@ -1,4 +1,4 @@
-//! The account of a request from elsewhere, and what its caller is told of it.
+//! The account of a request from another node, and reports to the caller about it.
 
 use std::pin::Pin;
 
@@ -9,25 +9,27 @@ use futures::{Stream, stream};
 use tokio::sync::watch;
 use tracing::{Instrument, Span};
 
-/// The account that a request from another node is worked on with here.
+/// Account of a request from another node, as this node works on it.
 pub struct Received {
     account: Account,
     spent: Option<watch::Receiver<Spent>>,
 }
 
-/// What a caller is told while something is done for them.
+/// Message to a caller while its request is worked on.
 pub enum Told<T> {
-    /// What was spent on it so far.
+    /// Everything spent on the request so far.
     Spent(wire::Spent),
-    /// What it came to; the last.
+    /// The result; the last message.
     Done(T),
 }
 
 impl Received {
-    /// Of what the request says may be left, no more than `own` is spent here. A request that says nothing is nobody's.
+    /// Opens the account that a request carries, bounded by its remaining budget and by `own`. A
+    /// request without an account works for the default owner within `own`, and its caller gets no
+    /// reports.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the fields at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid field.
     pub fn of(account: Option<&wire::Account>, own: Budget) -> Result<Self, Error> {
         let Some(account) = account else {
             return Ok(Self::on(Account::open(Owner::default(), own)));
@@ -40,24 +42,24 @@ impl Received {
         Ok(Self { account: Account::new(owner, ledger), spent: Some(told) })
     }
 
-    /// A request of whose account its caller is told nothing.
+    /// Creates a request on `account` whose caller gets no reports of spending.
     pub fn on(account: Account) -> Self {
         Self { account, spent: None }
     }
 
-    /// What the request is worked on with.
+    /// Returns the account that the request is worked on.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Does `work`, and tells what is spent on the account meanwhile, whenever that changes, if the caller wants to
-    /// know. Who drops this ends the work.
+    /// Runs `work` and streams its result. If the caller wants reports, the stream also has the
+    /// spending on the account whenever it changes. Dropping the stream ends the work.
     pub fn while_working<T, W>(self, work: W) -> impl Stream<Item = Told<T>> + Send
     where
         T: Send,
         W: Future<Output = T> + Send,
     {
-        // It is done while the response is read, and belongs to the trace of its request all the same.
+        // The work runs while the response is read, and still belongs to the trace of its request.
         let (work, told) = (Some(Box::pin(work.instrument(Span::current()))), Spent::default());
         let working = Working { work, came_to: None, spent: self.spent, told };
         stream::unfold(working, Working::next)
@@ -68,7 +70,7 @@ struct Working<T, W> {
     work: Option<Pin<Box<W>>>,
     came_to: Option<T>,
     spent: Option<watch::Receiver<Spent>>,
-    /// What was told of it.
+    /// Spending that was reported last.
     told: Spent,
 }
 
@@ -85,7 +87,7 @@ impl<T, W: Future<Output = T>> Working<T, W> {
                     }
                 }
             }
-            // What was spent last is told before what came of it.
+            // Report the last spending before the result.
             let spent = self.spent.as_ref().map_or(self.told, |spent| *spent.borrow());
             if spent != self.told {
                 self.told = spent;
@@ -98,7 +100,7 @@ impl<T, W: Future<Output = T>> Working<T, W> {
     }
 }
 
-/// Waits until more is spent; `false` if that will not be.
+/// Waits until the spending changes. Returns `false` if it cannot change any more.
 async fn is_changed(spent: &mut Option<watch::Receiver<Spent>>) -> bool {
     match spent {
         Some(spent) => spent.changed().await.is_ok(),

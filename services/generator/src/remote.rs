@@ -1,4 +1,4 @@
-//! The seams `Reasoner` and `Generator` over generators elsewhere.
+//! Clients of the generators of other nodes, which implement the traits `Reasoner` and `Generator`.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,19 +23,21 @@ use futures::TryStreamExt;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// The service whose health tells whether a generator takes work.
+/// Service whose health status shows whether a generator accepts work.
 const SERVICE: &str = "clew.generator.v1.GeneratorService";
-/// Readings and replies that may be in progress on one generator.
+/// Maximum number of readings and replies in progress on one generator.
 const CREDITS: u32 = 64;
-/// How long generators are asked which model they have before somebody is told that it takes long.
+/// Longest wait for generators to describe their model. [`RemoteGenerator::connect`] then logs a
+/// warning and tries again.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The generators of the node's cluster.
+/// Returns the pool of generators of the node's cluster.
 pub(crate) async fn generators(node: &Node) -> Result<Pool, Error> {
     node.pool(Some(Role::Generator), "generators", SERVICE, CREDITS).await
 }
 
-/// Has evidence read by the least busy generator of a cluster, on an account of which the generator gets what is left.
+/// Reasoner that sends each reading to the least busy generator of a cluster, with the budget that
+/// is left of its account.
 pub(crate) struct RemoteReasoner {
     generators: Pool,
     account: Account,
@@ -69,7 +71,8 @@ impl Reasoner for RemoteReasoner {
                             }
                             Some(read_response::Event::Reading(reading)) => {
                                 let reading = convert::reading_from_wire(reading)?;
-                                // Generators before accounts tell it with the reading alone.
+                                // Generators of versions without accounts report their cost only
+                                // with the reading.
                                 if !is_told {
                                     loan.is_spent(Spent::of(reading.cost));
                                 }
@@ -91,31 +94,33 @@ pub struct RemoteGenerator {
     identity: GeneratorIdentity,
 }
 
-/// What a try to have a reply tells while it is under way.
+/// Progress of one attempt to get a reply.
 enum Told {
-    /// It begins.
+    /// The attempt starts.
     Begun,
-    /// The model is asked.
+    /// A request is sent to the model.
     Asked,
-    /// More of the text.
+    /// The next part of the text.
     Text(String),
 }
 
 impl RemoteGenerator {
-    /// The language model of the node's cluster. Waits until a generator has told which it is; that all
-    /// of them have the same is for who configures them.
+    /// Connects to the language model of the node's cluster. Waits until a generator has described
+    /// it. The operator must configure the same model on all generators.
     ///
     /// # Errors
-    /// As [`Self::connect`]; [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns the errors of [`Self::connect`], and [`clew_core::ErrorKind::InvalidInput`] if the
+    /// configuration is invalid.
     pub async fn of(node: &Node) -> Result<Self, Error> {
         Self::connect(generators(node).await?).await
     }
 
-    /// The language model of `generators` and what a question may take of it, as they tell now.
+    /// Returns the language model of `generators` and the budget of a question, as a generator
+    /// describes them now.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have none;
-    /// [`clew_core::ErrorKind::Unavailable`] if none answers.
+    /// Returns [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have no
+    /// model, and [`clew_core::ErrorKind::Unavailable`] if none answers.
     pub(crate) async fn described(
         generators: Pool,
         deadline: Instant,
@@ -125,10 +130,11 @@ impl RemoteGenerator {
         Ok((Self { generators, identity }, budget))
     }
 
-    /// The language model of `generators`. Waits as [`Self::of`] does.
+    /// Connects to the language model of `generators`. Waits as [`Self::of`] does.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have none.
+    /// Returns [`clew_core::ErrorKind::WrongState`] with the reason `NO_MODEL` if they have no
+    /// model.
     pub async fn connect(generators: Pool) -> Result<Self, Error> {
         loop {
             match describe(&generators, Instant::now() + ANSWER_PATIENCE).await {
@@ -175,7 +181,7 @@ impl Generator for RemoteGenerator {
         asked.check()?;
         let began = Instant::now();
         let message = convert::generate_to_wire(asked.clone());
-        // What is told here is heard below at once.
+        // Progress sent here is passed to `heard` below without delay.
         let (tell, mut told) = mpsc::unbounded_channel();
         let calls = AtomicU32::new(0);
         let reply = self.generators.call(1, deadline, |channel| {
@@ -189,7 +195,7 @@ impl Generator for RemoteGenerator {
                     if matches!(told, Told::Asked) {
                         calls.fetch_add(1, Ordering::Relaxed);
                     }
-                    // Who asked listens for as long as this runs.
+                    // The receiver lives as long as this call.
                     drop(tell.send(told));
                 };
                 one_try(GeneratorServiceClient::new(channel), request, tell).await
@@ -222,7 +228,7 @@ impl Generator for RemoteGenerator {
     }
 }
 
-/// What is left of `most` calls, as the wire tells it: 0 if nothing bounds them.
+/// Returns the calls that are left of `most`, as on the wire: 0 means unbounded.
 fn left_of(most: Option<NonZeroU32>, calls: u32) -> Result<u32, Error> {
     let Some(most) = most else { return Ok(0) };
     match most.get().saturating_sub(calls) {

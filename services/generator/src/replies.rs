@@ -1,13 +1,13 @@
-//! Replies of language models that are kept: in this process, and by the nodes of a cluster for each other.
+//! The cache of language model replies: in this process, and shared by the nodes of a cluster.
 
 use async_trait::async_trait;
 use clew_cluster::Cache;
 use clew_reason::prompted::{RecentReplies, ReplyCache, ReplyKey};
 
-/// Replies that a process keeps, in bytes.
+/// Capacity of the cache in this process, in bytes.
 const KEPT_BYTES: usize = 64 << 20;
 
-/// Keeps replies here and, if there is a cluster, with the others.
+/// Cache of replies in this process and, in a cluster, shared with the other nodes.
 pub(crate) struct KeptReplies {
     here: RecentReplies,
     shared: Option<Cache>,

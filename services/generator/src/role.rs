@@ -1,4 +1,4 @@
-//! The generator as a role of a node.
+//! The generator role of a node.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use clew_proto::generator::v1::generator_service_server::GeneratorServiceServer;
 use crate::counted::troubles;
 use crate::{GeneratorConfig, GeneratorRpc, Judgement};
 
-/// Largest message taken: a question with as much evidence as a search may find.
+/// Maximum size of a message: a question with as much evidence as a search may return.
 const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// Starts a generator: adds its service.
+/// Adds the generator service to a node's server.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,

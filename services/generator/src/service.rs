@@ -1,4 +1,4 @@
-//! `GeneratorService`: reasoners and the language model of this process, for callers elsewhere.
+//! `GeneratorService`: the reasoners and the language model of this process, for other nodes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use tonic::{Request, Response, Status};
 
 use crate::{GeneratorConfig, Received, Told};
 
-/// Time of a call that names no deadline.
+/// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The handler.
+/// Handler of `GeneratorService`.
 pub struct GeneratorRpc {
     reasoners: Arc<dyn Reasoners>,
     model: Option<Arc<dyn Generator>>,
@@ -30,11 +30,11 @@ pub struct GeneratorRpc {
     work: Gate,
 }
 
-/// What a call streams back.
+/// Response stream of a call.
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl GeneratorRpc {
-    /// Has evidence read by one of `reasoners`, and offers `model`, if there is one.
+    /// Creates a handler that reads evidence with `reasoners` and offers `model`, if there is one.
     pub fn new(
         reasoners: Arc<dyn Reasoners>,
         model: Option<Arc<dyn Generator>>,
@@ -47,7 +47,7 @@ impl GeneratorRpc {
         Self { reasoners, model, limits, budget: config.budget.budget(), work }
     }
 
-    /// What it holds.
+    /// Returns the gate that counts readings and replies in progress.
     pub fn gate(&self) -> &Gate {
         &self.work
     }
@@ -80,7 +80,7 @@ impl GeneratorRpc {
             Told::Spent(spent) => Ok(vec![Event::Spent(spent)]),
             Told::Done(Ok(reading)) => {
                 let reading = convert::reading_to_wire(reading);
-                // Its text is there at once.
+                // The text is sent as one delta, because it arrives whole.
                 let text = Some(reading.text.clone()).filter(|text| !text.is_empty());
                 let delta = text.map(Event::TextDelta).into_iter();
                 Ok(delta.chain([Event::Reading(reading)]).collect())
@@ -100,7 +100,7 @@ impl GeneratorRpc {
         let request = convert::generate_from_wire(request.into_inner())?;
         let model = Arc::clone(self.model()?);
         let permit = self.work.try_enter(1)?;
-        // No longer than the reply, whose tokens are bounded.
+        // Unbounded, but no longer than the reply, whose tokens are bounded.
         let (tell, told) = mpsc::unbounded_channel();
         let replying = async move {
             let _permit = permit;
@@ -118,7 +118,8 @@ impl GeneratorRpc {
             let end = end.map(generate_response::Event::Generated);
             drop(tell.send(end.map_err(|error| to_status(&error))));
         };
-        // The model works as part of the response: who drops it, as a caller that leaves does, ends the work.
+        // The model works as part of the response stream: dropping the stream, as a caller that
+        // leaves does, ends the work.
         let told = stream::unfold(told, |mut told| async move {
             told.recv().await.map(|event| (Some(event), told))
         });

@@ -1,4 +1,4 @@
-//! The account of a question over the wire: real servers on loopback and a scripted model.
+//! Tests of a question's account over the wire, with real servers on loopback and a scripted model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-/// Longest time that a test waits for what has to happen.
+/// Longest time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ATTEMPTS: u32 = 4;
 
@@ -34,7 +34,7 @@ fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Where a model reads, no texts are compared.
+/// Encoders that are never used: a model reads, so no texts are compared.
 struct NoEncoders;
 
 #[async_trait]
@@ -52,7 +52,7 @@ impl Encoders for NoEncoders {
     }
 }
 
-/// Finds that evidence does not suffice.
+/// Replies that the evidence does not suffice.
 fn doubts(request: &ModelRequest) -> ModelReply {
     let is_reading = request.body["response_format"].to_string().contains("\"notes\"");
     let reply = match is_reading {
@@ -62,7 +62,7 @@ fn doubts(request: &ModelRequest) -> ModelReply {
     ModelReply::Text(reply.to_string())
 }
 
-/// A generator with a scripted model, and the reasoners of a gateway over it.
+/// A generator with a scripted model, and a gateway's reasoners that use it.
 struct World {
     endpoint: ModelEndpoint,
     address: String,
@@ -158,7 +158,7 @@ async fn all_steps_of_a_question_draw_on_one_budget_on_whatever_nodes_they_are_t
         account.ledger().cost();
     assert_eq!((world.calls(), model_calls, is_out_of_budget), (4, 4, true));
     assert!(prompt_tokens > 100 && completion_tokens >= 4, "{prompt_tokens}, {completion_tokens}");
-    // Another question has a budget of its own.
+    // Another question has its own budget.
     let another = world.account("acme").await;
     world.read(&another, "Who else?").await.unwrap();
     assert_eq!(another.ledger().cost().model_calls, 1);

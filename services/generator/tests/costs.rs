@@ -1,5 +1,5 @@
-//! What is asked of a language model, counted. The table of the README is printed by
-//! `cargo test --workspace --test costs -- --nocapture`.
+//! Counts the requests to a language model. `cargo test --workspace --test costs -- --nocapture`
+//! prints the table of the README.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -17,10 +17,10 @@ use serde_json::json;
 
 /// Real text to read.
 const TEXT: &str = include_str!("../../../README.md");
-/// About 256 tokens of it.
+/// Bytes of a passage: about 256 tokens.
 const PASSAGE_BYTES: usize = 1000;
 
-/// Answers as briefly as a model does that is asked for no more than it needs.
+/// Replies as briefly as a model that is asked for no more than it needs.
 fn brief(request: &ModelRequest) -> ModelReply {
     let quote = "Clew answers with sentences of what it found";
     let reply = match request.body["response_format"].to_string() {
@@ -79,7 +79,7 @@ fn evidence(ordinal: u32, text: String) -> Evidence {
 async fn costs_are_those_of_the_table() {
     let endpoint = ModelEndpoint::start().unwrap();
     endpoint.reply_by(brief);
-    // It counts words; ours are tokens, about.
+    // The endpoint counts words; without its usage, tokens are estimated.
     endpoint.tell_usage(false);
     let config = EndpointConfig {
         url: endpoint.url(),

@@ -1,4 +1,4 @@
-//! A language model over the wire: real servers on loopback and a real, tiny model.
+//! Tests of a language model over the wire, with real servers on loopback and a real, tiny model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -22,14 +22,14 @@ use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-/// Longest time that a test waits for what has to happen.
+/// Longest time that a test waits for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn soon() -> Instant {
     Instant::now() + PATIENCE
 }
 
-/// Reads nothing; these tests generate only.
+/// Reasoner that reads nothing; these tests only generate.
 struct Illiterate;
 
 #[async_trait]
@@ -61,7 +61,7 @@ async fn tiny_model(replies: u32) -> LocalGenerator {
     LocalGenerator::load(&config).await.unwrap()
 }
 
-/// A generator service behind a wire that can be cut.
+/// A generator service behind a connection that a test can cut.
 struct Node {
     wire: FaultyWire,
     serving: JoinHandle<()>,
@@ -107,7 +107,7 @@ fn ask(max_tokens: u32) -> GenerationRequest {
     }
 }
 
-/// Waits until nothing is under way on a model.
+/// Waits until a model has no replies in progress.
 async fn idle(node: impl Fn() -> TreeNode) {
     let deadline = soon();
     while node().queued != 0 {
@@ -156,7 +156,7 @@ async fn who_has_no_model_says_so() {
 
 #[tokio::test]
 async fn a_caller_that_leaves_frees_its_place() {
-    // One place: who comes next is refused until it is free.
+    // One place: the next request is refused until it is free.
     let model = tiny_model(1).await;
     let nodes = [Node::start(Some(model.clone())).await];
     let remote = RemoteGenerator::connect(pool(&nodes).await).await.unwrap();
