@@ -1,4 +1,4 @@
-//! The graph builder that the configuration names.
+//! Construction of the graph builder that the configuration names.
 
 use std::sync::Arc;
 
@@ -8,14 +8,16 @@ use clew_core::{Error, ErrorKind, Generator, GraphBuilders};
 use crate::given::Given;
 use crate::{Extractive, GraphBuilderConfig, Reader};
 
-/// Texts that a model reads at once by default: it works on several in about the time of one.
+/// Default number of texts that a model reads at once; several take about the time of one.
 const TEXTS_AT_ONCE: usize = 8;
 
-/// What reads texts: rules, or `model`, whose replies are kept here and with the nodes that share `cache`.
+/// Returns the configured graph builder: rules, or prompts to `model`. Replies of the model are
+/// cached in this process and, through `cache`, on the nodes that share it.
 ///
 /// # Errors
-/// [`ErrorKind::WrongState`] with the reason `NO_MODEL` if a model is to read and there is none;
-/// [`ErrorKind::InvalidInput`] if the configured graph cannot be read.
+/// Returns [`ErrorKind::WrongState`] with the reason `NO_MODEL` if the configuration asks for a
+/// model and `model` is `None`, and [`ErrorKind::InvalidInput`] if the configured graph file cannot
+/// be read.
 pub fn builder(
     config: &GraphBuilderConfig,
     model: Option<Arc<dyn Generator>>,

@@ -6,36 +6,40 @@ use clew_core::{Error, Violations};
 use clew_generator::config::BudgetConfig;
 use serde::{Deserialize, Serialize};
 
-/// Section `graph_builder`: who reads texts, and how many at once.
+/// Section `graph_builder`: how texts are read, and how many at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GraphBuilderConfig {
-    /// `rules`, or `model`: the language model of this process or of the cluster's generators.
+    /// Way of reading: `rules`, or `model` for the language model of this process or of the
+    /// cluster's generators.
     pub reader: Reader,
-    /// Bytes of text that are read or wait to be read, 1 MiB to 1 GiB. Beyond it calls are refused with a
-    /// retry delay. More lets more callers wait, and takes as much memory.
+    /// Maximum bytes of text that are being read or wait for it, 1 MiB to 1 GiB. Further calls are
+    /// refused with a retry delay. A larger value lets more callers wait and uses as much memory.
     pub queue_bytes: u32,
-    /// Texts that are read at once, 0 to 1,024; 0 means one per core, or eight if a model reads.
+    /// Maximum number of texts that are read at once, 0 to 1,024; 0 means one per core, or eight if
+    /// a model reads.
     pub threads: u32,
-    /// Questions that a model asks itself about each passage of a document, to find what it missed at first
-    /// (QRMeM, section 2.1), 0 to 16. A question that is new costs two more calls.
+    /// Maximum number of questions that a model asks itself about each passage of a document, to
+    /// find what it missed at first (QRMeM, section 2.1), 0 to 16. Each new question costs two more
+    /// calls.
     pub questions: u32,
-    /// What a model may be asked for one text; of a text that is read for a question, no more than the question has left.
+    /// Budget of model use for one text. For a text that is read for a question, the question's
+    /// remaining budget applies as well.
     pub budget: BudgetConfig,
-    /// File of a graph that was made elsewhere, as `clew graph --file` reads them: passages of documents with
-    /// the title of one of its passages hold what it tells, and are not read. What was made of documents
-    /// before stays as it is.
+    /// File of an existing graph, in a format that `clew graph --file` reads. Passages of documents
+    /// whose title occurs in the file take their entities and relations from it and are not read.
+    /// Graphs of earlier documents stay unchanged.
     pub graph: Option<PathBuf>,
 }
 
-/// Who reads texts.
+/// Way of reading texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reader {
-    /// Rules: what is said stands in the texts.
+    /// Rules, which take summaries and entities literally from the texts.
     #[default]
     Rules,
-    /// A language model, by prompts.
+    /// Prompts to a language model.
     Model,
 }
 
@@ -53,10 +57,10 @@ impl Default for GraphBuilderConfig {
 }
 
 impl GraphBuilderConfig {
-    /// Refuses values out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming each invalid key.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if !(1 << 20..=1 << 30).contains(&self.queue_bytes) {

@@ -1,4 +1,4 @@
-//! The seam without a language model: what is said stands in the texts.
+//! A graph builder without a language model, which takes its results literally from the texts.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -14,9 +14,10 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::GraphBuilderConfig;
 
-/// Summarises and extracts by rules, on threads of its own.
+/// Graph builder that summarises and extracts by rules, on blocking threads.
 ///
-/// The same texts give the same answers, always. How many calls wait is bounded by who admits them.
+/// The same texts always give the same results. The number of waiting calls is not bounded here:
+/// the caller's admission bounds it.
 #[derive(Clone, Debug)]
 pub struct Extractive {
     threads: Arc<Semaphore>,
@@ -24,7 +25,7 @@ pub struct Extractive {
 }
 
 impl Extractive {
-    /// A builder that reads as many texts at once as configured.
+    /// Creates a builder that reads as many texts at once as configured.
     pub fn new(config: &GraphBuilderConfig) -> Self {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = match config.threads {
@@ -34,8 +35,8 @@ impl Extractive {
         Self { threads: Arc::new(Semaphore::new(threads)), limits: Limits::default() }
     }
 
-    /// Reads each task, off the asynchronous threads, and stops between two when the time is up or the
-    /// caller has left.
+    /// Applies `read` to each task on a blocking thread. Stops between two tasks if the deadline
+    /// has passed or the caller has left.
     async fn read<T: Send + 'static, R: Send + 'static>(
         &self,
         tasks: Vec<T>,
@@ -55,7 +56,7 @@ impl Extractive {
                 }
                 results.push(read(task));
             }
-            // The caller may have left meanwhile.
+            // The caller may have left in the meantime.
             drop(done.send(results));
         });
         let result = async {
@@ -69,7 +70,7 @@ impl Extractive {
     }
 }
 
-/// It spends nothing, whoever asks.
+/// Rules spend nothing, so all accounts share one builder, which also serves as the rehearsal.
 impl GraphBuilders for Extractive {
     fn on(&self, _account: &Account) -> Arc<dyn GraphBuilder> {
         Arc::new(self.clone())

@@ -1,4 +1,4 @@
-//! A graph that was made elsewhere, in place of what would be read out of its passages here.
+//! A graph builder that takes graphs from a file that was made elsewhere.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,30 +11,32 @@ use clew_core::{
     Relation, Span, Summary, SummaryTask,
 };
 
-/// Most key phrases of a passage.
+/// Maximum number of key phrases of a passage.
 const MAX_KEY_PHRASES: usize = 10;
 
-/// Answers out of a file where it tells of a passage, and by another graph builder where it does not.
+/// Graph builders that answer from a file where it covers a passage, and with other graph builders
+/// elsewhere.
 ///
-/// A file calls its passages by titles, which several may share, and does not have their texts. So a passage
-/// of a document with such a title is taken to hold the relations of that title of which it names an end,
-/// and the entities that it names.
+/// A file identifies its passages by titles, which several passages may share, and does not contain
+/// their texts. A passage of a document with such a title therefore gets those relations of the
+/// title of which it mentions at least one end, and the entities that it mentions.
 pub(crate) struct Given {
     by_title: Arc<HashMap<String, Vec<Extraction>>>,
     otherwise: Arc<dyn GraphBuilders>,
 }
 
-/// The same for one account.
+/// [`Given`] for one account.
 struct GivenOn {
     by_title: Arc<HashMap<String, Vec<Extraction>>>,
     otherwise: Arc<dyn GraphBuilder>,
 }
 
 impl Given {
-    /// Reads a file: GraphML with the fields of LightRAG, or lines of JSON as HippoRAG keeps them.
+    /// Reads a file: GraphML with the fields of LightRAG, or JSON lines as HippoRAG writes them.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming the key `graph_builder.graph` or the line of the file.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the key `graph_builder.graph` or the
+    /// line of the file.
     pub fn read(file: &Path, otherwise: Arc<dyn GraphBuilders>) -> Result<Self, Error> {
         let text = std::fs::read_to_string(file).map_err(|error| {
             let problem = format!("expected a file of text, got `{}`: {error}", file.display());
@@ -63,9 +65,9 @@ impl GraphBuilders for Given {
 }
 
 impl GivenOn {
-    /// What the file tells of a passage, if it does.
+    /// Returns what the file says of a passage, or `None` if it does not cover it.
     fn of(&self, task: &ExtractionTask) -> Option<Extraction> {
-        // In view of a question more is looked for than any file knows.
+        // A question asks for more than a file contains.
         let title = task.background.split('\n').next().unwrap_or_default();
         let told = self.by_title.get(title).filter(|_| task.question.is_empty())?;
         let mut found = Found::new(&task.text);
@@ -78,7 +80,7 @@ impl GivenOn {
                         head,
                         text: relation.text.clone(),
                         tail,
-                        // A file does not tell where in the passage.
+                        // The file does not say where in the passage the relation stands.
                         evidence: Span::new(0, task.text.len()),
                     });
                 }
@@ -100,7 +102,7 @@ impl GivenOn {
     }
 }
 
-/// What is told of one passage.
+/// Entities and relations collected for one passage.
 struct Found<'t> {
     text: &'t str,
     lower_case: String,
@@ -120,7 +122,7 @@ impl<'t> Found<'t> {
         !name.is_empty() && self.lower_case.contains(&name.to_lowercase())
     }
 
-    /// The position of an entity, which is added if need be.
+    /// Returns the index of an entity, adding it if it is new.
     fn entity(&mut self, told: &Entity) -> usize {
         if let Some(at) = self.by_name.get(&told.name) {
             return *at;

@@ -1,14 +1,16 @@
-//! Reads summaries, entities and relations out of texts, for whoever builds trees and graphs of them.
+//! The graph-builder service: extracts summaries, entities and relations from texts, for the trees
+//! and graphs of a corpus.
 //!
 //! ```text
 //! GraphBuilderRpc ─┬─► Extractive ──► clew_tree, clew_graph         on a graph builder
 //!                  ├─► clew_reason's Prompted ──► language model    on a graph builder
-//!                  └─► RemoteGraphBuilders ─► pool of the former    on a gateway
+//!                  └─► RemoteGraphBuilders ─► pool of graph builders    on a gateway
 //! ```
 //!
-//! Both sides of the wire are the seam `clew_core::GraphBuilders`: what is left of an account goes over the wire, and what
-//! was spent comes back. Texts that clients have read are metered ([`GraphBuilderRpc`]). A graph builder keeps nothing between
-//! calls: any of them answers, and what is stored is decided by who asks.
+//! Both sides of the wire implement the trait `clew_core::GraphBuilders`. A call carries the budget
+//! that is left of its account, and the spending comes back. Texts that clients send are charged to
+//! their quotas ([`GraphBuilderRpc`]). A graph builder keeps no state between calls: any of them
+//! can answer, and the caller decides what is stored.
 
 mod builder;
 mod config;

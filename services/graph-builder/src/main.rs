@@ -1,4 +1,4 @@
-//! `clew-graph-builder`: reads summaries, entities and relations out of texts for a cluster.
+//! `clew-graph-builder`: a node that extracts summaries, entities and relations from texts.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use clew_graph_builder::{GraphBuilderConfig, Reader};
 use clew_node::NodeConfig;
 use serde::{Deserialize, Serialize};
 
-/// What can be configured.
+/// Configuration of the process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Config {

@@ -1,4 +1,4 @@
-//! The seam over graph builders elsewhere.
+//! A client of the graph builders of other nodes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,25 +15,26 @@ use clew_proto::convert::graph_builder as convert;
 use clew_runtime::pool::Pool;
 use futures::{StreamExt, TryStreamExt, stream};
 
-/// The service whose health tells whether a graph builder takes work.
+/// Service whose health status shows whether a graph builder accepts work.
 const SERVICE: &str = "clew.graph_builder.v1.GraphBuilderService";
-/// Bytes of text that may be under way on one graph builder: less than it queues, so that several
-/// callers find room.
+/// Maximum bytes of text in progress on one graph builder. It is less than a graph builder queues,
+/// so that several callers find room.
 const CREDITS: u32 = 8 << 20;
-/// Messages of one call that are under way at once, so that several graph builders share its tasks. On an account with
-/// bounds it is one after the other, as each gets all that is left.
+/// Maximum number of concurrent messages of one call, so that several graph builders share its
+/// tasks. On an account with a budget messages go one after the other, because each carries the
+/// whole remaining budget.
 const MESSAGES: usize = 8;
 
-/// Has texts read by the least busy graph builders of a cluster.
+/// Graph builders of a cluster; each message goes to the least busy one.
 pub struct RemoteGraphBuilders {
     builders: Pool,
 }
 
 impl RemoteGraphBuilders {
-    /// The graph builders of the node's cluster.
+    /// Creates a client of the graph builders of the node's cluster.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
     pub async fn of(node: &Node) -> Result<Self, Error> {
         let role = Some(Role::GraphBuilder);
         Ok(Self { builders: node.pool(role, "graph-builders", SERVICE, CREDITS).await? })
@@ -51,7 +52,7 @@ impl GraphBuilders for RemoteGraphBuilders {
     }
 }
 
-/// All of them as one, which works on one account, or rehearses.
+/// The cluster's graph builders as a single one, on an account; without an account it rehearses.
 struct RemoteGraphBuilder {
     builders: Pool,
     account: Option<Account>,

@@ -1,4 +1,4 @@
-//! The graph builder as a role of a node.
+//! The graph-builder role of a node.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use clew_node::{Node, Server};
 
 use crate::{GraphBuilderConfig, GraphBuilderRpc};
 
-/// Starts a graph builder: adds its service.
+/// Adds the graph-builder service to a node's server.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] from the configuration.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid.
 pub fn start(
     node: &Arc<Node>,
     server: &mut Server,

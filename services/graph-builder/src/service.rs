@@ -1,4 +1,4 @@
-//! `GraphBuilderService`: a graph builder for callers elsewhere.
+//! `GraphBuilderService`: a graph builder for callers on other machines.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tonic::{Request, Response, Status};
 
-/// Time of a call that names no deadline.
+/// Time limit of a call without a deadline.
 const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
-/// Delay after which a refused caller may come back: texts are read at megabytes a second.
+/// Retry delay for refused callers. Texts are read at megabytes per second.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
-/// Largest message taken: a task as large as the limits allow, with room to spare.
+/// Maximum size of a message: the largest task that the limits allow, and some room.
 const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// The handler.
+/// Handler of `GraphBuilderService`.
 pub struct GraphBuilderRpc {
     builders: Arc<dyn GraphBuilders>,
     limits: Limits,
@@ -36,19 +36,19 @@ pub struct GraphBuilderRpc {
 }
 
 impl GraphBuilderRpc {
-    /// Serves `builders`, which are given texts of at most `queue_bytes` at once.
+    /// Creates a handler that passes at most `queue_bytes` of text to `builders` at a time.
     pub fn new(builders: Arc<dyn GraphBuilders>, limits: Limits, queue_bytes: u32) -> Self {
         let queue = Gate::new("the queue of texts to be read", queue_bytes, RETRY_AFTER)
             .seen_as("graph_builder", "bytes");
         Self { builders, limits, queue }
     }
 
-    /// What it holds, in bytes of text.
+    /// Returns the gate that counts bytes of text in progress.
     pub fn gate(&self) -> &Gate {
         &self.queue
     }
 
-    /// What a server is given.
+    /// Wraps the handler for a tonic server.
     pub fn into_service(self) -> GraphBuilderServiceServer<Self> {
         GraphBuilderServiceServer::new(self).max_decoding_message_size(MAX_MESSAGE_BYTES)
     }
@@ -103,7 +103,7 @@ impl GraphBuilderRpc {
         Ok(responses(received, extracting, convert::extraction_to_wire, spent))
     }
 
-    /// Takes texts of so many bytes in, if the queue has room and the quotas of who sends them are not used up.
+    /// Admits texts of `bytes` bytes if the queue has room and the caller's quotas are not used up.
     async fn admit(
         &self,
         caller: &Caller,
@@ -119,15 +119,16 @@ impl GraphBuilderRpc {
     }
 }
 
-/// What reads the texts of one call, and at whose cost.
+/// Admitted work: the builder that reads the texts of a call, and the bill for it.
 struct Work {
     builder: Arc<dyn GraphBuilder>,
     bill: Bill,
     _permit: Permit,
 }
 
-/// The account of a request: a node tells it, and for a key it is its tenant's, bounded by the tenant's quota and by what
-/// may be spent on each text.
+/// Returns the account of a request. A node sends one. A request without one works on an account of
+/// the caller's owner, bounded only by the tenant's quota and by the budget of each text. A tenant
+/// may not send an account.
 fn received(caller: &Caller, account: Option<&query::Account>) -> Result<Received, Error> {
     match account {
         Some(account) if caller.tenant().is_none() => {
@@ -143,7 +144,8 @@ fn received(caller: &Caller, account: Option<&query::Account>) -> Result<Receive
 
 type Responses<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// What is spent meanwhile, for a node, and then the results.
+/// Streams the spending while the work runs, if the caller is a node that sent an account, and then
+/// the results.
 fn responses<R, T>(
     received: Received,
     working: impl Future<Output = Result<Vec<R>, Error>> + Send + 'static,
