@@ -8,7 +8,7 @@ use clew_core::{Clock, Corpora, Encoders, Error, ErrorKind, Limits, SystemClock}
 use clew_gateway::{AllCorpora, Backends};
 use clew_generator::Judgement;
 use clew_memory_encoder::{EncoderPools, MemoryPool, OwnReranker};
-use clew_retriever::Retriever;
+use clew_retriever::LocalRetriever;
 use clew_runtime::turns::two_for_each_core;
 use clew_telemetry::Health;
 
@@ -23,7 +23,7 @@ const MODEL_OF_INSTALL: &str = "share/clew/model";
 pub struct RunningNode {
     /// What the services share.
     pub backends: Arc<Backends>,
-    retriever: Arc<Retriever>,
+    retriever: Arc<LocalRetriever>,
     /// The encoders, for their counters.
     pub encoders: EncoderPools,
     /// The memory model, if there is one.
@@ -51,9 +51,9 @@ impl RunningNode {
         let judgement = Judgement::load(&config.generator, Arc::clone(&seam), None).await?;
         let model = judgement.model.clone();
         let graph_builders = clew_graph_builder::builder(&config.graph_builder, model, None)?;
-        let retriever = Retriever::start(
+        let retriever = LocalRetriever::start(
             &tried,
-            clew_retriever::Seams {
+            clew_retriever::ShardSeams {
                 encoders: Arc::clone(&seam),
                 graph_builders: Arc::clone(&graph_builders),
                 memory_encoder: Arc::clone(&memory_encoder),

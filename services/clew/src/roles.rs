@@ -108,7 +108,7 @@ async fn start(
         };
         let memory_encoder: Arc<dyn MemoryEncoder> = node.memory_encoder().await?;
         if let Some(tried) = tried {
-            let seams = clew_retriever::Seams {
+            let seams = clew_retriever::ShardSeams {
                 encoders: Arc::clone(&encoders),
                 graph_builders: Arc::clone(&graph_builders),
                 memory_encoder: Arc::clone(&memory_encoder),

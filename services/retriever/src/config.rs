@@ -8,7 +8,7 @@ use clew_index::{Location, ObjectStoreSettings, Probed, Registry, Snapshots};
 use clew_runtime::turns::{Turnstile, two_for_each_core};
 use serde::{Deserialize, Serialize};
 
-use crate::turns::Turns;
+use crate::shard::derive::throttle::CpuSchedule;
 
 /// Section `storage`: access to the data directory and to snapshots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -270,13 +270,13 @@ impl RetrieverConfig {
     }
 
     /// Returns the CPU scheduling of this process, over all its shards.
-    pub(crate) fn turns(&self) -> Turns {
+    pub(crate) fn turns(&self) -> CpuSchedule {
         let at_once = match self.searches_at_once {
             0 => two_for_each_core(),
             at_once => at_once as usize,
         };
         let patience = Duration::from_millis(self.search_wait_ms);
-        Turns::new(Turnstile::new("searches", at_once, patience))
+        CpuSchedule::new(Turnstile::new("searches", at_once, patience))
     }
 
     pub(crate) fn check_interval(&self) -> Duration {

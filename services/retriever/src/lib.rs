@@ -16,36 +16,21 @@
 //! tables ([`clew_runtime::supervise`]), so a shard's state in memory always agrees with its
 //! tables.
 
-mod catalogue;
-mod checker;
-mod claim;
+mod cluster;
 mod config;
-mod graph;
-mod indexer;
-mod keeper;
-mod lock;
-mod maintainer;
-mod memoriser;
-mod metrics;
-mod origins;
-mod retention;
-mod retriever;
+mod grpc;
+mod local;
 mod role;
-mod service;
-mod settler;
+mod seams;
 mod shard;
-mod shared;
 mod snapshots;
-mod structurer;
-mod turn;
-mod turns;
-mod writer;
 
 pub use clew_index::Probed;
 #[cfg(debug_assertions)]
 #[doc(hidden)]
 pub use clew_index::act_as_next_release;
 pub use config::{RetrieverConfig, StorageConfig, Tried};
-pub use metrics::troubles;
-pub use retriever::Retriever;
-pub use role::{Seams, start, try_out};
+pub use local::LocalRetriever;
+pub use role::{start, try_out};
+pub use seams::ShardSeams;
+pub use shard::gauges::troubles;

@@ -8,7 +8,7 @@ use clew_core::SystemClock;
 use clew_graph_builder::RemoteGraphBuilders;
 use clew_node::NodeConfig;
 use clew_remote_encoder::RemoteEncoderConfig;
-use clew_retriever::{RetrieverConfig, Seams, StorageConfig};
+use clew_retriever::{RetrieverConfig, ShardSeams, StorageConfig};
 use serde::{Deserialize, Serialize};
 
 /// Configuration of the process.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             let memory_encoder = node.memory_encoder().await?;
             let clock = Arc::new(SystemClock);
             let snapshots = config.storage.snapshots(&config.data_dir).await?;
-            let seams = Seams { encoders, graph_builders, memory_encoder, clock, snapshots };
+            let seams = ShardSeams { encoders, graph_builders, memory_encoder, clock, snapshots };
             let config = config.retriever;
             let stop = clew_retriever::start(&node, &mut server, tried, seams, config).await?;
             Ok((server, vec![stop]))

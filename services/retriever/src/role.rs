@@ -2,46 +2,17 @@
 
 use std::sync::Arc;
 
-use clew_core::{Clock, Encoders, Error, GraphBuilders, MemoryEncoder};
-use clew_index::Snapshots;
+use clew_core::{Error, Limits};
 use clew_node::{Node, Server, Stop};
+use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
+use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 
-use crate::metrics::troubles;
-use crate::shared::{SharedRetriever, Sharing};
+use crate::cluster::{ClusterOptions, ClusterRetriever};
+use crate::grpc::catalogue_service::CatalogueRpc;
+use crate::grpc::shard_service::ShardRpc;
+use crate::seams::ShardSeams;
+use crate::shard::gauges::troubles;
 use crate::{RetrieverConfig, StorageConfig, Tried};
-
-/// Components that shards work with, in this process or on other nodes.
-#[derive(Clone)]
-pub struct Seams {
-    /// Encoders for documents.
-    pub encoders: Arc<dyn Encoders>,
-    /// Graph builders for trees and graphs.
-    pub graph_builders: Arc<dyn GraphBuilders>,
-    /// Model that forms compressed memories.
-    pub memory_encoder: Arc<dyn MemoryEncoder>,
-    /// Source of the current time.
-    pub clock: Arc<dyn Clock>,
-    /// Place of snapshots, if one is configured.
-    pub snapshots: Option<Snapshots>,
-}
-
-impl Seams {
-    /// Returns the place of snapshots.
-    ///
-    /// # Errors
-    /// Returns [`clew_core::ErrorKind::WrongState`] if no place is configured.
-    pub(crate) fn snapshots(&self) -> Result<&Snapshots, Error> {
-        self.snapshots.as_ref().ok_or_else(|| {
-            Error::new(
-                clew_core::ErrorKind::WrongState,
-                "NO_SNAPSHOT_PLACE",
-                "no place for snapshots is configured; set `storage.snapshots` of the retrievers to a \
-                 folder or s3://bucket/prefix outside the data directory (--snapshots, where the data \
-                 directory is opened by the command itself)",
-            )
-        })
-    }
-}
 
 /// Tests the storage that all retrievers of the cluster share, and the clock of the cluster's
 /// Redis.
@@ -64,10 +35,10 @@ pub async fn start(
     node: &Arc<Node>,
     server: &mut Server,
     tried: Tried,
-    seams: Seams,
+    seams: ShardSeams,
     config: RetrieverConfig,
 ) -> Result<Stop, Error> {
-    let sharing = Sharing {
+    let sharing = ClusterOptions {
         tried,
         seams,
         me: node.me().clone(),
@@ -75,10 +46,10 @@ pub async fn start(
         leases: node.leases().clone(),
         config,
     };
-    let retriever = SharedRetriever::start(sharing).await?;
-    let (shards, catalogue) = retriever.services();
-    server.add(shards);
-    server.add(catalogue);
+    let retriever = ClusterRetriever::start(sharing).await?;
+    let shards = ShardRpc { shards: retriever.shards(), limits: Limits::default() };
+    server.add(ShardServiceServer::new(shards));
+    server.add(CatalogueServiceServer::new(CatalogueRpc { retriever: retriever.shards() }));
     let shown = retriever.clone();
     node.parts().add(move || shown.node());
     node.health().watch(troubles);

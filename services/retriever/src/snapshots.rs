@@ -9,7 +9,7 @@ use clew_core::{
 use clew_index::{Registry, Snapshots};
 use clew_runtime::deadline::within;
 
-use crate::role::Seams;
+use crate::seams::ShardSeams;
 
 /// Longest search for snapshots that hold forgotten documents.
 const HOLDING_BUDGET: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const STEP_BUDGET: Duration = Duration::from_secs(2);
 /// Marks a snapshot as complete.
 pub(crate) async fn finish(
     registry: &Registry,
-    seams: &Seams,
+    seams: &ShardSeams,
     corpus: &CorpusSettings,
     snapshot: &SnapshotName,
     digests: &[String],
@@ -63,7 +63,7 @@ pub(crate) async fn holding(
 
 /// Returns the complete snapshots of a corpus.
 pub(crate) async fn list(
-    seams: &Seams,
+    seams: &ShardSeams,
     corpus: &CorpusName,
     deadline: Instant,
 ) -> Result<Vec<SnapshotSummary>, Error> {
@@ -73,7 +73,7 @@ pub(crate) async fn list(
 
 /// Performs the next step of deleting a snapshot.
 pub(crate) async fn delete(
-    seams: &Seams,
+    seams: &ShardSeams,
     deletion: &SnapshotDeletion,
     deadline: Instant,
 ) -> Result<DeletionStep, Error> {
@@ -85,7 +85,7 @@ pub(crate) async fn delete(
 /// Performs the next step of restoring a corpus.
 pub(crate) async fn restore(
     registry: &Registry,
-    seams: &Seams,
+    seams: &ShardSeams,
     asked: &Restoration,
     deadline: Instant,
 ) -> Result<RestoreStep, Error> {

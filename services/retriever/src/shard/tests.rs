@@ -3,22 +3,30 @@
 //! is repeated holds up nothing new.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use clew_core::{
-    Attributes, CandidateQuery, Chunking, Clock, Embedding, Encoder, EncoderIdentity, Encoders,
-    Extraction, ExtractionTask, Filter, GraphBuilder, GraphBuilders, Grouping, IfThere, Labels,
-    Like, MediaType, NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, Span,
+    Access, Account, Attributes, CandidateQuery, Chunking, Clock, CorpusSettings, Counts, Document,
+    Embedding, Encoder, EncoderIdentity, Encoders, Error, ErrorKind, Extraction, ExtractionTask,
+    Filter, GraphBuilder, GraphBuilders, GraphQuery, Grouping, IfThere, Labels, Like, MediaType,
+    NoMemoryModel, Priority, ReembedStep, SearchMode, Shard as _, ShardIndex, Span,
     StructureSettings, Summary, SummaryTask, TextKind, Timestamp,
 };
 use clew_graph_builder::{Extractive, GraphBuilderConfig};
+use clew_index::Place;
 use clew_testkit::{Fault, FaultyStore};
 use futures::StreamExt;
 use object_store::memory::InMemory;
 use object_store::{ObjectStore, ObjectStoreExt};
 
+use super::line::ShardLine;
 use super::*;
+use crate::RetrieverConfig;
+use crate::seams::ShardSeams;
+use crate::shard::claim::Claim;
 
 const DIMENSION: u32 = 8;
 /// Time limit for anything before a test fails.
@@ -238,7 +246,7 @@ impl Bench {
             check_interval_secs: 3600,
             ..config
         };
-        let seams = Seams {
+        let seams = ShardSeams {
             encoders: Arc::new(Two(Arc::clone(&encoder), Arc::clone(&another))),
             graph_builders,
             memory_encoder: Arc::new(NoMemoryModel),
@@ -275,7 +283,7 @@ impl Bench {
         self.shard.stop(deadline()).await.unwrap();
     }
 
-    fn seen(&self) -> SeenHandle {
+    fn seen(&self) -> ShardAccess {
         self.shard.seen_by(Access::all())
     }
 

@@ -24,7 +24,7 @@ use futures::{StreamExt, stream};
 use ractor::ActorRef;
 use tracing::Instrument;
 
-use crate::writer;
+use crate::shard::actor::writer;
 
 /// Bytes of text that are read before a commit.
 const BATCH_BYTES: usize = 512 << 10;
@@ -43,7 +43,7 @@ const DESCRIBE_PATIENCE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Components that memories are formed with.
-pub(crate) struct Memoriser {
+pub(crate) struct MemoryBuilder {
     /// Name of the shard, for the log.
     pub name: String,
     pub settings: MemorySettings,
@@ -54,7 +54,7 @@ pub(crate) struct Memoriser {
 }
 
 /// Forms memories step by step, for as long as the task runs.
-pub(crate) async fn keep_memorising(memoriser: Memoriser) {
+pub(crate) async fn keep_building(memoriser: MemoryBuilder) {
     loop {
         let wait = match memoriser.step().await {
             Ok(true) => continue,
@@ -69,7 +69,7 @@ pub(crate) async fn keep_memorising(memoriser: Memoriser) {
     }
 }
 
-impl Memoriser {
+impl MemoryBuilder {
     /// Performs the next step. Returns whether there was anything to do.
     async fn step(&self) -> Result<bool, Error> {
         let deadline = Instant::now() + DESCRIBE_PATIENCE;

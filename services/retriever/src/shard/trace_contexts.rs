@@ -13,7 +13,7 @@ const KNOWN: usize = 256;
 /// Trace contexts of the documents that were accepted last. They are kept in memory only, so work
 /// after a restart begins a trace of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Origins(Mutex<State>);
+pub(crate) struct TraceContexts(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -22,7 +22,7 @@ struct State {
     order: VecDeque<DocumentId>,
 }
 
-impl Origins {
+impl TraceContexts {
     /// Records the trace context of a document.
     pub fn note(&self, id: DocumentId, origin: Origin) {
         let mut state = self.lock();
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_oldest_are_forgotten_first() {
-        let origins = Origins::default();
+        let origins = TraceContexts::default();
         let origin =
             Origin::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
         let id = |i: usize| -> DocumentId { format!("d{i}").parse().unwrap() };

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// CPU scheduling of one process, over all its shards. Cheap to clone; clones share the state.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct CpuSchedule {
     /// Fair queue of shard searches.
     pub searches: Turnstile,
     behind: Arc<Semaphore>,
@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_secs(30);
 /// Longest rest after a piece of work. A piece that took longer was waiting and not computing.
 const LONGEST_REST: Duration = Duration::from_secs(10);
 
-impl Turns {
+impl CpuSchedule {
     pub fn new(searches: Turnstile) -> Self {
         Self { searches, behind: Arc::new(Semaphore::new(1)) }
     }
@@ -52,12 +52,12 @@ mod tests {
 
     const WORK: Duration = Duration::from_secs(3);
 
-    fn turns() -> Turns {
-        Turns::new(Turnstile::new("searches", 1, Duration::from_secs(1)))
+    fn turns() -> CpuSchedule {
+        CpuSchedule::new(Turnstile::new("searches", 1, Duration::from_secs(1)))
     }
 
     /// Returns how long two pieces of work take.
-    async fn two(turns: &Turns, work: Duration) -> Duration {
+    async fn two(turns: &CpuSchedule, work: Duration) -> Duration {
         let began = Instant::now();
         // The piece does not start before it has its slot.
         let piece = || turns.behind(async { tokio::time::sleep(work).await });

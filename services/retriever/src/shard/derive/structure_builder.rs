@@ -21,7 +21,7 @@ use clew_index::{DocumentNodes, NodeRow, SegmentNode, ShardReader, UpperRow};
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
-use crate::writer;
+use crate::shard::actor::writer;
 
 /// Number of segments that are made before a commit.
 const SEGMENTS_AT_ONCE: usize = 64;
@@ -36,7 +36,7 @@ const EMBED_PATIENCE: Duration = Duration::from_secs(600);
 const COMMIT_PATIENCE: Duration = Duration::from_secs(600);
 
 /// Components that trees and graphs are built with.
-pub(crate) struct Structurer {
+pub(crate) struct StructureBuilder {
     pub corpus: Arc<CorpusSettings>,
     pub reader: ShardReader,
     pub builder: Arc<dyn GraphBuilder>,
@@ -73,7 +73,7 @@ struct Missing {
     key: String,
 }
 
-impl Structurer {
+impl StructureBuilder {
     /// Builds and commits the trees of documents. `cutter` measures segments in tokens, and
     /// `embedder` embeds entities.
     pub(crate) async fn make(

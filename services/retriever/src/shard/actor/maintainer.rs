@@ -7,7 +7,7 @@ use clew_index::ShardReader;
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
-use crate::writer;
+use crate::shard::actor::writer;
 
 /// Bound against a hung disk, not an estimate.
 const PATIENCE: Duration = Duration::from_secs(3600);

@@ -8,7 +8,7 @@
 //! searchable documents. Once no tree is missing, the nodes above documents are made; earlier they
 //! would be wasted, because new documents change them. Chunks that lack something, for example
 //! while their corpus moves to another model, are made again after all that, one batch at a time
-//! and throttled behind searches ([`Turns::behind`]).
+//! and throttled behind searches ([`CpuSchedule::behind`]).
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -30,11 +30,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::task::JoinSet;
 use tracing::{Instrument, Span};
 
-use crate::metrics::Seen;
-use crate::structurer::Structurer;
-use crate::turn::{Turn, Upper};
-use crate::turns::Turns;
-use crate::writer;
+use crate::shard::actor::writer;
+use crate::shard::derive::structure_builder::StructureBuilder;
+use crate::shard::derive::structure_schedule::{Turn, Upper};
+use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::gauges::ShardGauges;
 
 /// The actor that derives chunks and structure.
 pub(crate) struct Indexer;
@@ -69,8 +69,8 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub derive_bytes: u64,
     pub derive_batches: usize,
-    pub turns: Turns,
-    pub seen: Arc<Seen>,
+    pub turns: CpuSchedule,
+    pub seen: Arc<ShardGauges>,
 }
 
 /// State of [`Indexer`].
@@ -372,7 +372,7 @@ enum Pace {
     /// Callers wait for the work.
     Now,
     /// Background work, throttled behind searches.
-    Behind(Turns),
+    Behind(CpuSchedule),
 }
 
 impl Pace {
@@ -396,7 +396,7 @@ impl Pace {
 /// Derives batches of documents.
 struct Deriver {
     pace: Pace,
-    structurer: Structurer,
+    structurer: StructureBuilder,
     settings: Arc<CorpusSettings>,
     reader: ShardReader,
     encoders: Arc<dyn Encoders>,
@@ -427,7 +427,7 @@ fn derivers(arguments: &Arguments) -> (Arc<Deriver>, Arc<Deriver>) {
 impl Deriver {
     fn new(arguments: &Arguments, pace: Pace) -> Self {
         let Arguments { settings, reader, encoders, writer, .. } = arguments.clone();
-        let structurer = Structurer {
+        let structurer = StructureBuilder {
             corpus: Arc::clone(&settings),
             reader: reader.clone(),
             builder: Arc::clone(&arguments.graph_builder),

@@ -14,7 +14,7 @@ use clew_runtime::deadline::{of_request, within};
 use futures::{Stream, StreamExt, stream};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::shard::{SeenHandle, ShardHandle};
+use crate::shard::{ShardAccess, ShardHandle};
 
 /// Lookup of the shards that run here.
 pub(crate) trait Shards: Send + Sync + 'static {
@@ -42,7 +42,7 @@ type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl<S: Shards> ShardRpc<S> {
     /// Returns the shard as the caller's access shows it.
-    fn seen(&self, SeenShard { shard, access }: SeenShard) -> Result<SeenHandle, Error> {
+    fn seen(&self, SeenShard { shard, access }: SeenShard) -> Result<ShardAccess, Error> {
         Ok(self.shards.shard(&shard)?.seen_by(access))
     }
 

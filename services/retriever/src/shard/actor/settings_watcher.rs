@@ -11,7 +11,7 @@ use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 use tokio::sync::watch;
 
-use crate::{indexer, writer};
+use crate::shard::actor::{indexer, writer};
 
 /// Bound against hung storage, not an estimate: the writer may be in the middle of maintenance.
 const PATIENCE: Duration = Duration::from_secs(3600);

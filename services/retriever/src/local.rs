@@ -1,5 +1,7 @@
 //! The retriever of a single process: the corpora of a data directory and their shards.
 
+mod lock;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::{Duration, Instant};
@@ -15,14 +17,13 @@ use clew_runtime::deadline::within;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use crate::claim::Claim;
-use crate::lock::DirectoryLock;
-use crate::metrics::SeenCorpora;
-use crate::role::Seams;
+use crate::local::lock::DirectoryLock;
+use crate::seams::ShardSeams;
+use crate::shard::claim::Claim;
+use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::gauges::CorporaGauges;
 use crate::shard::{ShardHandle, ShardLine};
-use crate::snapshots;
-use crate::turns::Turns;
-use crate::{RetrieverConfig, Tried};
+use crate::{RetrieverConfig, Tried, snapshots};
 
 /// Interval between checks whether an unusable corpus has become usable.
 const HEAL_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,22 +59,22 @@ impl Running {
 }
 
 /// Owner of a data directory, which runs the shards of its corpora.
-pub struct Retriever {
+pub struct LocalRetriever {
     registry: Registry,
-    seams: Seams,
+    seams: ShardSeams,
     config: RetrieverConfig,
-    turns: Turns,
+    turns: CpuSchedule,
     /// Held while the set of corpora or the settings of one change. Readers never wait for it.
     changing: Mutex<()>,
     corpora: std::sync::RwLock<Known>,
-    seen: Arc<SeenCorpora>,
+    seen: Arc<CorporaGauges>,
     healing: StdMutex<JoinSet<()>>,
     /// Lock of a folder. Other storage cannot be locked; there the process that starts last owns
     /// the shards.
     lock: Option<DirectoryLock>,
 }
 
-impl Retriever {
+impl LocalRetriever {
     /// Takes the data directory and starts the shards of its corpora. The lock on a folder keeps
     /// other processes out. On other storage, a process that starts later takes the shards over,
     /// and this one refuses requests from then on.
@@ -85,7 +86,7 @@ impl Retriever {
     /// to it fail with the reason, and it is tried again.
     pub async fn start(
         Tried { location, .. }: &Tried,
-        seams: Seams,
+        seams: ShardSeams,
         config: RetrieverConfig,
     ) -> Result<Arc<Self>, Error> {
         config.validate()?;
@@ -98,7 +99,7 @@ impl Retriever {
             config,
             changing: Mutex::new(()),
             corpora: std::sync::RwLock::default(),
-            seen: SeenCorpora::new(),
+            seen: CorporaGauges::new(),
             healing: StdMutex::default(),
             lock,
         };
@@ -236,7 +237,7 @@ impl Retriever {
 
 /// Regularly checks whether unusable corpora have become usable, for as long as the retriever
 /// exists.
-async fn heal(retriever: Weak<Retriever>) {
+async fn heal(retriever: Weak<LocalRetriever>) {
     loop {
         tokio::time::sleep(HEAL_INTERVAL).await;
         let Some(retriever) = retriever.upgrade() else { return };
@@ -245,7 +246,7 @@ async fn heal(retriever: Weak<Retriever>) {
 }
 
 #[async_trait]
-impl Corpora for Retriever {
+impl Corpora for LocalRetriever {
     async fn create(
         &self,
         settings: CorpusSettings,
@@ -315,7 +316,14 @@ impl Corpora for Retriever {
         if let Err(error) = running.stop(deadline).await {
             tracing::warn!(corpus = %name, error = error.chain(), "stopped in the middle of work");
         }
-        self.registry.delete(name).await?;
+        if let Err(error) = self.registry.delete(name).await.map_err(Error::from) {
+            if error.kind() != ErrorKind::NotFound {
+                // The corpus may still exist. Then it is started again soon.
+                self.leave_out(name.clone(), error.again());
+                self.tell();
+            }
+            return Err(error);
+        }
         Ok(documents)
     }
 

@@ -11,8 +11,8 @@ use clew_runtime::deadline::within;
 use clew_runtime::tree::TreeNode;
 use clew_telemetry::metrics::stage;
 
-use crate::claim::Claim;
-use crate::metrics;
+use crate::shard::claim::Claim;
+use crate::shard::gauges;
 
 /// Number of documents in a page: few, so that searches are hardly affected.
 const PAGE: usize = 100;
@@ -39,10 +39,10 @@ impl Tally {
         // A breach counts only if this process still owned the shard when it read.
         claim.confirm(view.reader()).await?;
         self.documents.fetch_add(checked.documents, Ordering::Relaxed);
-        metrics::checked(checked.documents);
+        gauges::checked(checked.documents);
         for Breach { invariant, document_id, detail } in &checked.breaches {
             self.count(*invariant).fetch_add(1, Ordering::Relaxed);
-            metrics::breached(*invariant);
+            gauges::breached(*invariant);
             let invariant = invariant.as_str();
             let document = document_id.log_tag();
             tracing::error!(%shard, document, invariant, detail, "a promise does not hold");

@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 
 use clew_cluster::decide::{Action, Holding, Situation, decide};
 use clew_cluster::{Acquired, Leases, Members, NodeId, ShardKey};
-use clew_core::{CorpusName, CorpusSettings, Error, ErrorKind, Limits, ShardIndex};
+use clew_core::{CorpusName, CorpusSettings, Error, ErrorKind, ShardIndex};
 use clew_index::{Registered, Registry};
 use clew_proto::convert::shard::ShardRef;
-use clew_proto::shard::v1::catalogue_service_server::CatalogueServiceServer;
-use clew_proto::shard::v1::shard_service_server::ShardServiceServer;
 use clew_runtime::deadline::within;
 use clew_runtime::supervise::{Line, Supervised, start_child};
 use clew_runtime::tree::TreeNode;
@@ -23,13 +21,12 @@ use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::catalogue::CatalogueRpc;
-use crate::claim::{Claim, not_owner};
-use crate::metrics::SeenCorpora;
-use crate::role::Seams;
-use crate::service::{ShardRpc, Shards};
+use crate::grpc::shard_service::Shards;
+use crate::seams::ShardSeams;
+use crate::shard::claim::{Claim, not_owner};
+use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::gauges::CorporaGauges;
 use crate::shard::{ShardHandle, ShardLine};
-use crate::turns::Turns;
 use crate::{RetrieverConfig, Tried};
 
 /// Longest time between two looks at what there is to do.
@@ -53,11 +50,11 @@ const CLOSED_AFTER: Duration = Duration::from_secs(10);
 const STORAGE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Arguments of a shared retriever.
-pub struct Sharing {
+pub struct ClusterOptions {
     /// Storage that all retrievers share.
     pub tried: Tried,
     /// Components that shards work with.
-    pub seams: Seams,
+    pub seams: ShardSeams,
     /// Id of this node.
     pub me: NodeId,
     /// All members of the cluster.
@@ -70,22 +67,22 @@ pub struct Sharing {
 
 /// A retriever of a cluster. Cheap to clone.
 #[derive(Clone)]
-pub struct SharedRetriever {
-    inner: Arc<Inner>,
+pub struct ClusterRetriever {
+    inner: Arc<ClusterShards>,
     owner: Supervised<ActorRef<Message>>,
 }
 
-pub(crate) struct Inner {
+pub(crate) struct ClusterShards {
     pub(crate) registry: Registry,
-    pub(crate) sharing: Sharing,
-    turns: Turns,
+    pub(crate) sharing: ClusterOptions,
+    turns: CpuSchedule,
     /// Held while this node restores a corpus.
     pub(crate) restoring: tokio::sync::Mutex<()>,
     /// Held from reading settings until the shards have them, so that older settings never arrive
     /// after newer ones.
     telling: tokio::sync::Mutex<()>,
     state: Mutex<State>,
-    seen: Arc<SeenCorpora>,
+    seen: Arc<CorporaGauges>,
 }
 
 #[derive(Default)]
@@ -153,41 +150,32 @@ impl State {
     }
 }
 
-impl SharedRetriever {
+impl ClusterRetriever {
     /// Opens the storage and begins to take the shards that belong to this node.
     ///
     /// # Errors
     /// Returns [`clew_core::ErrorKind::InvalidInput`] if the configuration is invalid, and storage
     /// errors.
-    pub async fn start(sharing: Sharing) -> Result<Self, Error> {
+    pub async fn start(sharing: ClusterOptions) -> Result<Self, Error> {
         sharing.config.validate()?;
         let registry = Registry::open(&sharing.tried.location).await?;
         let turns = sharing.config.turns();
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(ClusterShards {
             registry,
             sharing,
             turns,
             restoring: tokio::sync::Mutex::default(),
             telling: tokio::sync::Mutex::default(),
             state: Mutex::default(),
-            seen: SeenCorpora::new(),
+            seen: CorporaGauges::new(),
         });
         let owner = Supervised::start(OwnerLine { inner: Arc::clone(&inner) }).await?;
         Ok(Self { inner, owner })
     }
 
-    /// Returns the gRPC services for gateways.
-    pub fn services(
-        &self,
-    ) -> (
-        ShardServiceServer<impl clew_proto::shard::v1::shard_service_server::ShardService>,
-        CatalogueServiceServer<
-            impl clew_proto::shard::v1::catalogue_service_server::CatalogueService,
-        >,
-    ) {
-        let shards = ShardRpc { shards: Arc::clone(&self.inner), limits: Limits::default() };
-        let catalogue = CatalogueRpc { retriever: Arc::clone(&self.inner) };
-        (ShardServiceServer::new(shards), CatalogueServiceServer::new(catalogue))
+    /// Returns the shards that run here.
+    pub(crate) fn shards(&self) -> Arc<ClusterShards> {
+        Arc::clone(&self.inner)
     }
 
     /// Returns the status tree of the shards that run here.
@@ -225,7 +213,7 @@ impl SharedRetriever {
     }
 }
 
-impl Inner {
+impl ClusterShards {
     // No code that can panic runs under the lock, so a poisoned one still holds a valid state.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -486,7 +474,7 @@ fn keys_of(settings: &CorpusSettings) -> impl Iterator<Item = ShardKey> + '_ {
         .map(|shard| ShardKey { corpus: settings.name.clone(), shard: ShardIndex(shard) })
 }
 
-impl Shards for Inner {
+impl Shards for ClusterShards {
     fn shard(&self, shard: &ShardRef) -> Result<ShardHandle, Error> {
         let key = ShardKey { corpus: shard.corpus.clone(), shard: shard.shard };
         let state = self.lock();
@@ -525,7 +513,7 @@ pub(crate) enum Message {
 }
 
 struct OwnerLine {
-    inner: Arc<Inner>,
+    inner: Arc<ClusterShards>,
 }
 
 impl Line for OwnerLine {
@@ -546,7 +534,7 @@ impl Line for OwnerLine {
 
 /// State of [`Owner`].
 struct Looking {
-    inner: Arc<Inner>,
+    inner: Arc<ClusterShards>,
     /// Openings, hand-overs and closings in progress.
     tasks: JoinSet<()>,
     waker: JoinSet<()>,
@@ -557,12 +545,12 @@ struct Looking {
 impl Actor for Owner {
     type Msg = Message;
     type State = Looking;
-    type Arguments = Arc<Inner>;
+    type Arguments = Arc<ClusterShards>;
 
     async fn pre_start(
         &self,
         myself: ActorRef<Message>,
-        inner: Arc<Inner>,
+        inner: Arc<ClusterShards>,
     ) -> Result<Looking, ActorProcessingErr> {
         // An earlier actor's openings ended with it.
         inner.lock().opening.clear();

@@ -12,7 +12,7 @@ use clew_proto::to_status;
 use clew_runtime::deadline::{of_request, within};
 use tonic::{Request, Response, Status};
 
-use crate::shared::Inner;
+use crate::cluster::ClusterShards;
 use crate::snapshots;
 
 /// Time limit of a call without a deadline.
@@ -20,7 +20,7 @@ const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Handler of `CatalogueService`.
 pub(crate) struct CatalogueRpc {
-    pub retriever: Arc<Inner>,
+    pub retriever: Arc<ClusterShards>,
 }
 
 /// Awaits an answer of the storage, within the deadline.
@@ -107,7 +107,7 @@ impl CatalogueRpc {
         let request = request.into_inner();
         let settings = settings_from_wire(request.corpus.unwrap_or_default())?;
         let (name, digests) = (request.snapshot.parse()?, request.digests);
-        let Inner { registry, sharing, .. } = &*self.retriever;
+        let ClusterShards { registry, sharing, .. } = &*self.retriever;
         let finishing =
             snapshots::finish(registry, &sharing.seams, &settings, &name, &digests, deadline);
         let snapshot = finishing.await?;
@@ -142,7 +142,7 @@ impl CatalogueRpc {
     ) -> Result<wire::RestoreCorpusResponse, Error> {
         let deadline = of_request(&request, DEFAULT_PATIENCE);
         let asked = convert::restoration_from_wire(request.into_inner())?;
-        let Inner { registry, sharing, restoring, .. } = &*self.retriever;
+        let ClusterShards { registry, sharing, restoring, .. } = &*self.retriever;
         let _one_at_a_time = restoring.lock().await;
         let step = snapshots::restore(registry, &sharing.seams, &asked, deadline).await?;
         Ok(convert::restore_step_to_wire(step))

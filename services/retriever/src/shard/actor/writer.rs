@@ -17,8 +17,8 @@ use clew_telemetry::{Origin, child, linked, metrics};
 use ractor::{Actor, ActorProcessingErr, ActorRef, RpcReplyPort};
 use tracing::{Instrument, Span};
 
-use crate::claim::Claim;
-use crate::metrics::{Seen, Writing};
+use crate::shard::claim::Claim;
+use crate::shard::gauges::{ShardGauges, Writing};
 
 /// The actor that commits.
 pub(crate) struct Writer;
@@ -106,7 +106,7 @@ pub(crate) struct Arguments {
     pub clock: Arc<dyn Clock>,
     pub commit_bytes: usize,
     pub claim: Claim,
-    pub seen: Arc<Seen>,
+    pub seen: Arc<ShardGauges>,
 }
 
 /// State of [`Writer`].
@@ -122,7 +122,7 @@ pub(crate) struct State {
     is_overtaken: bool,
     /// Whether the current message failed.
     has_failed: bool,
-    seen: Arc<Seen>,
+    seen: Arc<ShardGauges>,
 }
 
 struct Waiting {

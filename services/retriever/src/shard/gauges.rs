@@ -9,25 +9,23 @@ use clew_index::{ShardReader, ShardStatistics, TableStatistics};
 use clew_runtime::supervise::LineState;
 use clew_telemetry::metrics::{Counter, KeyValue, Tell, corpus_label, counter, gauge, label};
 use clew_telemetry::{Living, Queue, Severity, Trouble};
-use tokio::sync::watch;
 
-use crate::claim::Claim;
-use crate::origins::Origins;
-use crate::shard::Running;
+use crate::shard::claim::Claim;
+use crate::shard::trace_contexts::TraceContexts;
 
-static SHARDS: Living<Seen> = Living::new();
-static CORPORA: Living<SeenCorpora> = Living::new();
+static SHARDS: Living<ShardGauges> = Living::new();
+static CORPORA: Living<CorporaGauges> = Living::new();
 
 /// Numbers of corpora of a data directory, for metrics.
 #[derive(Debug, Default)]
-pub(crate) struct SeenCorpora {
+pub(crate) struct CorporaGauges {
     usable: AtomicUsize,
     damaged: AtomicUsize,
     newer: AtomicUsize,
     unread: AtomicUsize,
 }
 
-impl SeenCorpora {
+impl CorporaGauges {
     /// Creates numbers that metrics report for as long as somebody holds them.
     pub fn new() -> Arc<Self> {
         let seen = Arc::new(Self::default());
@@ -58,12 +56,12 @@ impl SeenCorpora {
 }
 
 /// State of a shard, for metrics and health.
-pub(crate) struct Seen {
+pub(crate) struct ShardGauges {
     corpus: KeyValue,
     shard: ShardIndex,
     claim: Claim,
     clock: Arc<dyn Clock>,
-    state: OnceLock<watch::Receiver<LineState<Running>>>,
+    state: OnceLock<Box<dyn Fn() -> LineState<ShardReader> + Send + Sync>>,
     /// Whether the last commit failed.
     is_refused: AtomicBool,
     /// Statistics of the tables at the last maintenance.
@@ -73,10 +71,10 @@ pub(crate) struct Seen {
     /// Metrics of those documents as a queue.
     queue: Arc<Queue>,
     /// Trace contexts of the newest documents.
-    pub origins: Origins,
+    pub origins: TraceContexts,
 }
 
-impl Seen {
+impl ShardGauges {
     /// Creates the state of a shard, which metrics report for as long as somebody holds it.
     pub fn new(
         settings: &CorpusSettings,
@@ -98,17 +96,17 @@ impl Seen {
             tables: Mutex::default(),
             writing,
             queue: Queue::new("writer", "bytes", look),
-            origins: Origins::default(),
+            origins: TraceContexts::default(),
         });
         SHARDS.add(&seen);
         observe();
         seen
     }
 
-    /// Follows the state of the shard's line.
-    pub fn follow(&self, state: watch::Receiver<LineState<Running>>) {
+    /// Follows the state of the shard's line, which `look` reads.
+    pub fn follow(&self, look: impl Fn() -> LineState<ShardReader> + Send + Sync + 'static) {
         // A shard has one line, so this is set once.
-        drop(self.state.set(state));
+        drop(self.state.set(Box::new(look)));
     }
 
     /// Records the statistics of the tables.
@@ -131,23 +129,19 @@ impl Seen {
         *self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn line(&self) -> LineState<ShardReader> {
+        self.state.get().map_or(LineState::Starting, |look| look())
+    }
+
     fn reader(&self) -> Option<ShardReader> {
-        match &*self.state.get()?.borrow() {
-            LineState::Running(running) => Some(running.reader().clone()),
+        match self.line() {
+            LineState::Running(reader) => Some(reader),
             LineState::Starting | LineState::Failed(_) | LineState::Stopped => None,
         }
     }
 
     fn state(&self) -> &'static str {
-        match self.state.get().map(|state| state.borrow()) {
-            Some(state) => match &*state {
-                LineState::Starting => "starting",
-                LineState::Running(_) => "running",
-                LineState::Failed(_) => "failed",
-                LineState::Stopped => "stopped",
-            },
-            None => "starting",
-        }
+        self.line().word()
     }
 
     fn standing(&self) -> &'static str {
@@ -167,7 +161,7 @@ impl Seen {
 /// A document on its way to its commit.
 #[derive(Debug)]
 pub(crate) struct Writing {
-    seen: Arc<Seen>,
+    seen: Arc<ShardGauges>,
     bytes: usize,
     since: std::time::Instant,
 }
@@ -179,7 +173,7 @@ impl Drop for Writing {
     }
 }
 
-impl std::fmt::Debug for Seen {
+impl std::fmt::Debug for ShardGauges {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Seen").field("shard", &self.shard).finish_non_exhaustive()
     }
@@ -189,8 +183,7 @@ impl std::fmt::Debug for Seen {
 pub fn troubles() -> Vec<Trouble> {
     let shards = SHARDS.all();
     let failed = shards.iter().filter_map(|seen| {
-        let state = seen.state.get()?.borrow();
-        let LineState::Failed(error) = &*state else { return None };
+        let LineState::Failed(error) = seen.line() else { return None };
         let part = format!("shard {} of corpus {}", seen.shard, seen.corpus.value);
         // The storage's message may name files. The reason is one of a fixed list.
         let problem = format!("it does not start: {}", error.reason());
@@ -256,10 +249,10 @@ fn observe() {
             }
         });
         gauge("clew_shards", "", "Shards that this process has, by state.", |tell| {
-            tally(tell, "state", &["starting", "running", "failed"], Seen::state);
+            tally(tell, "state", &["starting", "running", "failed"], ShardGauges::state);
         });
         gauge("clew_leases", "", "Shards that this process has, by its right to them.", |tell| {
-            tally(tell, "standing", &["held", "unconfirmed", "lost"], Seen::standing);
+            tally(tell, "standing", &["held", "unconfirmed", "lost"], ShardGauges::standing);
         });
         let description = "Documents of a shard, by state; set_aside ones failed for good.";
         gauge("clew_documents", "", description, |tell| {
@@ -318,7 +311,7 @@ fn tally(
     tell: Tell<'_>,
     name: &'static str,
     words: &[&'static str],
-    word: impl Fn(&Seen) -> &'static str,
+    word: impl Fn(&ShardGauges) -> &'static str,
 ) {
     let shards = SHARDS.all();
     for of in words {

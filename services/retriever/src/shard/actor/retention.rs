@@ -8,8 +8,8 @@ use clew_index::ShardReader;
 use clew_runtime::deadline::ask;
 use ractor::ActorRef;
 
-use crate::graph::ShardGraph;
-use crate::writer;
+use crate::shard::actor::writer;
+use crate::shard::graph::ShardGraph;
 
 /// Number of documents that are forgotten at once.
 const DOCUMENTS: usize = 256;

@@ -1,0 +1,309 @@
+//! A shard on behalf of a caller: every read and write goes through here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clew_core::{
+    Accepted, Accepting, Access, CandidateQuery, Candidates, CheckQuery, Checked, ChunkId,
+    ClueQuery, CorpusName, Counts, Document, DocumentId, DocumentStatus, DraftedClues, Erasure,
+    Error, ErrorKind, Evidence, ExportPage, GraphQuery, IfThere, ListQuery, MemoryRecord,
+    Reembedded, SegmentId, ShardCopy, ShardIndex, SnapshotName, Span, StoredDocument, Subgraph,
+    TreeNode, TreeQuery,
+};
+use clew_index::{Offer, ShardView};
+use clew_runtime::admission::Permit;
+use clew_runtime::deadline::{ask, within};
+use clew_telemetry::{child, metrics};
+use tracing::Instrument;
+
+use super::handle::ShardHandle;
+use super::line::Running;
+use crate::seams::ShardSeams;
+use crate::shard::actor::retention;
+use crate::shard::actor::writer::{self, Waits};
+use crate::shard::derive::memory_builder::{self};
+use crate::snapshots;
+
+/// Time after which one call stops copying to a snapshot. No file is removed while it copies, so
+/// forgetting waits; its patience is longer than this.
+const COPY_BUDGET: Duration = Duration::from_secs(2);
+
+/// A shard as a caller's access shows it. Cheap to clone.
+#[derive(Clone)]
+pub struct ShardAccess {
+    handle: ShardHandle,
+    access: Access,
+}
+
+impl ShardHandle {
+    /// Returns the shard as the caller's access shows it.
+    pub fn seen_by(&self, access: Access) -> ShardAccess {
+        ShardAccess { handle: self.clone(), access }
+    }
+}
+
+impl ShardAccess {
+    async fn view(&self, deadline: Instant) -> Result<ShardView, Error> {
+        Ok(self.handle.reader(deadline).await?.seen_by(&self.access))
+    }
+
+    /// Runs `work` on the newest view of the shard, within the deadline. Afterwards it confirms that
+    /// no other node can have written to the shard, so that nothing outdated is returned.
+    async fn read<T, F>(
+        &self,
+        doing: &str,
+        deadline: Instant,
+        work: impl FnOnce(ShardView) -> F + Send,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+        T: Send,
+    {
+        let view = self.view(deadline).await?;
+        within(deadline, doing, async {
+            let found = work(view.clone()).await?;
+            self.handle.claim.confirm(view.reader()).await?;
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Does the same for work that costs about as much as a search: it takes a place among the
+    /// searches of the shard, or is refused.
+    async fn search<T, F>(
+        &self,
+        doing: &str,
+        deadline: Instant,
+        work: impl FnOnce(ShardView) -> F + Send,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send,
+        T: Send,
+    {
+        let _permit = self.handle.searching.try_enter(1)?;
+        self.read(doing, deadline, work).await
+    }
+
+    /// Takes room for a document of `bytes` in the shard's queue. Waits for it until `deadline`.
+    pub(crate) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+        self.handle.admit(bytes, deadline).await
+    }
+
+    /// Accepts a document that has room in the queue.
+    pub(crate) async fn accept_admitted(
+        &self,
+        document: Document,
+        if_there: IfThere,
+        permit: Permit,
+        deadline: Instant,
+    ) -> Result<Accepted, Error> {
+        let (bytes, shard) = (document.text.len(), self.handle.shard.0);
+        let offer = Box::new(Offer { document, access: self.access.clone(), if_there });
+        let accepting = child(|| tracing::info_span!("shard.accept", shard, bytes));
+        let accept = async {
+            let writer = self.handle.running(deadline).await?.writer;
+            let span = child(|| tracing::info_span!("shard.queue"));
+            let waiting = Waits { _writing: self.handle.seen.writes(bytes), _span: span };
+            ask(&writer, deadline, "accepting the document", |reply| writer::Message::Accept {
+                offer,
+                permit,
+                waiting,
+                reply,
+            })
+            .await
+        };
+        accept.instrument(accepting).await
+    }
+}
+
+#[async_trait]
+impl clew_core::Shard for ShardAccess {
+    fn index(&self) -> ShardIndex {
+        self.handle.shard
+    }
+
+    async fn accept(
+        &self,
+        document: Document,
+        if_there: IfThere,
+        deadline: Instant,
+    ) -> Result<Accepting, Error> {
+        let permit = self.handle.admit(document.text.len(), deadline).await?;
+        let seen = self.clone();
+        Ok(Box::pin(
+            async move { seen.accept_admitted(document, if_there, permit, deadline).await },
+        ))
+    }
+
+    async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error> {
+        let Running { writer, graph, .. } = self.handle.running(deadline).await?;
+        let forget = |reply| {
+            let (ids, access) = (ids.to_vec(), self.access.clone());
+            writer::Message::Forget { ids, access, reply }
+        };
+        let (documents, mut scan) = ask(&writer, deadline, "forgetting", forget).await?;
+        graph.remove(ids).await;
+        let ShardHandle { corpus, shard, .. } = &self.handle;
+        retention::warn_of_leftovers(&format!("{corpus}/{shard}"), &scan);
+        for left in &mut scan.left {
+            left.place = format!("{shard}/{}", left.place);
+        }
+        let ShardSeams { snapshots, .. } = &self.handle.seams;
+        let snapshots = snapshots::holding(snapshots.as_ref(), corpus, ids, &self.access, deadline);
+        Ok(Erasure { documents, scan, snapshots: snapshots.await })
+    }
+
+    async fn candidates(
+        &self,
+        query: &CandidateQuery,
+        deadline: Instant,
+    ) -> Result<Candidates, Error> {
+        let shard = self.handle.shard.0;
+        let span = child(|| tracing::info_span!("shard.search", shard));
+        let search = async {
+            let _permit = self.handle.searching.try_enter(1)?;
+            let whose = self.handle.corpus.takes_turns_as();
+            let _turn = self.handle.turns.searches.enter(whose, deadline).await?;
+            let work = async |view: ShardView| Ok(view.candidates(query).await?);
+            self.read("searching the shard", deadline, work).await
+        };
+        metrics::stage("search_shard", Box::pin(search.instrument(span))).await
+    }
+
+    async fn documents(
+        &self,
+        ids: &[DocumentId],
+        deadline: Instant,
+    ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error> {
+        self.read("reading documents", deadline, async |view| Ok(view.get(ids).await?)).await
+    }
+
+    async fn list(
+        &self,
+        query: &ListQuery,
+        deadline: Instant,
+    ) -> Result<Vec<DocumentStatus>, Error> {
+        self.read("listing documents", deadline, async |view| Ok(view.list(query))).await
+    }
+
+    async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
+        self.read("counting", deadline, async |view| Ok(view.counts())).await
+    }
+
+    async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error> {
+        let _permit = self.handle.searching.try_enter(1)?;
+        let view = self.view(deadline).await?;
+        let checking = self.handle.tally.check(self.handle.shard, &view, &self.handle.claim, query);
+        within(deadline, "checking documents", checking).await
+    }
+
+    async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error> {
+        let shard = self.handle.shard;
+        let work = async |view: ShardView| {
+            Ok(match query {
+                TreeQuery::Tops { first, limit } => {
+                    Box::pin(view.tree_tops(shard, first, *limit)).await?
+                }
+                TreeQuery::Roots(documents) => Box::pin(view.tree_roots(documents)).await?,
+                TreeQuery::Children(node) => Box::pin(view.tree_children(shard, node)).await?,
+            })
+        };
+        self.search("reading the tree", deadline, work).await
+    }
+
+    async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error> {
+        let graph = self.handle.running(deadline).await?.graph;
+        let work = async |view: ShardView| Ok(Box::pin(graph.subgraph(&view, query)).await?);
+        self.search("reading the graph", deadline, work).await
+    }
+
+    async fn segments(
+        &self,
+        ids: &[SegmentId],
+        deadline: Instant,
+    ) -> Result<Vec<(SegmentId, Evidence)>, Error> {
+        let corpus = &self.handle.corpus;
+        let work = async |view: ShardView| {
+            let found = Box::pin(view.segment_texts(ids)).await?;
+            let segment = |(id, span, stored): (SegmentId, Span, Arc<StoredDocument>)| {
+                let evidence = evidence(corpus, &id, span, &stored);
+                (id, evidence)
+            };
+            Ok(found.into_iter().map(segment).collect())
+        };
+        self.search("reading segments", deadline, work).await
+    }
+
+    async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error> {
+        self.read("listing memories", deadline, async |view| Ok(view.memories())).await
+    }
+
+    async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error> {
+        let encoder = self.handle.running(deadline).await?.memory_encoder;
+        let work = async |view: ShardView| {
+            Box::pin(memory_builder::draft(&view, encoder.as_ref(), query, deadline)).await
+        };
+        self.search("drafting clues", deadline, work).await
+    }
+
+    async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error> {
+        self.read("asking the storage", deadline, async |view| Ok(view.reader().reembedded())).await
+    }
+
+    async fn maintain(&self, deadline: Instant) -> Result<(), Error> {
+        let writer = self.handle.running(deadline).await?.writer;
+        ask(&writer, deadline, "maintaining the tables", |reply| writer::Message::Maintain {
+            reply,
+        })
+        .await
+    }
+
+    async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error> {
+        if !self.access.is_all() {
+            let problem = "an export holds all of a corpus: it needs a key that holds all labels";
+            return Err(Error::new(ErrorKind::Denied, "LABEL_NOT_HELD", problem));
+        }
+        let work = async |view: ShardView| Ok(Box::pin(view.reader().export(after)).await?);
+        self.search("exporting the shard", deadline, work).await
+    }
+
+    async fn copy_to_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        deadline: Instant,
+    ) -> Result<ShardCopy, Error> {
+        let snapshots = self.handle.seams.snapshots()?;
+        let Ok(_alone) = self.handle.copying.try_lock() else {
+            return Err(Error::exhausted("the shard's copying to a snapshot", COPY_BUDGET));
+        };
+        let reader = self.handle.reader(deadline).await?;
+        if reader.is_erasure_wanted() {
+            // Forgetting was interrupted. Finish it first.
+            self.maintain(deadline).await?;
+        }
+        within(deadline, "copying the shard to a snapshot", async {
+            let copying =
+                reader.copy_to_snapshot(snapshots, snapshot, self.handle.shard, COPY_BUDGET);
+            Ok(Box::pin(copying).await?)
+        })
+        .await
+    }
+}
+
+/// Converts a segment to a passage.
+fn evidence(corpus: &CorpusName, id: &SegmentId, span: Span, stored: &StoredDocument) -> Evidence {
+    let document = &stored.document;
+    Evidence {
+        chunk_id: ChunkId::of_segment(corpus, &id.document_id, id.version, id.ordinal),
+        document_id: id.document_id.clone(),
+        version: id.version,
+        title: document.title.clone(),
+        span,
+        text: span.of(&document.text).unwrap_or_default().to_owned(),
+        event_time: document.event_time,
+        score: 0.0,
+        dense_score: None,
+        sparse_score: None,
+    }
+}

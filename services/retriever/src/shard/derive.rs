@@ -1,0 +1,6 @@
+//! What is derived from accepted documents behind their chunks, and when it runs.
+
+pub(crate) mod memory_builder;
+pub(crate) mod structure_builder;
+pub(crate) mod structure_schedule;
+pub(crate) mod throttle;

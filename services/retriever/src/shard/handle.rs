@@ -1,0 +1,184 @@
+//! The handle by which everything else reaches a shard.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_cluster::Standing;
+use clew_core::{CorpusName, CorpusSettings, Error, ErrorKind, ShardIndex};
+use clew_index::ShardReader;
+use clew_runtime::admission::{Gate, Permit};
+use clew_runtime::deadline::within;
+use clew_runtime::supervise::{LineState, Supervised};
+use clew_runtime::tree::TreeNode as Shown;
+use ractor::ActorStatus;
+use tokio::sync::{Mutex, watch};
+
+use super::line::{Running, ShardLine};
+use crate::seams::ShardSeams;
+use crate::shard::actor::scrubber::Tally;
+use crate::shard::claim::Claim;
+use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::gauges::ShardGauges;
+
+/// Longest wait of a caller for a shard that is starting.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Handle of a shard. Cheap to clone. Carries no access rights; use [`ShardHandle::seen_by`] to
+/// read or write on behalf of a caller.
+#[derive(Clone)]
+pub struct ShardHandle {
+    pub(super) shard: ShardIndex,
+    pub(super) settings: watch::Sender<Arc<CorpusSettings>>,
+    pub(super) supervised: Supervised<Running>,
+    pub(super) accepting: Gate,
+    pub(super) searching: Gate,
+    pub(super) turns: CpuSchedule,
+    pub(super) claim: Claim,
+    pub(super) tally: Arc<Tally>,
+    pub(super) seen: Arc<ShardGauges>,
+    pub(super) corpus: CorpusName,
+    pub(super) seams: ShardSeams,
+    /// Held while the shard is copied to a snapshot.
+    pub(super) copying: Arc<Mutex<()>>,
+}
+
+impl ShardHandle {
+    pub(crate) async fn start(line: ShardLine) -> Result<Self, Error> {
+        let (shard, config, claim) = (line.shard, line.config.clone(), line.claim.clone());
+        let (tally, seen) = (Arc::clone(&line.tally), Arc::clone(&line.seen));
+        let settings = line.settings.clone();
+        let corpus = settings.borrow().name.clone();
+        let turns = line.turns.clone();
+        let seams = line.seams.clone();
+        let supervised = Supervised::start(line).await?;
+        let state = supervised.state();
+        seen.follow(move || match &*state.borrow() {
+            LineState::Starting => LineState::Starting,
+            LineState::Running(running) => LineState::Running(running.reader.clone()),
+            LineState::Failed(error) => LineState::Failed(Arc::clone(error)),
+            LineState::Stopped => LineState::Stopped,
+        });
+        let retry_after = Duration::from_millis(200);
+        Ok(Self {
+            shard,
+            settings,
+            supervised,
+            accepting: Gate::new(
+                "the shard's queue of documents",
+                config.accept_queue_bytes,
+                retry_after,
+            )
+            .seen_as("accept", "bytes"),
+            searching: Gate::new("the shard's queue of searches", config.searches, retry_after)
+                .seen_as("search", "requests"),
+            turns,
+            claim,
+            tally,
+            seen,
+            corpus,
+            seams,
+            copying: Arc::default(),
+        })
+    }
+
+    /// Hands changed settings of the corpus to the settler, which applies them soon.
+    pub(crate) fn settle(&self, settings: Arc<CorpusSettings>) {
+        self.settings.send_if_modified(|known| {
+            let changes = *known != settings;
+            *known = settings;
+            changes
+        });
+    }
+
+    /// Returns the running line. Waits for one that is starting.
+    pub(super) async fn running(&self, deadline: Instant) -> Result<Running, Error> {
+        let mut state = self.supervised.state();
+        let started = |state: &LineState<Running>| !matches!(state, LineState::Starting);
+        let patience = deadline.min(Instant::now() + START_PATIENCE);
+        let state = tokio::time::timeout_at(patience.into(), state.wait_for(started)).await;
+        match state {
+            Err(_elapsed) => Err(Error::deadline("the shard starts")),
+            Ok(Err(_gone)) => Err(stopped()),
+            Ok(Ok(state)) => match &*state {
+                LineState::Running(running) => Ok(running.clone()),
+                LineState::Failed(error) => Err(error.again()),
+                LineState::Stopped | LineState::Starting => Err(stopped()),
+            },
+        }
+    }
+
+    pub(super) async fn admit(&self, bytes: usize, deadline: Instant) -> Result<Permit, Error> {
+        if self.claim.standing() == Standing::Lost {
+            return Err(self.claim.refusal());
+        }
+        self.accepting.enter(bytes, deadline).await
+    }
+
+    pub(super) async fn reader(&self, deadline: Instant) -> Result<ShardReader, Error> {
+        Ok(self.running(deadline).await?.reader)
+    }
+
+    /// Stops accepting documents and finishes what was accepted. Committed data stays searchable.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    pub(crate) async fn finish_writing(&self, deadline: Instant) -> Result<(), Error> {
+        self.accepting.close();
+        let running = match &*self.supervised.state().borrow() {
+            LineState::Running(running) => running.clone(),
+            LineState::Starting | LineState::Failed(_) | LineState::Stopped => return Ok(()),
+        };
+        running.indexer.stop(None);
+        running.maintainer.stop(None);
+        let drained = self.accepting.drained(deadline).await;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        let ended = running.writer.get_cell().drain_and_wait(Some(patience)).await;
+        // A writer that has ended already has finished.
+        let has_ended = ended.is_ok() || running.writer.get_status() == ActorStatus::Stopped;
+        drained.and(if has_ended { Ok(()) } else { Err(Error::deadline("finishing commits")) })
+    }
+
+    /// Checks that nobody else can have written to the shard, see [`Claim::confirm`].
+    pub(crate) async fn confirm(&self, deadline: Instant) -> Result<(), Error> {
+        let reader = self.reader(deadline).await?;
+        within(deadline, "asking the storage", self.claim.confirm(&reader)).await
+    }
+
+    /// Returns whether the last state that was read here is still the newest.
+    pub(crate) async fn is_current(&self, deadline: Instant) -> bool {
+        let checked = async {
+            let reader = self.reader(deadline).await?;
+            within(deadline, "asking the storage", async { Ok(reader.is_current().await?) }).await
+        };
+        checked.await.unwrap_or(false)
+    }
+
+    /// Returns the entry in the status tree.
+    pub(crate) fn node(&self) -> Shown {
+        let (accepting, searching) = (self.accepting.node(), self.searching.node());
+        let parts = vec![accepting, searching, self.turns.searches.node(), self.tally.node()];
+        self.supervised.node().with_children(parts)
+    }
+
+    /// Stops accepting documents, finishes what was accepted, and ends the actors. What is not
+    /// derived yet stays due until the next start.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::DeadlineExceeded`] if it had to be cut short.
+    pub async fn stop(&self, deadline: Instant) -> Result<(), Error> {
+        let drained = self.finish_writing(deadline).await;
+        let patience = deadline.saturating_duration_since(Instant::now());
+        match self.supervised.stop(patience.max(Duration::from_millis(200))).await {
+            true => drained,
+            false => Err(Error::deadline("stopping the shard")),
+        }
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "SHUTTING_DOWN",
+        "the shard is shutting down; ask another node or retry later",
+    )
+}

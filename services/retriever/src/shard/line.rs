@@ -1,0 +1,167 @@
+//! The line of actors of a running shard.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clew_core::{Account, Budget, CorpusSettings, Error, MemoryEncoder, Owner, ShardIndex};
+use clew_index::{Place, Shard, ShardReader, ShardSettings};
+use clew_runtime::deadline::within;
+use clew_runtime::supervise::{Line, start_child};
+use ractor::{ActorCell, ActorRef};
+use tokio::sync::watch;
+
+use crate::RetrieverConfig;
+use crate::seams::ShardSeams;
+use crate::shard::actor::indexer::{self, Indexer};
+use crate::shard::actor::scrubber::{self, Tally};
+use crate::shard::actor::task_actor::keep;
+use crate::shard::actor::writer::{self, Writer};
+use crate::shard::actor::{maintainer, retention, settings_watcher};
+use crate::shard::claim::Claim;
+use crate::shard::derive::memory_builder::{self, MemoryBuilder};
+use crate::shard::derive::throttle::CpuSchedule;
+use crate::shard::gauges::ShardGauges;
+use crate::shard::graph::ShardGraph;
+
+/// Time limit for opening a shard. It reads the light columns of all rows: seconds for millions.
+const OPEN_PATIENCE: Duration = Duration::from_secs(300);
+
+/// Everything that a shard's line is built from, at any time.
+pub(crate) struct ShardLine {
+    pub place: Place,
+    pub shard: ShardIndex,
+    /// Current settings. A restarted line begins with them.
+    pub settings: watch::Sender<Arc<CorpusSettings>>,
+    pub seams: ShardSeams,
+    pub config: RetrieverConfig,
+    pub claim: Claim,
+    pub tally: Arc<Tally>,
+    /// CPU scheduling, shared by all shards of the process.
+    pub turns: CpuSchedule,
+    pub seen: Arc<ShardGauges>,
+}
+
+impl ShardLine {
+    /// Creates a shard that is not opened yet.
+    pub fn new(
+        place: Place,
+        shard: ShardIndex,
+        settings: Arc<CorpusSettings>,
+        seams: ShardSeams,
+        config: RetrieverConfig,
+        claim: Claim,
+        turns: CpuSchedule,
+    ) -> Self {
+        let capacity = config.accept_queue_bytes as usize;
+        let seen =
+            ShardGauges::new(&settings, shard, claim.clone(), Arc::clone(&seams.clock), capacity);
+        let (tally, settings) = (Arc::default(), watch::Sender::new(settings));
+        Self { place, shard, settings, seams, config, claim, tally, turns, seen }
+    }
+}
+
+/// A running line.
+#[derive(Clone)]
+pub(crate) struct Running {
+    pub writer: ActorRef<writer::Message>,
+    pub indexer: ActorRef<indexer::Message>,
+    pub maintainer: ActorRef<()>,
+    pub reader: ShardReader,
+    pub graph: ShardGraph,
+    pub memory_encoder: Arc<dyn MemoryEncoder>,
+}
+
+impl Line for ShardLine {
+    type Handle = Running;
+
+    fn name(&self) -> String {
+        format!("{}/{}", self.settings.borrow().name, self.shard)
+    }
+
+    async fn start(&self, supervisor: ActorCell, _generation: u64) -> Result<Running, Error> {
+        let ShardSeams { encoders, graph_builders, memory_encoder, clock, .. } = self.seams.clone();
+        let mut changes = self.settings.subscribe();
+        let settings = Arc::clone(&changes.borrow_and_update());
+        let deadline = Instant::now() + OPEN_PATIENCE;
+        // Without its model, a corpus would accept documents that are never found.
+        encoders.of(&settings.encoder, deadline).await?;
+        let shard = within(deadline, "opening the shard", async {
+            let settings = ShardSettings::of(&settings);
+            let takeover = self.claim.takeover()?;
+            // Boxed, because the storage engine's futures are large.
+            let opened = Box::pin(Shard::open(&self.place, settings, takeover)).await;
+            if let Err(clew_index::Error::LostRace { .. }) = &opened {
+                self.claim.overtaken();
+            }
+            let opened = opened?;
+            self.claim.confirm_takeover(deadline).await?;
+            Ok(opened)
+        })
+        .await?;
+        // Nobody waits for derived data, so only the budget of each text bounds it. Replies of a
+        // model are cached for this tenant only.
+        let owner = Owner::of(settings.name.tenant());
+        let account = Account::open(owner, Budget::UNBOUNDED);
+        let reader = shard.reader();
+        let arguments = writer::Arguments {
+            shard,
+            clock: Arc::clone(&clock),
+            commit_bytes: self.config.commit_bytes,
+            claim: self.claim.clone(),
+            seen: Arc::clone(&self.seen),
+        };
+        let writer = start_child(Writer, arguments, supervisor.clone()).await?;
+        let arguments = indexer::Arguments {
+            settings: Arc::clone(&settings),
+            reader: reader.clone(),
+            encoders,
+            graph_builder: graph_builders.on(&account),
+            writer: writer.clone(),
+            clock: Arc::clone(&clock),
+            derive_bytes: self.config.derive_bytes,
+            derive_batches: self.config.derive_batches,
+            turns: self.turns.clone(),
+            seen: Arc::clone(&self.seen),
+        };
+        let indexer = start_child(Indexer, arguments, supervisor.clone()).await?;
+        let (to_write, to_derive) = (writer.clone(), indexer.clone());
+        let watching = settings_watcher::keep_settled(self.name(), changes, to_write, to_derive);
+        keep(&supervisor, watching).await?;
+        let interval = self.config.maintenance_interval();
+        let maintaining = maintainer::maintain(writer.clone(), reader.clone(), interval);
+        let maintainer = keep(&supervisor, maintaining).await?;
+        let arguments = scrubber::Arguments {
+            shard: self.shard,
+            reader: reader.clone(),
+            claim: self.claim.clone(),
+            tally: Arc::clone(&self.tally),
+            interval: self.config.check_interval(),
+        };
+        keep(&supervisor, scrubber::keep_checking(arguments)).await?;
+        let graph = ShardGraph::default();
+        if let Some(retained) = settings.retained() {
+            let arguments = retention::Arguments {
+                name: self.name(),
+                retained,
+                writer: writer.clone(),
+                reader: reader.clone(),
+                graph: graph.clone(),
+                clock,
+                interval: self.config.retention_interval(),
+            };
+            keep(&supervisor, retention::keep_forgetting(arguments)).await?;
+        }
+        if let Some(memory) = settings.memory {
+            let builder = MemoryBuilder {
+                name: self.name(),
+                settings: memory,
+                reader: reader.clone(),
+                encoder: Arc::clone(&memory_encoder),
+                writer: writer.clone(),
+                interval: self.config.memory_interval(),
+            };
+            keep(&supervisor, memory_builder::keep_building(builder)).await?;
+        }
+        Ok(Running { writer, indexer, maintainer, reader, graph, memory_encoder })
+    }
+}
