@@ -1,7 +1,7 @@
-//! Access labels: what documents need, what callers hold, and the one law between them.
+//! Access labels: the labels that documents need and the labels that callers hold.
 //!
-//! A document carries labels, and what is derived of documents needs the labels of all of them. A caller sees
-//! what needs only labels that the caller holds: `needed ⊆ held`.
+//! A document carries labels. Anything derived from documents needs the labels of all of them. A
+//! caller sees something exactly if they hold every label that it needs: `needed ⊆ held`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use crate::{Error, ErrorKind};
 
-/// Most bytes of a label.
+/// Maximum length of a label, in bytes.
 const LABEL_BYTES: usize = 63;
 
-/// An access label: 1 to 63 of `a-z 0-9 - _ .`.
+/// Access label: 1 to 63 characters of `a-z 0-9 - _ .`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
 impl Label {
-    /// The label as text.
+    /// Returns the label as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,18 +45,19 @@ impl fmt::Display for Label {
     }
 }
 
-/// The labels that something needs: a set. Needing none means that everybody sees it. Cheap to clone.
+/// Set of the labels that something needs. If it is empty, every caller sees the thing. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<[Label]>);
 
 impl Labels {
-    /// Most labels of a document.
+    /// Maximum number of labels of a document.
     pub const MOST: usize = 16;
 
-    /// These labels, of which one that comes twice counts once.
+    /// Creates a set of labels; duplicates count once.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for more than [`Labels::MOST`].
+    /// Returns [`ErrorKind::InvalidInput`] if there are more than [`Labels::MOST`] labels.
     pub fn new(labels: impl IntoIterator<Item = Label>) -> Result<Self, Error> {
         let labels: BTreeSet<Label> = labels.into_iter().collect();
         if labels.len() > Self::MOST {
@@ -66,26 +67,28 @@ impl Labels {
         Ok(Self(labels.into_iter().collect()))
     }
 
-    /// The labels that these texts name.
+    /// Parses labels from texts.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a text that is no label, and for too many.
+    /// Returns [`ErrorKind::InvalidInput`] if a text is not a label, or if there are more than
+    /// [`Labels::MOST`] labels.
     pub fn parse<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Result<Self, Error> {
         let labels = texts.into_iter().map(|text| text.as_ref().parse());
         Self::new(labels.collect::<Result<Vec<Label>, Error>>()?)
     }
 
-    /// Whether none are needed.
+    /// Returns whether no labels are needed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The labels, in order.
+    /// Returns the labels in order.
     pub fn iter(&self) -> impl Iterator<Item = &Label> {
         self.0.iter()
     }
 
-    /// What something needs that is made of what needs these and what needs those: all of both, however many.
+    /// Returns the labels that something derived from both needs: the union, which may hold more
+    /// than [`Labels::MOST`] labels.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if other.is_empty() || self == other {
@@ -96,7 +99,8 @@ impl Labels {
     }
 }
 
-/// Joined by commas, which no label holds; empty if there are none.
+/// Writes the labels separated by commas, which no label contains. Writes nothing if there are
+/// none.
 impl fmt::Display for Labels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, label) in self.iter().enumerate() {
@@ -107,9 +111,9 @@ impl fmt::Display for Labels {
     }
 }
 
-/// The labels that a caller holds. Cheap to clone.
+/// Labels that a caller holds. Cheap to clone.
 ///
-/// There is no default: whoever asks says who asks.
+/// There is no `Default`: every call has to state on whose behalf it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access(Held);
 
@@ -120,22 +124,22 @@ enum Held {
 }
 
 impl Access {
-    /// Of one who holds every label there is.
+    /// Returns access that holds every label.
     pub fn all() -> Self {
         Self(Held::All)
     }
 
-    /// Of one who holds these labels.
+    /// Returns access that holds exactly these labels.
     pub fn holding(labels: impl IntoIterator<Item = Label>) -> Self {
         Self(Held::These(Arc::new(labels.into_iter().collect())))
     }
 
-    /// Whether every label is held.
+    /// Returns whether every label is held.
     pub fn is_all(&self) -> bool {
         matches!(self.0, Held::All)
     }
 
-    /// The labels that are held, in order; none are told of one who holds all.
+    /// Returns the held labels in order. Returns none if every label is held; see [`Self::is_all`].
     pub fn labels(&self) -> impl Iterator<Item = &Label> {
         match &self.0 {
             Held::All => None,
@@ -145,16 +149,16 @@ impl Access {
         .flatten()
     }
 
-    /// Whether what needs these labels may be seen, made and changed.
+    /// Returns whether the caller may see, create and change something that needs these labels.
     pub fn admits(&self, needed: &Labels) -> bool {
         self.first_lacking(needed).is_none()
     }
 
-    /// Refuses to make something that needs labels which are not held.
+    /// Checks that the caller holds all labels that they attach to something.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] with the reason `LABEL_NOT_HELD`, naming the first of them: the caller named
-    /// it, too.
+    /// Returns [`ErrorKind::Denied`] with the reason `LABEL_NOT_HELD` if a label is not held. The
+    /// message names the first such label, because the caller named it, too.
     pub fn check_attached(&self, needed: &Labels) -> Result<(), Error> {
         match self.first_lacking(needed) {
             None => Ok(()),
@@ -164,10 +168,11 @@ impl Access {
         }
     }
 
-    /// Refuses to replace what needs labels which are not held, without naming them.
+    /// Checks that the caller holds all labels of something that they are about to replace.
     ///
     /// # Errors
-    /// [`ErrorKind::Denied`] with the reason `LABEL_NOT_HELD`.
+    /// Returns [`ErrorKind::Denied`] with the reason `LABEL_NOT_HELD` if a label is not held. The
+    /// message names no label, because the caller may not know it.
     pub fn check_replaced(&self, needed: &Labels) -> Result<(), Error> {
         if self.admits(needed) {
             return Ok(());
@@ -197,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Sets of few labels, so that they overlap.
+    /// Generates sets of few labels, so that they overlap.
     fn some() -> impl Strategy<Value = BTreeSet<Label>> {
         btree_set("[a-d]".prop_map(|text: String| text.parse().unwrap()), 0..4)
     }

@@ -1,8 +1,9 @@
-//! On whose account work is done: whose replies it may be given again, what it may still spend, and what it has spent.
+//! Accounts: the owner, budget and spending that a piece of work runs on.
 //!
-//! A question has one account, which everything that is done for it works on. So whatever asks a language model is
-//! only reached through an account: [`Reasoners`] and [`GraphBuilders`] give each its own reasoner, guide and graph
-//! builder, as [`crate::Corpora`] gives each caller a corpus as far as they see it.
+//! Each question has one account, and everything done for the question works on it. Anything that
+//! asks a language model is therefore reached only through an account: [`Reasoners`] and
+//! [`GraphBuilders`] give each account its own reasoner, guide and graph builder, as
+//! [`crate::Corpora`] gives each caller a corpus with only what they may see.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,21 +16,21 @@ use crate::{
     Guide, Ledger, Priority, Reasoner, Reranker, Scored, Span, TextKind,
 };
 
-/// Who asks, as caches tell it apart: a hash of a tenant's name, from which nobody reads the name, or nothing for the
-/// operator.
+/// Owner of cached replies: a hash of a tenant's name, from which nobody reads the name, or nothing
+/// for the operator.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Owner(Option<[u8; 32]>);
 
 impl Owner {
-    /// Bytes of the hash.
+    /// Length of the hash, in bytes.
     pub const BYTES: usize = 32;
 
-    /// The tenant of that name, or the operator.
+    /// Returns the owner for the tenant of that name, or for the operator if there is none.
     pub fn of(tenant: Option<&str>) -> Self {
         Self(tenant.map(|name| blake3::derive_key("clew tenant v1", name.as_bytes())))
     }
 
-    /// From what [`Self::as_bytes`] told; `None` for anything else.
+    /// Parses the output of [`Self::as_bytes`]. Returns `None` for anything else.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [] => Some(Self(None)),
@@ -37,13 +38,13 @@ impl Owner {
         }
     }
 
-    /// The hash; empty for the operator.
+    /// Returns the hash; empty for the operator.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.as_ref().map_or(&[], |hash| hash.as_slice())
     }
 }
 
-/// In hexadecimal digits; empty for the operator.
+/// Writes the hash in hexadecimal digits; nothing for the operator.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -56,7 +57,8 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What a question, or another piece of work, is done on. Cheap to clone; all clones are one account.
+/// Owner and ledger of a question or another piece of work. Cheap to clone; clones share the
+/// ledger.
 #[derive(Clone, Debug)]
 pub struct Account {
     owner: Owner,
@@ -64,68 +66,71 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of `owner` with that ledger.
+    /// Creates an account of `owner` with this ledger.
     pub fn new(owner: Owner, ledger: Ledger) -> Self {
         Self { owner, ledger: Arc::new(ledger) }
     }
 
-    /// An account of `owner` that may spend `budget`.
+    /// Creates an account of `owner` that may spend `budget`.
     pub fn open(owner: Owner, budget: Budget) -> Self {
         Self::new(owner, Ledger::new(budget))
     }
 
-    /// Whose it is.
+    /// Returns the owner.
     pub fn owner(&self) -> Owner {
         self.owner
     }
 
-    /// What it may spend and has spent.
+    /// Returns the ledger, which tells what the account may spend and has spent.
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 
-    /// A reranker whose tokens are counted on this account.
+    /// Wraps a reranker so that its tokens are counted on this account.
     pub fn reranking(&self, reranker: Arc<dyn Reranker>) -> Arc<dyn Reranker> {
         Arc::new(Metered { inner: reranker, ledger: Arc::clone(&self.ledger) })
     }
 
-    /// Encoders whose tokens are counted on this account.
+    /// Wraps encoders so that their tokens are counted on this account.
     pub fn metered(&self, encoders: Arc<dyn Encoders>) -> Arc<dyn Encoders> {
         Arc::new(Metered { inner: encoders, ledger: Arc::clone(&self.ledger) })
     }
 }
 
-/// The reasoners and guides of those who ask.
+/// Source of reasoners and guides for accounts.
 #[async_trait]
 pub trait Reasoners: Send + Sync {
-    /// What a question may take of language models.
+    /// Returns the budget of one question for language models.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Unavailable`] and [`crate::ErrorKind::DeadlineExceeded`] if nobody tells.
+    /// Returns [`crate::ErrorKind::Unavailable`] or [`crate::ErrorKind::DeadlineExceeded`] if no
+    /// node answers.
     async fn budget(&self, deadline: Instant) -> Result<Budget, Error>;
 
-    /// A reasoner that works on `account`.
+    /// Returns a reasoner that works on `account`.
     fn reasoner(&self, account: &Account) -> Arc<dyn Reasoner>;
 
-    /// A guide that works on `account`.
+    /// Returns a guide that works on `account`.
     fn guide(&self, account: &Account) -> Arc<dyn Guide>;
 }
 
-/// The graph builders of those who ask.
+/// Source of graph builders for accounts.
 pub trait GraphBuilders: Send + Sync {
-    /// A graph builder that works on `account`.
+    /// Returns a graph builder that works on `account`.
     fn on(&self, account: &Account) -> Arc<dyn GraphBuilder>;
 
-    /// One that asks no model and spends nothing: it answers about what the others would, and tells as its costs what
-    /// they would take for it.
+    /// Returns a graph builder for estimates. It asks no model and spends nothing. Its results are
+    /// about as large as real ones, and the costs that it reports are those that the real ones
+    /// would have.
     fn rehearsal(&self) -> Arc<dyn GraphBuilder>;
 }
 
-/// About what a token of English has, where only a time limit tells how much of a text was read.
+/// Bytes of an English token, approximately. Used when only a time limit tells how much of a text
+/// was read.
 const BYTES_PER_TOKEN: usize = 4;
 
-/// Texts that a model is reading. Dropped, as when nobody waits any longer, they count by their length: the model has
-/// them, and reads them.
+/// Texts that a model is reading. If this is dropped before the call ends, as when nobody waits for
+/// it any longer, the texts count by their length: the model has them and reads them.
 struct Reading<'a> {
     ledger: &'a Ledger,
     spent: Cost,
@@ -136,7 +141,8 @@ impl<'a> Reading<'a> {
         Self { ledger, spent: cost(bytes.div_ceil(BYTES_PER_TOKEN) as u64) }
     }
 
-    /// Ends it with what it took; what failed before its time counts nothing.
+    /// Ends the call with its actual cost. A call that exceeded its deadline keeps the estimate;
+    /// any other failed call costs nothing.
     fn end<T>(mut self, read: &Result<T, Error>, cost: impl FnOnce(&T) -> Cost) {
         match read {
             Ok(read) => self.spent = cost(read),
@@ -152,7 +158,7 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Counts what is embedded and reranked.
+/// Wrapper that counts embedded and reranked tokens on a ledger.
 struct Metered<T: ?Sized> {
     inner: Arc<T>,
     ledger: Arc<Ledger>,
@@ -234,7 +240,8 @@ impl Reranker for Metered<dyn Reranker> {
 mod tests {
     use super::*;
 
-    /// Reads three tokens of each passage.
+    /// Reranker that reports three tokens for each passage. It refuses 0 passages, exceeds the
+    /// deadline for 5 and never answers for 6.
     struct Reads;
 
     #[async_trait]
@@ -273,7 +280,7 @@ mod tests {
     fn what_a_reranker_was_given_counts_where_nobody_waited_for_it() {
         let now = Instant::now();
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        // A query of 4 bytes with each passage of 36.
+        // Each passage of 36 bytes is read with the query of 4 bytes: 10 tokens.
         for (passages, tokens) in [(0, 0), (5, 50), (6, 60)] {
             let account = Account::open(Owner::of(None), Budget::UNBOUNDED);
             let reranker = account.reranking(Arc::new(Reads));

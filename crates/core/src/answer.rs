@@ -1,30 +1,30 @@
-//! Answers that show their work: what was found, what was judged, what it cost.
+//! Answers with their outcome, citations, trace and cost.
 
 use std::time::Duration;
 
 use crate::{DocumentId, SearchMode, SegmentId, ShardIndex, Span, Version};
 
-/// How a question ended.
+/// Outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The answer is supported by its citations.
     Answered,
     /// Nothing that was found supports an answer.
     NotInMemory,
-    /// Answered, but these shards could not be asked.
+    /// The answer is supported by its citations, but these shards could not be asked.
     AnsweredWithShardsMissing(Vec<ShardIndex>),
     /// Nothing that was found supports an answer, but these shards could not be asked.
     NotFoundWithShardsMissing(Vec<ShardIndex>),
 }
 
-/// Where a part of an answer comes from: a quoted byte range of a stored document.
+/// Origin of a part of an answer: a quoted byte range of a stored document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Citation {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
-    /// Its title; may be empty.
+    /// Title of the document; may be empty.
     pub title: String,
     /// Byte range of the document's text.
     pub span: Span,
@@ -32,205 +32,208 @@ pub struct Citation {
     pub quote: String,
 }
 
-/// A range of a stored document.
+/// Range of a stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
     /// Byte range of the document's text.
     pub span: Span,
 }
 
-/// One step of answering.
+/// Step of answering a question, as the trace shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TraceEvent {
     /// Shards were searched.
     Searched {
-        /// The words searched for.
+        /// Text that was searched for.
         query: String,
-        /// How.
+        /// Search mode.
         mode: SearchMode,
-        /// Items found.
+        /// Number of items found.
         hits: usize,
-        /// The best item's cosine similarity, where embeddings were compared.
+        /// Cosine similarity of the best item, where embeddings were compared.
         best_dense_score: Option<f32>,
-        /// How long it took.
+        /// Duration of the search.
         took: Duration,
     },
-    /// It was judged whether what was found supports an answer.
+    /// A reader judged how well the evidence supports an answer.
     Judged {
         /// Support, 0 to 1.
         confidence: f32,
-        /// Least support at which a question counts as answered.
+        /// Minimum support at which a question counts as answered.
         threshold: f32,
-        /// What the judgement rests on, for a person.
+        /// Explanation of the judgement, for people.
         rationale: String,
     },
-    /// A node of the tree was entered.
+    /// A tree node was entered.
     Entered {
-        /// Which, for people.
+        /// Name of the node, for people.
         node: String,
-        /// The node that it was entered from; empty at the top.
+        /// Node from which it was entered; empty at the top.
         parent: String,
-        /// Its summary.
+        /// Summary of the node.
         summary: String,
-        /// Why.
+        /// Reason for entering it.
         reason: String,
-        /// What its score was, where nodes were scored.
+        /// Score of the node, where nodes were scored.
         score: Option<f32>,
     },
-    /// It went back from a node, whose text or children did not answer.
+    /// The walk went back from a node because its text or children did not answer the question.
     TurnedBack {
-        /// From which.
+        /// Node that was left.
         node: String,
-        /// Why.
+        /// Reason for going back.
         reason: String,
     },
     /// The text of a segment was read at a leaf of the tree.
     LeafRead {
-        /// Which.
+        /// Name of the segment's node, for people.
         node: String,
-        /// Whether it answers.
+        /// Whether the segment answers the question.
         answers: bool,
-        /// Why.
+        /// Reason for that judgement.
         reason: String,
     },
-    /// A tree was walked to an end.
+    /// The walk of a tree ended.
     Walked {
-        /// Nodes entered, segments included.
+        /// Number of nodes entered, segments included.
         nodes: usize,
-        /// How often it went back.
+        /// Number of times that the walk went back.
         turns: usize,
         /// Bytes of segments and summaries that were read.
         bytes_read: u64,
         /// Bytes of all text that could have been read.
         bytes_total: u64,
-        /// Why it ended.
+        /// Reason for the end.
         ended: String,
     },
-    /// Entities were taken up, whose segments are looked at from now on.
+    /// Entities were chosen. From now on their segments are considered.
     EntitiesChosen {
-        /// Their names.
+        /// Names of the entities.
         entities: Vec<String>,
-        /// Why.
+        /// Reason for the choice.
         reason: String,
     },
-    /// An edge of the graph was followed to an entity.
+    /// An edge was followed: of the graph to an entity, or from a passage to another that it links
+    /// to by naming an entity.
     EdgeFollowed {
-        /// Name of the entity it starts from.
+        /// Name of the entity, or title of the passage, from which it starts.
         head: String,
-        /// The relation.
+        /// Relation in words.
         relation: String,
-        /// Name of the entity it leads to.
+        /// Name of the entity to which it leads.
         tail: String,
-        /// Which of both is new.
+        /// New end of the edge: the entity, or the title of the passage, that was reached.
         to: String,
-        /// How similar it is to what was looked for.
+        /// Score of the edge, from its similarity to what was looked for.
         score: f32,
-        /// What was looked for.
+        /// Text that was looked for, or another reason.
         reason: String,
     },
-    /// What to search for was drafted out of what is known of the corpus at large (MemoRAG, section 2.3).
+    /// Texts to search for were drafted from general knowledge of the corpus (MemoRAG, section
+    /// 2.3).
     Drafted {
-        /// Queries, clues and key points together.
+        /// Number of queries, clues and key points together.
         lines: usize,
-        /// What memories answer by themselves.
+        /// Answers that compressed memories gave by themselves.
         answers: Vec<String>,
-        /// How long it took.
+        /// Duration of the drafting.
         took: Duration,
     },
-    /// A working memory of points went through a step (HGMem, section 3.5).
+    /// A working memory completed a step (HGMem, section 3.5).
     Evolved {
-        /// The step, from 0.
+        /// Number of the step, from 0.
         step: u32,
-        /// All its points at the end of the step, by number.
+        /// All points at the end of the step, in the order of their numbers.
         points: Vec<PointState>,
-        /// Names of entities that the corpus' graph does not know and a point brought in this step.
+        /// Names of entities that points introduced in this step and that the corpus' graph does
+        /// not know.
         brought: Vec<String>,
     },
     /// Segments were gathered as evidence.
     Gathered {
-        /// Their number.
+        /// Number of segments.
         segments: usize,
-        /// Those left out because the window was full.
+        /// Number of segments left out because the window was full.
         dropped: usize,
         /// Bytes of their texts.
         bytes: u64,
     },
-    /// It was judged whether what was gathered suffices to answer.
+    /// The gathered evidence was judged: sufficient for an answer or not.
     Reflected {
-        /// Whether it does.
+        /// Whether it suffices.
         suffices: bool,
-        /// Why.
+        /// Reason for that judgement.
         reason: String,
-        /// What is missing.
+        /// Description of what is missing.
         missing: String,
     },
     /// The answer was composed from passages.
     Read {
-        /// The passages looked at, best first.
+        /// Passages that were read, best first.
         passages: Vec<Place>,
-        /// Sentences compared with the question.
+        /// Number of sentences compared with the question.
         sentences: usize,
-        /// How long it took.
+        /// Duration of the reading.
         took: Duration,
     },
 }
 
-/// A point of a working memory at the end of a step.
+/// State of a point of a working memory at the end of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PointState {
-    /// Its number, from 1; never used twice for one question.
+    /// Number of the point, from 1; never reused within a question.
     pub number: u32,
-    /// What the step did to it.
+    /// Effect of the step on the point.
     pub fate: PointFate,
     /// Names of the entities that it is about.
     pub entities: Vec<String>,
-    /// What it says.
+    /// Statement of the point.
     pub text: String,
-    /// Numbers of the points that it was made of.
+    /// Numbers of the points from which it was merged.
     pub merged_from: Vec<u32>,
-    /// The segments that it comes from.
+    /// Segments from which it comes.
     pub segments: Vec<SegmentId>,
 }
 
-/// What a step did to a point.
+/// Effect of a step on a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PointFate {
-    /// Nothing.
+    /// The point is unchanged.
     #[default]
     Kept,
-    /// It says something else now.
+    /// The point has a new statement.
     Updated,
-    /// It is new.
+    /// The point is new.
     Inserted,
-    /// It was made of others.
+    /// The point was merged from others.
     Merged,
 }
 
-/// What answering cost.
+/// Cost of answering a question, or of a part of that work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Tokens that were embedded.
+    /// Number of tokens that were embedded.
     pub embedded_tokens: u64,
-    /// Tokens that a reranker read.
+    /// Number of tokens that a reranker read.
     pub reranked_tokens: u64,
-    /// Calls of a language model.
+    /// Number of calls to language models.
     pub model_calls: u64,
-    /// Tokens sent to language models.
+    /// Number of tokens sent to language models.
     pub prompt_tokens: u64,
-    /// Tokens received from language models.
+    /// Number of tokens received from language models.
     pub completion_tokens: u64,
-    /// Shards that were asked.
+    /// Number of shards that were asked.
     pub shards_searched: u64,
-    /// Whether something was not done since a budget of calls, tokens or time was used up.
+    /// Whether something was left undone because a budget of calls, tokens or time was used up.
     pub is_out_of_budget: bool,
 }
 
 impl Cost {
-    /// Tokens that models read and wrote.
+    /// Returns the number of tokens that models read and wrote.
     pub fn tokens(&self) -> u64 {
         let read = self.embedded_tokens.saturating_add(self.reranked_tokens);
         read.saturating_add(self.prompt_tokens).saturating_add(self.completion_tokens)
@@ -239,7 +242,7 @@ impl Cost {
 
 impl std::ops::AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
-        // What endpoints tell is not to be trusted with a sum.
+        // Endpoints report these numbers; a wrong one must not overflow the sum.
         for (sum, more) in [
             (&mut self.embedded_tokens, other.embedded_tokens),
             (&mut self.reranked_tokens, other.reranked_tokens),
@@ -254,30 +257,31 @@ impl std::ops::AddAssign for Cost {
     }
 }
 
-/// Where the time of a request went. Parts that ran at the same time count each, so that they may be more
-/// than the total; what no part has went into judging, composing and converting.
+/// Breakdown of a request's time. Parts that run at the same time all count, so their sum may
+/// exceed the total. Time in none of the parts went into judging, composing and converting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// From the request's arrival.
+    /// Time since the request arrived.
     pub total: Duration,
-    /// Waiting for an encoder of this process.
+    /// Time spent waiting for an encoder of this process.
     pub queue: Duration,
-    /// Embedding; of encoders on other machines, their queues and the way to them included.
+    /// Time spent embedding. For encoders on other machines it includes their queues and the
+    /// network.
     pub compute: Duration,
-    /// Asking shards, their queues included.
+    /// Time spent waiting for shards, their queues included.
     pub store: Duration,
 }
 
-/// The answer to a question.
+/// Answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// How it ended.
+    /// Outcome of the question.
     pub outcome: Outcome,
-    /// The answer's text; empty if the outcome is [`Outcome::NotInMemory`] or
+    /// Text of the answer; empty if the outcome is [`Outcome::NotInMemory`] or
     /// [`Outcome::NotFoundWithShardsMissing`].
     pub text: String,
-    /// Where its parts come from, in the order of the text.
+    /// Origins of its parts, in the order of the text.
     pub citations: Vec<Citation>,
-    /// What it cost.
+    /// Cost of answering.
     pub cost: Cost,
 }

@@ -1,42 +1,46 @@
-//! How a memory of conversations is kept, recalled and read: the control points of LongMemEval ("LongMemEval:
-//! Benchmarking Chat Assistants on Long-Term Interactive Memory", sections 4 and 5).
+//! Settings of chat memory: how conversations are indexed, recalled and read. They are the control
+//! points of LongMemEval ("LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive
+//! Memory", sections 4 and 5).
 
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What is recalled as one (LongMemEval, section 5.2).
+/// Unit that is recalled as one item (LongMemEval, section 5.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A turn.
+    /// One turn.
     Turn,
-    /// What a user said with what an assistant replied; of other conversations a turn.
+    /// One round: a user's turn with the assistant's replies. In conversations without an
+    /// assistant, one turn.
     #[default]
     Round,
-    /// All of a session.
+    /// One whole session.
     Session,
-    /// What is stated in a round, as far as its turns are found by it; rounds in which nothing is are left out.
+    /// The statements of a round by which its turns are indexed. Rounds without statements are left
+    /// out.
     Facts,
-    /// The best sentences of what people say in a session.
+    /// An extract of a session: the best sentences of what people say in it.
     Summary,
 }
 
-/// What is made of the time that a question asks about (LongMemEval, section 5.4).
+/// Use of the time that a question asks about (LongMemEval, section 5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimeUse {
-    /// What was said then, or tells of then, comes before what does neither.
+    /// Raise the scores of passages that were said in or near that time, or that mention it.
     #[default]
     Boost,
-    /// Only what was said then is found, and of the best that which tells of then.
+    /// Find only passages that were said in that time and, among the best of all passages, those
+    /// that mention it.
     Filter,
-    /// Nothing.
+    /// Ignore the time.
     Ignore,
 }
 
 impl TimeUse {
-    /// The word for it.
+    /// Returns the name of the use.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Boost => "boost",
@@ -46,107 +50,111 @@ impl TimeUse {
     }
 }
 
-/// What becomes of statements that later ones supersede.
+/// Treatment of statements that later ones supersede.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// They come after what supersedes them: whoever asks wants to know what holds now.
+    /// They rank after the statements that supersede them: the caller wants to know what holds now.
     #[default]
     Latest,
-    /// They are ranked as everything else: whoever asks wants to know what has changed.
+    /// They rank like all others: the caller wants to know what has changed.
     All,
 }
 
-/// How what several keys find comes together (LongMemEval, section 5.3 and appendix E.3). Keys whose parts are merged
-/// into one text are one key.
+/// Way of combining the results of several keys (LongMemEval, section 5.3 and appendix E.3). Keys
+/// whose parts are merged into one text count as one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Merging {
-    /// A turn is as good as the best of its keys.
+    /// Each turn gets the rank that the best of its keys gives it.
     #[default]
     Best,
-    /// Each key ranks turns by itself, and the rankings are fused by reciprocal ranks.
+    /// Each key ranks the turns by itself, and the rankings are fused by reciprocal ranks.
     Rank,
 }
 
-/// Whether a reader takes notes before it answers (LongMemEval, section 5.5).
+/// Use of notes by a reader before it answers (LongMemEval, section 5.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notes {
-    /// It notes what each passage says of the question, and answers out of the notes (chain-of-note).
+    /// The reader notes what each passage says about the question and answers from the notes
+    /// (chain-of-note).
     #[default]
     Chain,
-    /// It answers at once.
+    /// The reader answers at once.
     Direct,
 }
 
-/// How passages that are read in the order of time are written down (LongMemEval, section 5.5).
+/// Format of passages that are read in chronological order (LongMemEval, section 5.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// Each as an object of JSON.
+    /// Each passage is a JSON object.
     #[default]
     Json,
-    /// Each as a text under its number, title and day.
+    /// Each passage is a text under its number, title and day.
     Text,
 }
 
-/// How a language model reads passages.
+/// Settings for a language model that reads passages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ReadingStrategy {
     /// Whether it takes notes.
     pub notes: Notes,
-    /// How passages are written down.
+    /// Format of the passages.
     pub layout: Layout,
 }
 
-/// How the conversations of a corpus are kept, and recalled and read where a question does not say otherwise. The
-/// defaults are what was measured best.
+/// Chat settings of a corpus: how conversations are indexed, and the defaults for recalling and
+/// reading them, which a question may override. The default values measured best.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ChatSettings {
-    /// By what turns are found: names of key designs, each indexed by itself. Empty: by one key of the day, what is
-    /// stated and what is said, and by each statement besides.
+    /// Names of the key designs by which turns are found; each is indexed by itself. If empty,
+    /// turns are found by one key of the day, the statements and the text, and also by each
+    /// statement.
     pub keys: Vec<String>,
-    /// How what several of them find comes together.
+    /// Way of combining the results of several keys.
     pub merging: Merging,
-    /// What is recalled as one.
+    /// Unit that is recalled as one item.
     pub value: Value,
-    /// What is made of the time that a question asks about.
+    /// Use of the time that a question asks about.
     pub time: TimeUse,
-    /// What becomes of statements that later ones supersede.
+    /// Treatment of statements that later ones supersede.
     pub history: History,
-    /// How what is recalled is read.
+    /// Settings for reading what was recalled.
     pub reading: ReadingStrategy,
 }
 
-/// What a question wants otherwise than its corpus has it.
+/// Chat settings of one question, where they differ from those of its corpus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatChoice {
-    /// By which of the corpus' keys; empty: by all.
+    /// Keys of the corpus to search by; all if empty.
     pub keys: Vec<String>,
-    /// As in [`ChatSettings`], from here on.
+    /// Way of combining the results of several keys. Here and below, `None` means the setting of
+    /// the corpus.
     pub merging: Option<Merging>,
-    /// What is recalled as one.
+    /// Unit that is recalled as one item.
     pub value: Option<Value>,
-    /// What is made of the time that it asks about.
+    /// Use of the time that the question asks about.
     pub time: Option<TimeUse>,
-    /// What becomes of statements that later ones supersede.
+    /// Treatment of statements that later ones supersede.
     pub history: Option<History>,
     /// Whether the reader takes notes.
     pub notes: Option<Notes>,
-    /// How passages are written down.
+    /// Format of the passages.
     pub layout: Option<Layout>,
 }
 
 impl ChatSettings {
-    /// What holds for a question that wants `choice`. Its keys are those to search by: empty if what all keys of the
-    /// corpus find together is asked for, which one search tells.
+    /// Returns these settings with `choice` applied. The result's keys are those to search by
+    /// separately. They are empty if a single search over all keys of the corpus gives the result.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming the field at fault if it wants keys that the corpus does not have, or
-    /// rankings of keys to be merged where there is one.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming the field at fault if `choice` names keys
+    /// that the corpus does not have, or asks to merge rankings although the corpus has fewer than
+    /// two keys.
     pub fn chosen(&self, choice: &ChatChoice) -> Result<Self, Error> {
         let mut keys: Vec<String> = Vec::new();
         for key in &choice.keys {

@@ -1,16 +1,16 @@
-//! A chunk: a passage of a document that can be retrieved.
+//! Chunks: the parts of a document that are embedded and indexed.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Attributes, CorpusName, DocumentId, Error, Span, Version};
 
-/// Deterministic id of a chunk, so that writing it again writes the same row.
+/// Deterministic id of a chunk. Writing the chunk again writes the same row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChunkId([u8; 16]);
 
 impl ChunkId {
-    /// The id of the `ordinal`-th chunk of a document version.
+    /// Returns the id of the `ordinal`-th chunk of a document version.
     pub fn derive(
         corpus: &CorpusName,
         document: &DocumentId,
@@ -20,7 +20,8 @@ impl ChunkId {
         Self::of_kind("clew chunk id v1", corpus, document, version, ordinal)
     }
 
-    /// The id of the `ordinal`-th segment of a document version's tree, where it is shown as a passage.
+    /// Returns the id of the `ordinal`-th segment of a document version, for showing the segment as
+    /// a passage.
     pub fn of_segment(
         corpus: &CorpusName,
         document: &DocumentId,
@@ -81,19 +82,19 @@ impl fmt::Debug for ChunkId {
     }
 }
 
-/// A passage cut from a document, before it is embedded.
+/// Part of a document, before it is embedded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Position among the chunks of its document, from 0.
     pub ordinal: u32,
-    /// Where it lies in the document's text.
+    /// Range of the document's text.
     pub span: Span,
-    /// What is embedded and text-indexed: the passage, with the document's title and the headings
-    /// above it where there are any.
+    /// Text that is embedded and text-indexed: the passage, preceded by the document's title and
+    /// the headings above it where there are any.
     pub key_text: String,
-    /// Tokens of `key_text` by the corpus' encoder, its special tokens included.
+    /// Number of tokens of `key_text` by the corpus' encoder, special tokens included.
     pub tokens: u32,
-    /// What filters may ask of it beside the attributes of its document.
+    /// Attributes for filters, in addition to those of its document.
     pub attributes: Attributes,
 }
 

@@ -1,10 +1,11 @@
-//! How far another clock is from this machine's, as far as a question and its answer can tell.
+//! Offset between another clock and this machine's, as far as one request and its answer can tell.
 
 use std::time::{Duration, SystemTime};
 
 use crate::{Error, ErrorKind};
 
-/// Bounds of how far another clock is ahead of this machine's, in seconds; behind, where they are negative.
+/// Bounds of the offset of another clock, in seconds: positive if it is ahead of this machine's
+/// clock, negative if it is behind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClockOffset {
     least: f64,
@@ -12,28 +13,32 @@ pub struct ClockOffset {
 }
 
 impl ClockOffset {
-    /// Of a clock that was read at some time between `asked` and `answered`, both by this machine's, and showed
-    /// `theirs` or, since it tells the time in steps, up to a `step` more.
+    /// Computes the bounds from one reading of the other clock. It was read at some time between
+    /// `asked` and `answered`, both by this machine's clock. It showed `theirs`, but since it tells
+    /// the time in steps, it may have been up to one `step` later.
     pub fn seen(
         theirs: SystemTime,
         step: Duration,
         asked: SystemTime,
         answered: SystemTime,
     ) -> Self {
-        // A clock of ours that was set back in between says as little as one that waited for so long.
+        // If our clock was set back in between, the reading tells as little as after a wait of that
+        // length.
         let (first, last) = (asked.min(answered), asked.max(answered));
         Self { least: seconds(theirs, last), most: seconds(theirs, first) + step.as_secs_f64() }
     }
 
-    /// By how much it is ahead at least, or behind at least if that is negative; 0 if it may be right.
+    /// Returns the smallest offset within the bounds, in seconds: positive if the other clock is
+    /// certainly ahead, negative if it is certainly behind, 0 if it may be right.
     pub fn seconds(self) -> f64 {
         if self.least > 0.0 { self.least } else { self.most.min(0.0) }
     }
 
-    /// Refuses the clock of `whose` if it is beyond doubt further away than `bound`, which `key` configures.
+    /// Checks that the clock of `whose` is not certainly further off than `bound`, which the
+    /// configuration key `key` sets.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] that says what to do.
+    /// Returns [`ErrorKind::WrongState`] if it is; the message says what to do.
     pub fn check(self, whose: &str, bound: Duration, key: &str) -> Result<(), Error> {
         let seconds = self.seconds();
         if seconds.abs() <= bound.as_secs_f64() {
@@ -50,7 +55,7 @@ impl ClockOffset {
     }
 }
 
-/// From `to` to `from`.
+/// Returns `from` minus `to`, in seconds.
 fn seconds(from: SystemTime, to: SystemTime) -> f64 {
     match from.duration_since(to) {
         Ok(later) => later.as_secs_f64(),
@@ -74,7 +79,7 @@ mod tests {
             (100, 100, 100, 0.0),
             (110, 100, 100, 10.0),
             (90, 100, 100, -9.0),
-            // It may have been read right after the question or right before the answer.
+            // The clock may have been read right after the question or right before the answer.
             (110, 100, 106, 4.0),
             (90, 85, 106, 0.0),
             (90, 98, 106, -7.0),

@@ -1,46 +1,47 @@
-//! A corpus as its users reach it: its settings and its shards, wherever they are.
+//! Corpora as callers reach them: their settings and shards, wherever the shards are.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::{CorpusName, CorpusSettings, Counts, DocumentId, Error, Shard, ShardIndex, placement};
 
-/// A corpus and its shards, as far as one caller sees them.
+/// Corpus with its shards, as far as one caller sees them.
 #[derive(Clone)]
 pub struct Corpus {
     settings: Arc<CorpusSettings>,
     shards: Vec<Arc<dyn Shard>>,
 }
 
-/// A corpus of a list.
+/// Entry of a list of corpora.
 #[derive(Clone)]
 pub enum Listed {
-    /// It can be used, as far as is known.
+    /// Corpus that can be used, as far as is known.
     Usable(Arc<Corpus>),
-    /// It cannot.
+    /// Corpus that cannot be used.
     Unusable(Unusable),
 }
 
-/// A corpus that cannot be used, since its settings cannot be read. That is no matter of other corpora.
+/// Corpus that cannot be used because its settings cannot be read. Other corpora are not affected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unusable {
-    /// Its name.
+    /// Name of the corpus.
     pub name: CorpusName,
-    /// Stable upper-case word for programs, as calls about it fail with: DATA_LOSS, NEWER_FORMAT.
+    /// Stable upper-case reason for programs, as in the errors of calls about it: `DATA_LOSS`,
+    /// `NEWER_FORMAT`.
     pub reason: String,
-    /// What was expected, what came and what to do.
+    /// Message that says what was expected, what came and what to do.
     pub message: String,
 }
 
 impl Unusable {
-    /// One about which calls fail with `error`.
+    /// Creates the entry of a corpus about which calls fail with `error`.
     pub fn new(name: CorpusName, error: &Error) -> Self {
         Self { name, reason: error.reason().to_owned(), message: error.message().to_owned() }
     }
 }
 
 impl Listed {
-    /// Its name.
+    /// Returns the name of the corpus.
     pub fn name(&self) -> &CorpusName {
         match self {
             Self::Usable(corpus) => &corpus.settings.name,
@@ -50,35 +51,35 @@ impl Listed {
 }
 
 impl Corpus {
-    /// A corpus of `settings`, with its shards by index.
+    /// Creates a corpus from its settings and its shards, ordered by index.
     pub fn new(settings: Arc<CorpusSettings>, shards: Vec<Arc<dyn Shard>>) -> Self {
         debug_assert_eq!(shards.len(), settings.shards as usize, "each shard once");
         Self { settings, shards }
     }
 
-    /// Its settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &CorpusSettings {
         &self.settings
     }
 
-    /// Its shards, by index.
+    /// Returns the shards, ordered by index.
     pub fn shards(&self) -> &[Arc<dyn Shard>] {
         &self.shards
     }
 
-    /// The shard a document belongs to.
+    /// Returns the shard to which a document belongs.
     pub fn shard_of(&self, document: &DocumentId) -> &Arc<dyn Shard> {
         let ShardIndex(index) = placement::shard_of(document, self.settings.shards);
         &self.shards[index as usize]
     }
 
-    /// What it holds, over all shards.
+    /// Returns the totals over all shards.
     ///
     /// # Errors
-    /// The first of a shard that cannot tell.
+    /// Returns the error of the first shard that fails.
     pub async fn counts(&self, deadline: Instant) -> Result<Counts, Error> {
         let mut total = Counts::default();
-        // One after the other: this is asked seldom, and a few milliseconds a shard.
+        // One after the other: this is called seldom and takes a few milliseconds per shard.
         for shard in &self.shards {
             total += shard.counts(deadline).await?;
         }

@@ -1,4 +1,4 @@
-//! A document as it is accepted.
+//! Documents as clients send them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DocumentId, Error, Labels, Limits, Timestamp, Violations};
 
-/// What a document's text is written in; it decides where chunks may be cut.
+/// Format of a document's text. It decides where chunks may be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MediaType {
-    /// Running text.
+    /// Plain text.
     Plain,
     /// CommonMark.
     Markdown,
 }
 
 impl MediaType {
-    /// The name stored in tables and sent on the wire.
+    /// Returns the name that is stored in tables and sent on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Plain => "text/plain",
@@ -26,10 +26,10 @@ impl MediaType {
         }
     }
 
-    /// The media type of that name.
+    /// Parses the name of a media type. An empty name means plain text.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] for any other name.
+    /// Returns [`crate::ErrorKind::InvalidInput`] for any other name.
     pub fn try_from_name(name: &str) -> Result<Self, Error> {
         match name {
             "" | "text/plain" => Ok(Self::Plain),
@@ -42,13 +42,13 @@ impl MediaType {
     }
 }
 
-/// Name of an attribute: 1 to 64 of `A-Z a-z 0-9 _ . -`.
+/// Name of an attribute: 1 to 64 characters of `A-Z a-z 0-9 _ . -`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AttributeName(String);
 
 impl AttributeName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -75,30 +75,32 @@ impl From<AttributeName> for String {
     }
 }
 
-/// A document's attributes, chosen by the caller, that searches can filter on.
+/// Attributes of a document, chosen by the caller, on which searches can filter.
 pub type Attributes = BTreeMap<AttributeName, String>;
 
-/// A document to be remembered.
+/// Document to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// The caller's id, unique in the corpus; a second document with it replaces the first.
+    /// Id chosen by the caller, unique in the corpus. A second document with the same id replaces
+    /// the first.
     pub id: DocumentId,
-    /// The text. Spans of chunks and citations are byte ranges of it.
+    /// Text of the document. Spans of chunks and citations are byte ranges of it.
     pub text: String,
-    /// What the text is written in.
+    /// Format of the text.
     pub media_type: MediaType,
-    /// A title, shown with citations and prepended to what is embedded; may be empty.
+    /// Title, shown with citations and prepended to what is embedded; may be empty.
     pub title: String,
-    /// Attributes that searches can filter on.
+    /// Attributes on which searches can filter.
     pub attributes: Attributes,
-    /// When what the document tells of happened, as opposed to when it was accepted.
+    /// Time when what the document tells of happened, as opposed to when it was accepted.
     pub event_time: Option<Timestamp>,
-    /// The access labels that a caller must hold to see it or anything made of it; none: everybody sees it.
+    /// Access labels that a caller must hold to see the document or anything derived from it. If
+    /// there are none, every caller sees it.
     pub labels: Labels,
 }
 
 impl Document {
-    /// Adds what is wrong with this document to `violations`.
+    /// Adds everything that is wrong with this document to `violations`.
     pub fn check(&self, limits: &Limits, violations: &mut Violations) {
         if self.text.trim().is_empty() {
             violations.push("document.text", "must contain something other than white space");
@@ -139,7 +141,8 @@ impl Document {
         }
     }
 
-    /// Hash of everything a caller can set but the id: equal hashes mean nothing changed.
+    /// Returns a hash of everything that a caller can set except the id. Equal hashes mean that
+    /// nothing changed.
     pub fn content_hash(&self) -> ContentHash {
         let mut hasher = blake3::Hasher::new();
         let mut field = |bytes: &[u8]| {
@@ -158,7 +161,8 @@ impl Document {
             field(name.as_str().as_bytes());
             field(value.as_bytes());
         }
-        // No name of an attribute is like this, and documents without labels keep the hash they had.
+        // No attribute can have the name `=label`, and documents without labels keep the hash that
+        // they had before labels existed.
         for label in self.labels.iter() {
             field(b"=label");
             field(label.as_str().as_bytes());
@@ -172,7 +176,7 @@ impl Document {
 pub struct ContentHash(pub [u8; 32]);
 
 impl ContentHash {
-    /// The hash whose lower-case hexadecimal form is `text`, if it is one.
+    /// Parses a hash from hexadecimal digits. Returns `None` if `text` is not a hash.
     pub fn from_hex(text: &str) -> Option<Self> {
         blake3::Hash::from_hex(text).ok().map(|hash| Self(*hash.as_bytes()))
     }
@@ -190,16 +194,16 @@ impl fmt::Debug for ContentHash {
     }
 }
 
-/// Version of a document: grows with every accepted change, also across forgetting and a new
+/// Version of a document. It grows with every accepted change, also across forgetting and a new
 /// upload, so that a late write of an older version can always be told from the current one.
 ///
-/// A version is the time of acceptance in microseconds, or one more than its predecessor where the
+/// A version is the time of acceptance in microseconds, or the previous version plus one if the
 /// clock did not advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version(pub u64);
 
 impl Version {
-    /// The version of a document accepted at `now` after `previous`.
+    /// Returns the version of a document accepted at `now` after `previous`.
     pub fn next(now: Timestamp, previous: Option<Self>) -> Self {
         let by_clock = now.as_micros().max(1).unsigned_abs();
         let by_order = previous.map_or(0, |version| version.0.saturating_add(1));

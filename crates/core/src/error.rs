@@ -1,25 +1,25 @@
-//! The one error that crosses seams: sorted by what the caller can do about it.
+//! The error type of all crates, with kinds sorted by what the caller can do.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// What kind of failure it is; the kind decides the gRPC code and whether a retry can help.
+/// Kind of failure. It decides the gRPC code and whether a retry can help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// The request is wrong and stays wrong.
     InvalidInput,
-    /// What was named does not exist.
+    /// The thing that was named does not exist.
     NotFound,
-    /// What was to be made exists.
+    /// The thing to be created already exists.
     AlreadyExists,
-    /// The caller has not said, or not proved, who he is.
+    /// The caller has not said, or not proved, who they are.
     Unauthenticated,
-    /// The caller may not do that.
+    /// The caller may not do this.
     Denied,
     /// The request is right but the state does not allow it yet.
     WrongState,
-    /// Another writer was first; read again and retry.
+    /// Another writer came first; read again and retry.
     LostRace,
     /// A queue, permit or quota is used up; retry after the delay.
     Exhausted,
@@ -34,7 +34,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed later without any change by the caller.
+    /// Returns whether the same call may succeed later without any change by the caller.
     pub fn is_retryable(self) -> bool {
         match self {
             Self::LostRace | Self::Exhausted | Self::Unavailable | Self::DeadlineExceeded => true,
@@ -50,19 +50,19 @@ impl ErrorKind {
     }
 }
 
-/// The reason of an error that tells that the budget of a piece of work is spent.
+/// Reason of the error for a piece of work whose budget is spent.
 pub const BUDGET_SPENT: &str = "BUDGET_SPENT";
 
-/// One field that was refused and why.
+/// Refused field with the reason for the refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Path of the field, such as `document.text`.
     pub field: String,
-    /// What was expected and what came.
+    /// Description of what was expected and what came.
     pub description: String,
 }
 
-/// Collects violations so that a request is refused with all of them at once.
+/// Collector of violations, so that a request is refused with all of them at once.
 #[derive(Debug, Default)]
 pub struct Violations(Vec<Violation>);
 
@@ -72,7 +72,7 @@ impl Violations {
         self.0.push(Violation { field: field.into(), description: description.into() });
     }
 
-    /// Takes the value of `result`, or adds what it violates.
+    /// Returns the value of `result`, or adds its violations and returns `None`.
     pub fn take<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -87,10 +87,10 @@ impl Violations {
         }
     }
 
-    /// Refuses if anything was added.
+    /// Fails if any violation was added.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] with every violation.
+    /// Returns [`ErrorKind::InvalidInput`] with every violation.
     pub fn into_result(self) -> Result<(), Error> {
         match self.0.first() {
             None => Ok(()),
@@ -104,7 +104,7 @@ impl Violations {
     }
 }
 
-/// An error for its reader: a kind to branch on, a stable reason, a message for people.
+/// Error with a kind to branch on, a stable reason and a message for people.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -116,8 +116,9 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `kind` with a stable upper-case `reason` and a message that states what was
-    /// expected, what came and what to do. The message is shown to callers: no paths, no user text.
+    /// Creates an error of `kind` with a stable upper-case `reason` and a message that states what
+    /// was expected, what came and what to do. The message is shown to callers: no paths, no user
+    /// text.
     pub fn new(
         kind: ErrorKind,
         reason: impl Into<Cow<'static, str>>,
@@ -133,7 +134,7 @@ impl Error {
         }
     }
 
-    /// A refused field.
+    /// Creates an error for one refused field.
     pub fn invalid(field: impl Into<String>, description: impl Into<String>) -> Self {
         let (field, description) = (field.into(), description.into());
         let mut error = Self::new(
@@ -145,29 +146,30 @@ impl Error {
         error
     }
 
-    /// Something named that does not exist: `Error::not_found("corpus", "notes")`.
+    /// Creates an error for something named that does not exist: `Error::not_found("corpus",
+    /// "notes")`.
     pub fn not_found(what: &str, name: impl fmt::Display) -> Self {
         Self::new(ErrorKind::NotFound, "NOT_FOUND", format!("{what} `{name}` does not exist"))
     }
 
-    /// A full queue; the caller may come back after `retry_after`.
+    /// Creates an error for a full queue; the caller may retry after `retry_after`.
     pub fn exhausted(what: &str, retry_after: Duration) -> Self {
         let message = format!("{what} is full; retry in {} ms", retry_after.as_millis());
         Self::new(ErrorKind::Exhausted, "RESOURCE_EXHAUSTED", message).with_retry_after(retry_after)
     }
 
-    /// A passed deadline while doing `what`.
+    /// Creates an error for a deadline that passed while `what` was done.
     pub fn deadline(what: &str) -> Self {
         let message = format!("time ran out while {what}");
         Self::new(ErrorKind::DeadlineExceeded, "DEADLINE_EXCEEDED", message)
     }
 
-    /// A bug: an invariant that does not hold.
+    /// Creates an error for a bug: an invariant that does not hold.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, "INTERNAL", message)
     }
 
-    /// The same for another caller, without its cause.
+    /// Returns a copy for another caller, without the cause.
     #[must_use]
     pub fn again(&self) -> Self {
         Self {
@@ -187,7 +189,7 @@ impl Error {
         self
     }
 
-    /// Keeps the cause for the operator's log; it is never shown to callers.
+    /// Keeps the cause for the operator's log. It is never shown to callers.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -197,37 +199,37 @@ impl Error {
         self
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind, which says what the caller can do.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// Stable upper-case word for programs to branch on.
+    /// Returns the stable upper-case reason for programs to branch on.
     pub fn reason(&self) -> &str {
         &self.reason
     }
 
-    /// The outward message.
+    /// Returns the message for callers.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// The refused fields, for [`ErrorKind::InvalidInput`].
+    /// Returns the refused fields of an [`ErrorKind::InvalidInput`].
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
 
-    /// When a retry makes sense.
+    /// Returns the delay after which a retry makes sense.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
-    /// Whether the same call may succeed later. A budget that is spent stays so.
+    /// Returns whether the same call may succeed later. A spent budget stays spent.
     pub fn is_retryable(&self) -> bool {
         self.kind.is_retryable() && self.reason != BUDGET_SPENT
     }
 
-    /// The whole chain of causes on one line, for logs.
+    /// Returns the whole chain of causes on one line, for logs.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
         let mut source = std::error::Error::source(self);

@@ -1,59 +1,61 @@
-//! Fusion of a dense and a sparse ranking into one: pure functions from candidate lists to an order.
+//! Fusion of a dense and a sparse ranking into one: pure functions from candidate lists to an
+//! order.
 //!
 //! BM25 scores and cosines have no common scale, and no fixed pair of rank weights suits every
-//! collection: short chat turns want the words, multi-hop questions the meaning. What carries over
-//! is how much of a query's attainable BM25 score a passage reaches, so the default rule is
+//! collection: short chat turns need the words, multi-hop questions the meaning. The share of a
+//! query's attainable BM25 score that a passage reaches does carry over, so the default rule is
 //!
 //! ```text
 //! score(u, q) = bm25(u, q) / attainable(q)  +  DENSE_WEIGHT * cosine(u, q)
 //! attainable(q) = (k1 + 1) * sum of idf(t) over the words t of q that the index knows
 //! ```
 //!
-//! The first part is in [0, 1) and comes close to 1 only for passages that hold all rare words of the
-//! query, which is when words should decide. `BENCHMARKS.md` has the comparison on five public
-//! collections with the better of both rankings and with reciprocal rank fusion, and how the one
-//! constant was chosen by leaving each collection out in turn. Where the index cannot say what is
-//! attainable, reciprocal rank fusion (Cormack et al., "Reciprocal Rank Fusion outperforms Condorcet
-//! and individual Rank Learning Methods", 2009) with its published base 60 takes its place.
+//! The first part is in [0, 1) and comes close to 1 only for passages that hold all rare words of
+//! the query, which is when words should decide. `BENCHMARKS.md` compares this rule on five public
+//! collections with the better of both rankings and with reciprocal rank fusion. It also shows how
+//! the one constant was chosen by leaving each collection out in turn. If the index cannot say what
+//! is attainable, reciprocal rank fusion (Cormack et al., "Reciprocal Rank Fusion outperforms
+//! Condorcet and individual Rank Learning Methods", 2009) with its published base 60 takes its
+//! place.
 
 use std::collections::BTreeMap;
 
 use crate::SearchMode;
 
-/// Weight of the cosine beside the share of the attainable BM25 score. Chosen by leave-one-out over
-/// seven families of questions; 0.6 to 0.9 are equal within the error of measurement.
+/// Weight of the cosine relative to the share of the attainable BM25 score. Chosen by leave-one-out
+/// over seven families of questions; 0.6 to 0.9 are equal within the error of measurement.
 pub const DENSE_WEIGHT: f32 = 0.75;
 
 /// Base of reciprocal rank fusion, added to ranks that start at 1.
 pub const RECIPROCAL_RANK_BASE: f32 = 60.0;
 
-/// Candidates taken of each ranking before fusion. 50 to 1000 give the same quality within the error
-/// of measurement.
+/// Minimum number of candidates of each ranking before fusion. 50 to 1000 give the same quality
+/// within the error of measurement.
 const CANDIDATES: usize = 200;
 
-/// How two rankings become one.
+/// Rule for fusing two rankings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Share of the attainable BM25 score plus weighted cosine; sparse scores are such shares.
+    /// Share of the attainable BM25 score plus weighted cosine. Sparse scores must be such shares.
     Coverage,
     /// Sum of reciprocal ranks.
     ReciprocalRank,
 }
 
-/// A candidate in the fused order.
+/// Candidate in the fused order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fused<K> {
-    /// What was ranked.
+    /// Key of what was ranked.
     pub key: K,
     /// Fused score.
     pub score: f32,
-    /// Place in the dense ranking, from 0, if it is in it.
+    /// Position in the dense ranking, from 0, if it is in it.
     pub dense: Option<usize>,
-    /// Place in the sparse ranking, from 0, if it is in it.
+    /// Position in the sparse ranking, from 0, if it is in it.
     pub sparse: Option<usize>,
 }
 
-/// How many candidates of each ranking a search for `k` items needs.
+/// Returns how many candidates of each ranking a search for `k` items needs.
 pub fn candidates_for(mode: SearchMode, k: usize) -> usize {
     match mode {
         SearchMode::Dense | SearchMode::Sparse => k,
@@ -61,11 +63,12 @@ pub fn candidates_for(mode: SearchMode, k: usize) -> usize {
     }
 }
 
-/// The union of two rankings, best first. Each ranking holds a key at most once, best first; scores
-/// are cosines and shares of the attainable BM25 score. Equal scores are ordered by key.
+/// Fuses two rankings into their union, best first. Each ranking holds a key at most once, best
+/// first. Scores are cosines and shares of the attainable BM25 score. Equal scores are ordered by
+/// key.
 ///
-/// A key that only the sparse ranking holds gets the lowest cosine of the dense one: it is no better
-/// than that. A key that only the dense ranking holds matched no word and gets 0.
+/// A key that only the sparse ranking holds gets the lowest cosine of the dense one, because it is
+/// no better than that. A key that only the dense ranking holds matched no word and gets 0.
 pub fn fuse<K: Ord + Clone>(dense: &[(K, f32)], sparse: &[(K, f32)], rule: Rule) -> Vec<Fused<K>> {
     let lowest_cosine = dense.last().map_or(0.0, |(_, cosine)| *cosine);
     let mut places: BTreeMap<&K, (Option<usize>, Option<usize>)> = BTreeMap::new();
@@ -94,10 +97,11 @@ pub fn fuse<K: Ord + Clone>(dense: &[(K, f32)], sparse: &[(K, f32)], rule: Rule)
     fused
 }
 
-/// The union of any number of rankings by the sum of reciprocal ranks, best first. Each ranking holds a
+/// Fuses any number of rankings by the sum of reciprocal ranks, best first. Each ranking holds a
 /// key at most once, best first. Equal sums are ordered by key.
 pub fn fuse_ranks<K: Ord + Clone>(rankings: &[Vec<K>]) -> Vec<(K, f32)> {
-    // Places are summed from the best, so that the order of the rankings does not show in the last bit.
+    // Ranks are summed in order, best first, so that the order of the rankings does not show in the
+    // last bit.
     let mut places: BTreeMap<&K, Vec<usize>> = BTreeMap::new();
     for ranking in rankings {
         for (place, key) in ranking.iter().enumerate() {

@@ -1,23 +1,23 @@
-//! What is asked of a language model, and what it answers.
+//! Requests to a language model and its replies.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::{Error, Violations};
 
-/// Who says something in a conversation with a model.
+/// Author of a message in a conversation with a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChatRole {
-    /// Whoever sets the task.
+    /// The program that sets the task.
     System,
-    /// Whoever asks.
+    /// The user who asks.
     User,
     /// The model.
     Assistant,
 }
 
 impl ChatRole {
-    /// Its name in chat templates and on the wire.
+    /// Returns the name in chat templates and on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -27,39 +27,40 @@ impl ChatRole {
     }
 }
 
-/// Something that was said.
+/// Message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChatMessage {
-    /// By whom.
+    /// Author of the message.
     pub role: ChatRole,
-    /// What.
+    /// Text of the message.
     pub text: String,
 }
 
-/// What a reply has to look like.
+/// Format that a reply must have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ReplyFormat {
-    /// Anything.
+    /// Any text.
     #[default]
     Text,
     /// One of these texts.
     Choice(Vec<String>),
-    /// JSON that this JSON schema, itself a JSON text, admits.
+    /// JSON that matches this JSON schema, which is itself a JSON text.
     JsonSchema(String),
 }
 
-/// How the next token is chosen from what the model thinks likely.
+/// Settings for choosing the next token from those that the model thinks likely.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// 0 takes the likeliest; more lets less likely ones through. At most 2.
+    /// Temperature: 0 takes the likeliest token, higher values admit less likely ones. At most 2.
     pub temperature: f32,
-    /// Only the likeliest tokens that together have this probability, above 0 and at most 1.
+    /// Total probability of the likeliest tokens to choose from, above 0 and at most 1.
     pub top_p: f32,
-    /// Only so many of the likeliest tokens; 0: all.
+    /// Number of the likeliest tokens to choose from; 0 for all.
     pub top_k: u32,
-    /// Divides the likelihood of what was said before; 1 does nothing. At least 1, at most 2.
+    /// Divisor of the likelihood of tokens that occurred before; 1 has no effect. At least 1, at
+    /// most 2.
     pub repetition_penalty: f32,
-    /// Makes chance repeatable, where the model can.
+    /// Seed that makes the choice repeatable, where the model supports one.
     pub seed: Option<u64>,
 }
 
@@ -69,33 +70,34 @@ impl Default for Sampling {
     }
 }
 
-/// What is asked of a language model.
+/// Request to a language model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationRequest {
     /// The conversation so far; the model speaks next.
     pub messages: Vec<ChatMessage>,
-    /// Most tokens of the reply, at least 1.
+    /// Maximum number of tokens of the reply, at least 1.
     pub max_tokens: u32,
-    /// How tokens are chosen.
+    /// Settings for choosing tokens.
     pub sampling: Sampling,
     /// Texts that end the reply and are not part of it; at most 4, none empty.
     pub stop: Vec<String>,
-    /// What the reply has to look like.
+    /// Format that the reply must have.
     pub format: ReplyFormat,
-    /// Most calls of models for it, repeated ones included; `None` for as many as whoever is asked thinks right.
+    /// Maximum number of calls to models, repeated ones included. With `None` the generator
+    /// decides.
     pub most_calls: Option<NonZeroU32>,
 }
 
-/// Most texts that may end a reply: what remote endpoints take.
+/// Maximum number of texts that end a reply: the number that remote endpoints accept.
 const MOST_STOPS: usize = 4;
-/// Most replies to choose from.
+/// Maximum number of replies to choose from.
 const MOST_CHOICES: usize = 1000;
 
 impl GenerationRequest {
-    /// Refuses what no model can answer.
+    /// Checks that a model can answer the request.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if self.messages.is_empty() {
@@ -135,59 +137,60 @@ impl GenerationRequest {
     }
 }
 
-/// Why a reply ended.
+/// Reason for the end of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finish {
-    /// The model was done, or said one of the texts that end it.
+    /// The model was done or said one of the texts that end the reply.
     Stop,
-    /// It had said as many tokens as it may; what it would have said more is not known.
+    /// The reply reached its maximum number of tokens. The rest of it is not known.
     Length,
 }
 
-/// What a reply took.
+/// Resources that a reply took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens that the model was sent.
+    /// Number of tokens that the model was sent.
     pub prompt_tokens: u64,
-    /// Tokens that it said.
+    /// Number of tokens that it said.
     pub completion_tokens: u64,
-    /// How long it took, waiting included.
+    /// Duration, waiting included.
     pub took: Duration,
-    /// Calls of models, repeated ones included; 0 for a reply that was known already.
+    /// Number of calls to models, repeated ones included; 0 for a cached reply.
     pub calls: u32,
 }
 
-/// A reply.
+/// Reply of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Generated {
-    /// What was said.
+    /// Text of the reply.
     pub text: String,
-    /// Why it ended.
+    /// Reason for the end of the reply.
     pub finish: Finish,
-    /// What it took.
+    /// Resources that the reply took.
     pub usage: Usage,
-    /// The model that said it.
+    /// Name of the model that replied.
     pub model: String,
 }
 
-/// What is heard of a reply while it is said.
+/// Event while a reply is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard<'a> {
-    /// A model is sent a request, for the first time or again. Told by those only who may repeat theirs; for others it
-    /// is one.
+    /// A model is sent a request, for the first time or again. Only generators that may repeat a
+    /// request report this; for all others there is exactly one request.
     Asked,
-    /// More of its text.
+    /// More text of the reply.
     Text(&'a str),
-    /// What was heard so far is void: the model failed in the midst and another begins anew.
+    /// The text so far is void: the model failed before its reply ended, and a new reply begins, by
+    /// the same or another model.
     Anew,
 }
 
-/// Which model a generator asks, for caches and limits.
+/// Identity of the model that a generator asks, for caches and limits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GeneratorIdentity {
-    /// Its name; replies of differently named models are never taken for one another.
+    /// Name of the model. Replies of models with different names are never taken for one another.
     pub model: String,
-    /// Most tokens of a conversation and its reply together.
+    /// Maximum number of tokens of a conversation and its reply together.
     pub window: u32,
 }
 

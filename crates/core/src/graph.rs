@@ -1,71 +1,71 @@
-//! What a graph builder reads out of texts: summaries, which are the nodes of a summary tree, and
-//! entities with the relations between them, which are the nodes and edges of a graph.
+//! Tasks and results of a graph builder: summaries, which are the nodes of a tree, and entities
+//! with relations, which are the nodes and edges of a graph.
 //!
-//! The tree is that of MemWalker ("Walking Down the Memory Maze", section 3 and appendix A.1), the
-//! graph that of QRMeM ("Unleash the Length Limitation through Question then Reflection Memory
+//! The tree is that of MemWalker ("Walking Down the Memory Maze", section 3 and appendix A.1). The
+//! graph is that of QRMeM ("Unleash the Length Limitation through Question then Reflection Memory
 //! Mechanism", section 2.1).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Cost, EntityVectors, Error, Limits, Span, Violations};
 
-/// Which step of building a summary tree a summary is for; a model is asked differently for each.
+/// Step of building a tree that a summary is for. A model is asked differently for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SummaryLevel {
-    /// A leaf: passages of a document, told in a fluent text that leaves out no topic.
+    /// Leaf: passages of a document, retold in a fluent text that leaves out no topic.
     Leaf,
-    /// A node above others: their summaries, each compressed, so that each remains recognisable.
+    /// Node above others: their summaries, each compressed so that it remains recognisable.
     Inner,
 }
 
-/// Texts that are to become one summary.
+/// Texts to be summarised into one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryTask {
-    /// What the texts are.
+    /// Level of the summary, which tells what the texts are.
     pub level: SummaryLevel,
-    /// The passages, or the summaries of the node's children, in the order of the document.
+    /// Passages, or summaries of the node's children, in the order of the document.
     pub parts: Vec<String>,
-    /// Most bytes of the summary. Bytes, because a graph builder knows no corpus' tokenizer and who
-    /// packs a prompt can hold it to a limit without one.
+    /// Maximum length of the summary, in bytes. Bytes, because a graph builder knows no corpus'
+    /// tokenizer and a prompt can be held to this limit without one.
     pub max_bytes: usize,
 }
 
-/// A text that tells what others say.
+/// Summary of several texts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// The text; empty only if the parts hold nothing but white space.
+    /// Text of the summary; empty only if the parts hold nothing but white space.
     pub text: String,
-    /// Where its sentences stand, in the order of the text, if it is made of sentences of the parts;
-    /// empty for a summary in a model's own words.
+    /// Origins of its sentences, in the order of the text, if it consists of sentences of the
+    /// parts. Empty for a summary in a model's own words.
     pub quotes: Vec<Quote>,
-    /// What it cost.
+    /// Cost of the summary.
     pub cost: Cost,
 }
 
-/// A sentence that a summary takes from what it summarises.
+/// Sentence that a summary takes from the texts that it summarises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// Which of the parts it is from, from 0.
+    /// Index of the part, from 0.
     pub part: usize,
     /// Byte range of that part.
     pub span: Span,
 }
 
-/// A passage whose entities and relations are wanted.
+/// Passage from which entities and relations are to be extracted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtractionTask {
-    /// The passage.
+    /// Text of the passage.
     pub text: String,
-    /// What the whole document is about: its title on a line of its own, and its summary. Background for a model, in
-    /// which nothing is looked for. May be empty.
+    /// Background for a model: the document's title on a line of its own, and its summary. Nothing
+    /// is extracted from it. May be empty.
     pub background: String,
-    /// The question in view of which the passage is read; empty for a graph that serves any question.
+    /// Question in view of which the passage is read; empty for a graph that serves any question.
     pub question: String,
-    /// Who says "I" in the passage, as in a turn of a conversation; empty where that is not known.
+    /// Speaker who says "I" in the passage, as in a turn of a conversation; empty if unknown.
     pub speaker: String,
 }
 
-/// What kind of thing an entity is, as far as it can be told.
+/// Kind of an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EntityKind {
@@ -75,14 +75,14 @@ pub enum EntityKind {
     Organisation,
     /// A place.
     Place,
-    /// A date or another point or stretch of time.
+    /// A date or another point or period of time.
     Time,
-    /// Anything else, and whatever cannot be told.
+    /// Anything else, or an entity of unknown kind.
     Other,
 }
 
 impl EntityKind {
-    /// The word for it.
+    /// Returns the name of the kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Person => "person",
@@ -94,60 +94,60 @@ impl EntityKind {
     }
 }
 
-/// Something that a passage names.
+/// Entity that a passage names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {
     /// Its fullest name in the passage; not empty.
     pub name: String,
-    /// What kind of thing it is.
+    /// Kind of the entity.
     pub kind: EntityKind,
-    /// Where the passage names it: ascending byte ranges that do not overlap. May be empty where a
-    /// model was not asked for places.
+    /// Mentions in the passage: ascending byte ranges that do not overlap. May be empty if a model
+    /// was not asked for them.
     pub mentions: Vec<Span>,
 }
 
-/// How two entities of a passage are related, in words: an open relation, whose kind is not one of a
-/// fixed list.
+/// Open relation between two entities of a passage: it is stated in words and its kind is not one
+/// of a fixed list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
-    /// What it starts from, as an index of the extraction's entities.
+    /// Entity from which it starts, as an index into the extraction's entities.
     pub head: usize,
-    /// The relation in words, as in "gave a ball of thread to"; not empty.
+    /// Relation in words, as in "gave a ball of thread to"; not empty.
     pub text: String,
-    /// What it leads to, as an index of the extraction's entities.
+    /// Entity to which it leads, as an index into the extraction's entities.
     pub tail: usize,
     /// Byte range of the passage that states it.
     pub evidence: Span,
 }
 
-/// What was found in one passage.
+/// Entities and relations of one passage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
-    /// The entities, in the order in which the passage first names them.
+    /// Entities, in the order in which the passage first names them.
     pub entities: Vec<Entity>,
-    /// The relations between them, in the order of the text.
+    /// Relations between them, in the order of the text.
     pub relations: Vec<Relation>,
     /// Short phrases that say what the passage is about, best first.
     pub key_phrases: Vec<String>,
-    /// Vectors of the entities: added by who keeps an extraction, and never told over the wire. What was kept before
-    /// there were any has none.
+    /// Vectors of the entities. Whoever stores the extraction adds them; they are never sent over
+    /// the wire. Extractions stored before vectors existed have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vectors: Option<EntityVectors>,
-    /// What it cost.
+    /// Cost of the extraction.
     #[serde(skip)]
     pub cost: Cost,
 }
 
 impl SummaryTask {
-    /// Bytes of text in it, by which work is measured.
+    /// Returns the number of bytes of text in the task, by which work is measured.
     pub fn bytes(&self) -> usize {
         self.parts.iter().map(String::len).sum()
     }
 
-    /// Refuses a task beyond `limits`.
+    /// Checks the task against `limits`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         let mut violations = Violations::default();
         let (parts, bytes) = (self.parts.len(), self.bytes());
@@ -168,15 +168,15 @@ impl SummaryTask {
 }
 
 impl ExtractionTask {
-    /// Bytes of text in it, by which work is measured.
+    /// Returns the number of bytes of text in the task, by which work is measured.
     pub fn bytes(&self) -> usize {
         self.text.len() + self.background.len() + self.question.len() + self.speaker.len()
     }
 
-    /// Refuses a task beyond `limits`.
+    /// Checks the task against `limits`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         let mut violations = Violations::default();
         for (field, text, most) in [
@@ -208,7 +208,7 @@ mod tests {
         let stored = r#"{"entities":[],"relations":[],"key_phrases":["Ada"]}"#;
         let old: Extraction = serde_json::from_str(stored).unwrap();
         assert_eq!(old.vectors, None);
-        // It is written as it was.
+        // It is written back in its old form.
         assert_eq!(serde_json::to_string(&old).unwrap(), stored);
         let of = vec![(0, crate::Signs::of(&[0.5, -0.5]))];
         let vectors = EntityVectors { encoder: "0f".to_owned(), dimension: 2, of };

@@ -1,4 +1,4 @@
-//! Typed names: a corpus, a document, a shard.
+//! Typed names of corpora, tenants, documents and shards.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,33 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// Name of a corpus: 1 to 63 of `a-z`, `0-9`, `-`, `_`, beginning with a letter or digit, so that it
-/// is a folder name and a metric label everywhere. That of a tenant's corpus begins with the tenant and a
-/// dot, `acme.notes`; the tenant himself says `notes`.
+/// Name of a corpus: 1 to 63 characters of `a-z`, `0-9`, `-`, `_`, beginning with a letter or
+/// digit, so that it is valid as a folder name and a metric label everywhere. The name of a
+/// tenant's corpus begins with the tenant and a dot, as in `acme.notes`; the tenant calls it
+/// `notes`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CorpusName(String);
 
-/// Name of a tenant, whose corpora are his alone: spelled as that of a corpus without a tenant.
+/// Name of a tenant, spelled like the name of a corpus without a tenant. No other tenant can reach
+/// their corpora.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TenantName(String);
 
-/// A caller's name for a document within its corpus: 1 to 512 bytes without control characters.
+/// Id of a document within its corpus, chosen by the caller: 1 to 512 bytes without control
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DocumentId(String);
 
-/// Number of a shard of a corpus, from 0.
+/// Index of a shard in its corpus, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardIndex(pub u32);
 
 const MAX_NAME_BYTES: usize = 63;
 const MAX_DOCUMENT_ID_BYTES: usize = 512;
-/// Between a tenant and his corpus.
+/// Separator between the names of a tenant and of their corpus.
 const OF_TENANT: char = '.';
 
-/// Whether it can name a tenant, or a corpus within one.
+/// Returns whether `name` can name a tenant, or a corpus within a tenant.
 fn is_name(name: &str) -> bool {
     let is_name_byte = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let begins_well = name.bytes().next().is_some_and(is_name_byte);
@@ -65,10 +68,10 @@ impl FromStr for CorpusName {
 }
 
 impl CorpusName {
-    /// The corpus that a tenant calls `name`.
+    /// Returns the full name of the corpus that a tenant calls `name`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] if the name says already whose it is.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if `name` already contains a tenant.
     pub fn of_tenant(tenant: &TenantName, name: &Self) -> Result<Self, Error> {
         match name.tenant() {
             None => Ok(Self(format!("{tenant}{OF_TENANT}{name}"))),
@@ -76,17 +79,18 @@ impl CorpusName {
         }
     }
 
-    /// Whose it is; `None` for the operator's own.
+    /// Returns the tenant; `None` if the corpus is the operator's own.
     pub fn tenant(&self) -> Option<&str> {
         self.0.split_once(OF_TENANT).map(|(tenant, _)| tenant)
     }
 
-    /// Who takes turns with others for it: its tenant, and of the operator's own each corpus for itself.
+    /// Returns the key of the corpus in fair queues: its tenant, or the corpus itself if it is the
+    /// operator's own.
     pub fn takes_turns_as(&self) -> &str {
         self.tenant().unwrap_or(self.as_str())
     }
 
-    /// What its tenant calls it.
+    /// Returns the name that the tenant uses for the corpus.
     pub fn within_tenant(&self) -> &str {
         self.0.split_once(OF_TENANT).map_or(self.as_str(), |(_, name)| name)
     }
@@ -101,9 +105,10 @@ impl FromStr for TenantName {
 }
 
 impl DocumentId {
-    /// What logs call the document, since its id is its tenant's text: 16 hexadecimal digits of a hash of the id, the same
-    /// in every corpus. Whoever knows the id finds its lines with that (`clew status` shows it); whoever reads the lines
-    /// learns no id but one that they guess.
+    /// Returns a tag that stands for the document in logs, because its id is the tenant's text: 16
+    /// hexadecimal digits of a hash of the id, the same in every corpus. Someone who knows the id
+    /// can find its log lines by the tag, which `clew status` shows. Someone who reads the logs
+    /// learns only ids that they can guess.
     pub fn log_tag(&self) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("clew 2026 document in logs");
         hasher.update(self.0.as_bytes());
@@ -131,7 +136,7 @@ impl FromStr for DocumentId {
 macro_rules! string_id {
     ($name:ident) => {
         impl $name {
-            /// The name as text.
+            /// Returns the name as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

@@ -1,4 +1,4 @@
-//! What may be spent on a piece of work, and what was.
+//! Budgets for pieces of work and the ledgers that count what they spend.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,26 +8,26 @@ use std::time::Duration;
 
 use crate::{BUDGET_SPENT, Cost, Error, ErrorKind, Usage};
 
-/// Most further calls that are set aside for one that fails or whose reply has to be asked for again. No endpoint
-/// repeats a call as often.
+/// Maximum number of extra calls reserved for repeating one that fails or whose reply has to be
+/// requested again. No endpoint repeats a call as often.
 const MOST_REPEATS: u64 = 15;
 
-/// Most that may be spent on one piece of work.
+/// Bounds on what one piece of work may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Calls of language models.
+    /// Number of calls to language models.
     pub calls: u64,
-    /// Tokens, sent and received together.
+    /// Number of tokens, sent and received together.
     pub tokens: u64,
     /// Time that models work, summed over their calls.
     pub time: Duration,
 }
 
 impl Budget {
-    /// No bound but the deadline.
+    /// Budget without bounds: only the deadline limits the work.
     pub const UNBOUNDED: Self = Self { calls: u64::MAX, tokens: u64::MAX, time: Duration::MAX };
 
-    /// The smaller of both, in each part.
+    /// Returns the smaller of both budgets in each part.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self {
@@ -39,36 +39,36 @@ impl Budget {
 }
 
 impl Default for Budget {
-    /// 64 calls, 256 Ki tokens, ten minutes: several times what a question takes in the papers, and little
-    /// enough that a loop is noticed.
+    /// Returns 64 calls, 256 Ki tokens and ten minutes: several times what a question takes in the
+    /// papers, and little enough that a loop is noticed.
     fn default() -> Self {
         Self { calls: 64, tokens: 256 << 10, time: Duration::from_secs(600) }
     }
 }
 
-/// What was spent.
+/// Resources that a piece of work has spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Calls of language models.
+    /// Number of calls to language models.
     pub calls: u64,
-    /// Tokens sent to them.
+    /// Number of tokens sent to them.
     pub prompt_tokens: u64,
-    /// Tokens received from them.
+    /// Number of tokens received from them.
     pub completion_tokens: u64,
     /// Time that they worked, summed over their calls.
     pub time: Duration,
-    /// Replies that were known already.
+    /// Number of replies that came from a cache.
     pub cache_hits: u64,
-    /// Replies that could not be read.
+    /// Number of replies that could not be parsed.
     pub unreadable: u64,
-    /// What no budget bounds: embedding, reranking, and what memory models draft.
+    /// Cost that no budget bounds: embedding, reranking and the drafts of memory models.
     pub aside: Cost,
-    /// Whether something was not done since a budget was used up.
+    /// Whether something was left undone because a budget was used up.
     pub is_out_of_budget: bool,
 }
 
 impl Spent {
-    /// What something cost whose spending was not told otherwise.
+    /// Converts the cost of something that did not report its spending in another way.
     pub fn of(cost: Cost) -> Self {
         let Cost { model_calls, prompt_tokens, completion_tokens, is_out_of_budget, .. } = cost;
         let aside = Cost {
@@ -90,7 +90,7 @@ impl Spent {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let mut aside = self.aside;
@@ -107,7 +107,7 @@ impl Spent {
         }
     }
 
-    /// This without `part`, which is of it.
+    /// Returns this without `part`, which is contained in it.
     fn without(self, part: &Self) -> Self {
         Self {
             calls: self.calls.saturating_sub(part.calls),
@@ -135,14 +135,14 @@ impl Spent {
                     .aside
                     .shards_searched
                     .saturating_sub(part.aside.shards_searched),
-                // What a budget stopped stays so.
+                // Once a budget has stopped something, this stays true.
                 is_out_of_budget: self.aside.is_out_of_budget,
             },
             is_out_of_budget: self.is_out_of_budget,
         }
     }
 
-    /// As answers tell it.
+    /// Returns the cost as answers show it.
     pub fn cost(&self) -> Cost {
         let mut cost = Cost {
             model_calls: self.calls,
@@ -156,13 +156,14 @@ impl Spent {
     }
 }
 
-/// Is told of what was spent whenever that changes.
+/// Callback that receives the total spending whenever it changes.
 type Watcher = Box<dyn Fn(Spent) + Send + Sync>;
 
-/// Counts what a piece of work spends and holds it to its budget. Shared by all that is done for that work, some of
-/// which may run at once.
+/// Ledger of a piece of work: counts what the work spends and holds it to its budget. Everything
+/// done for that work shares the ledger, some of it concurrently.
 ///
-/// It may be part of another: what is spent on a part is spent on the whole, and is held to both budgets.
+/// A ledger may be part of another. What is spent on the part is then also spent on the whole, and
+/// both budgets apply.
 pub struct Ledger {
     budget: Budget,
     whole: Option<Arc<Ledger>>,
@@ -172,11 +173,11 @@ pub struct Ledger {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// What is known to be spent, also by what is under way.
+    /// Known spending, including that of work under way.
     spent: Spent,
-    /// What is set aside for what is under way, beyond what it has spent.
+    /// Amount reserved for work under way, beyond what that work has spent.
     held: Held,
-    /// Draws under way.
+    /// Number of reservations under way.
     under_way: u64,
 }
 
@@ -211,50 +212,52 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// A ledger on which nothing is spent yet.
+    /// Creates a ledger on which nothing is spent.
     pub fn new(budget: Budget) -> Self {
         Self { budget, whole: None, watcher: None, state: Mutex::default() }
     }
 
-    /// A ledger that tells `watcher` of all that is spent whenever that changes. It is called by whoever spends, and
-    /// must not wait.
+    /// Creates a ledger that passes its total spending to `watcher` whenever it changes. The
+    /// watcher runs on the thread that spends, and must not wait.
     pub fn watched(budget: Budget, watcher: impl Fn(Spent) + Send + Sync + 'static) -> Self {
         Self { watcher: Some(Box::new(watcher)), ..Self::new(budget) }
     }
 
-    /// A ledger for a part of the work, which may spend `budget` as far as this one has it.
+    /// Creates a ledger for a part of the work. The part may spend `budget` as far as this ledger
+    /// has it.
     #[must_use]
     pub fn part(self: &Arc<Self>, budget: Budget) -> Self {
         Self { whole: Some(Arc::clone(self)), ..Self::new(budget) }
     }
 
-    /// What was spent so far, as far as is known.
+    /// Returns the known spending so far.
     pub fn spent(&self) -> Spent {
         self.state().spent
     }
 
-    /// What was spent so far, as answers tell it.
+    /// Returns the known spending so far, as answers show it.
     pub fn cost(&self) -> Cost {
         self.spent().cost()
     }
 
-    /// What is left to be spent by what is not under way yet.
+    /// Returns what is left for work that is not under way yet.
     pub fn left(&self) -> Budget {
         let left = self.state().left(&self.budget);
         self.whole.as_ref().map_or(left, |whole| left.min(whole.left()))
     }
 
-    /// Whether anything but the deadline bounds it.
+    /// Returns whether a budget bounds the work, of this ledger or of one that it is part of.
     pub fn is_bounded(&self) -> bool {
         self.budget != Budget::UNBOUNDED
             || self.whole.as_ref().is_some_and(|whole| whole.is_bounded())
     }
 
-    /// Begins a call of a model that is sent about `prompt_tokens` and replies with at most `reply_tokens`.
+    /// Begins a call to a model with a prompt of about `prompt_tokens` and a reply of at most
+    /// `reply_tokens`.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] with the reason `BUDGET_SPENT` and without a delay to retry after, if the
-    /// budget does not reach that far.
+    /// Returns [`ErrorKind::Exhausted`] with the reason `BUDGET_SPENT`, and without a delay to
+    /// retry after, if the budget does not suffice.
     pub fn begin(&self, prompt_tokens: u64, reply_tokens: u64) -> Result<Call<'_>, Error> {
         let tokens = prompt_tokens.saturating_add(reply_tokens);
         let wanted = |left: Budget, is_alone: bool| {
@@ -267,7 +270,7 @@ impl Ledger {
             if left.tokens < tokens.max(1) {
                 return Err("tokens");
             }
-            // What is set aside for repeats is not to keep others from being asked at all.
+            // Reservations for repeats must not keep other calls from starting at all.
             let most = if is_alone { left.calls } else { left.calls / 8 };
             let calls = most.saturating_sub(1).min(MOST_REPEATS) + 1;
             Ok(Held { calls, tokens })
@@ -278,8 +281,8 @@ impl Ledger {
         Ok(Call { draw, prompt_tokens, asked: 0, taken, lost: (0, 0) })
     }
 
-    /// Sets all aside that is left, for somebody elsewhere who tells what they spend of it. That may be nothing: they
-    /// may know a reply already.
+    /// Reserves everything that is left for another node, which reports what it spends. This works
+    /// even if nothing is left, because the other node may have the reply in its cache.
     pub fn lend(&self) -> Loan<'_> {
         let all =
             |left: Budget, _| Ok::<_, Infallible>(Held { calls: left.calls, tokens: left.tokens });
@@ -287,7 +290,7 @@ impl Ledger {
         Loan { draw, before: Mutex::default() }
     }
 
-    /// Adds what no budget bounds.
+    /// Adds a cost that no budget bounds.
     pub fn add_aside(&self, cost: Cost) {
         self.change(|state| state.spent.aside += cost);
         if let Some(whole) = &self.whole {
@@ -295,7 +298,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a reply that was known already.
+    /// Counts a reply that came from a cache.
     pub fn count_cache_hit(&self) {
         self.change(|state| state.spent.cache_hits += 1);
         if let Some(whole) = &self.whole {
@@ -303,7 +306,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a reply that could not be read.
+    /// Counts a reply that could not be parsed.
     pub fn count_unreadable(&self) {
         self.change(|state| state.spent.unreadable += 1);
         if let Some(whole) = &self.whole {
@@ -311,7 +314,8 @@ impl Ledger {
         }
     }
 
-    /// Notes that something is not done since the budget is used up, and says so.
+    /// Records that something is left undone because the budget is used up, and returns the error
+    /// that says so.
     pub fn refuse(&self, what: &str) -> Error {
         let mut at = Some(self);
         while let Some(ledger) = at {
@@ -325,8 +329,9 @@ impl Ledger {
         Error::new(ErrorKind::Exhausted, BUDGET_SPENT, message)
     }
 
-    /// Sets aside as much as `wanted` says, in view of what is left and of whether nothing else is under way. Of what it
-    /// says for a part and for the whole, the less is set aside.
+    /// Reserves as much as `wanted` returns. Its arguments are what is left, and whether nothing
+    /// else is under way. It is called for this ledger and for the whole; the smaller amount is
+    /// reserved in both.
     fn draw<E>(
         &self,
         wanted: impl Fn(Budget, bool) -> Result<Held, E> + Copy,
@@ -338,7 +343,7 @@ impl Ledger {
             granted.calls = granted.calls.min(whole.granted.calls);
             granted.tokens = granted.tokens.min(whole.granted.tokens);
         }
-        // Nothing is ever missing of what is not bounded.
+        // An unbounded budget never runs short, so nothing is reserved from it.
         let sets_aside = |budget, amount| if budget == u64::MAX { 0 } else { amount };
         let held = Held {
             calls: sets_aside(self.budget.calls, granted.calls),
@@ -367,12 +372,12 @@ impl Ledger {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing is left half done by a panic in here.
+        // A panic while the lock is held leaves nothing half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is not bounded is never used up.
+/// Returns what is left of a budget. An unbounded budget is never used up.
 fn left(budget: u64, spent: u64, held: u64) -> u64 {
     match budget {
         u64::MAX => u64::MAX,
@@ -380,27 +385,27 @@ fn left(budget: u64, spent: u64, held: u64) -> u64 {
     }
 }
 
-/// What is set aside for something under way, and what that has taken so far. The rest is given back when it is
-/// dropped.
+/// Reservation for work under way, with what that work has taken so far. Dropping it gives back the
+/// rest.
 struct Draw<'a> {
     ledger: &'a Ledger,
     whole: Option<Box<Draw<'a>>>,
-    /// What it may take.
+    /// Amount that the work may take.
     granted: Held,
-    /// What was set aside for it here.
+    /// Amount that was reserved for it in this ledger.
     set_aside: Held,
     now: Mutex<Now>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Now {
-    /// What is still set aside.
+    /// Amount that is still reserved.
     held: Held,
     taken: Spent,
 }
 
 impl Draw<'_> {
-    /// Gives back what is more than `to`.
+    /// Gives back what exceeds `to`.
     fn narrow(&mut self, to: Held) {
         self.granted = to;
         self.set_aside.calls = self.set_aside.calls.min(to.calls);
@@ -412,7 +417,7 @@ impl Draw<'_> {
         self.takes(taken);
     }
 
-    /// Tells all that it has taken so far, in place of what was told before.
+    /// Sets the total that the work has taken so far, in place of the previous total.
     fn takes(&self, taken: Spent) {
         {
             let mut now = self.now();
@@ -425,7 +430,7 @@ impl Draw<'_> {
             let after = *now;
             self.ledger.change(|state| {
                 state.spent = state.spent.without(&before.taken).and(after.taken);
-                // Never more than is held: what was held before is part of it.
+                // This cannot underflow: what this reservation held before is part of the sum.
                 state.held.calls = state.held.calls - before.held.calls + after.held.calls;
                 state.held.tokens = state.held.tokens - before.held.tokens + after.held.tokens;
             });
@@ -450,26 +455,26 @@ impl Drop for Draw<'_> {
     }
 }
 
-/// A call of a model under way. Dropped, it is counted as far as is known of it.
+/// Call to a model that is under way. If it is dropped, it counts as far as is known.
 pub struct Call<'a> {
     draw: Draw<'a>,
     prompt_tokens: u64,
-    /// Requests that the model was heard to be sent.
+    /// Number of requests to the model that were reported.
     asked: u64,
     taken: Spent,
-    /// Tokens of prompts and replies of tries that were lost in their midst.
+    /// Tokens of the prompts and replies of attempts that broke off.
     lost: (u64, u64),
 }
 
 impl Call<'_> {
-    /// How often the model may be asked for its reply; `None` if nothing bounds it.
+    /// Returns how often the model may be asked for its reply; `None` if nothing bounds it.
     pub fn most_calls(&self) -> Option<NonZeroU32> {
         let is_bounded = self.draw.ledger.is_bounded();
         let most = u32::try_from(self.draw.granted.calls).unwrap_or(u32::MAX);
         NonZeroU32::new(most).filter(|_| is_bounded)
     }
 
-    /// The model is sent a request: the first one is known, others repeat it.
+    /// Records that a request is sent to the model. The first is already counted; others repeat it.
     pub fn is_asked(&mut self) {
         self.asked += 1;
         if self.asked > 1 {
@@ -479,19 +484,20 @@ impl Call<'_> {
         }
     }
 
-    /// The model says so many tokens more.
+    /// Records that the model said `tokens` more tokens.
     pub fn is_said(&mut self, tokens: u64) {
         self.taken.completion_tokens = self.taken.completion_tokens.saturating_add(tokens);
         self.draw.takes(self.taken);
     }
 
-    /// What the model said is void, and was read and said for nothing: it begins anew.
+    /// Records that the reply so far is void and begins again. The tokens of the broken-off attempt
+    /// stay spent.
     pub fn is_void(&mut self) {
         let (prompts, _) = self.lost;
         self.lost = (prompts.saturating_add(self.prompt_tokens), self.taken.completion_tokens);
     }
 
-    /// Ends it with what the reply took, besides tries that were lost.
+    /// Ends the call with the usage of its reply. The tokens of attempts that broke off are added.
     pub fn end(mut self, usage: &Usage) {
         let (prompts, replies) = self.lost;
         self.taken = Spent {
@@ -504,8 +510,9 @@ impl Call<'_> {
         self.draw.takes(self.taken);
     }
 
-    /// Ends it without a reply, after so much time. What a model reads that fails before it says anything is not
-    /// known, and is not counted, unless it failed since time ran out.
+    /// Ends the call without a reply, after `took`. If a model fails before it says anything, it is
+    /// not known how much of the prompt it read. The prompt then counts only if the deadline was
+    /// exceeded.
     pub fn fail(mut self, error: &Error, took: Duration) {
         let is_read =
             error.kind() == ErrorKind::DeadlineExceeded || self.taken.completion_tokens > 0;
@@ -517,15 +524,16 @@ impl Call<'_> {
     }
 }
 
-/// What somebody elsewhere may spend. Dropped, it counts as far as they have told.
+/// Budget lent to another node. If it is dropped, it counts as far as that node has reported.
 pub struct Loan<'a> {
     draw: Draw<'a>,
-    /// What those spent who were lost before.
+    /// Spending of nodes that were asked before and were lost.
     before: Mutex<Spent>,
 }
 
 impl Loan<'_> {
-    /// What is left of it for who is asked now. What those told who were asked before stays spent.
+    /// Returns what is left of the loan for the node that is asked now. The spending that earlier
+    /// nodes reported stays spent.
     pub fn for_another(&self) -> Budget {
         let taken = self.draw.now().taken;
         *self.before() = taken;
@@ -537,7 +545,8 @@ impl Loan<'_> {
         }
     }
 
-    /// Takes what they tell that they spent so far, in place of what they told before.
+    /// Sets the spending that the current node has reported so far, in place of its previous
+    /// report.
     pub fn is_spent(&self, spent: Spent) {
         let before = *self.before();
         self.draw.takes(before.and(spent));
@@ -601,7 +610,7 @@ mod tests {
         let spent = ledger.spent();
         assert_eq!((spent.calls, spent.prompt_tokens, spent.completion_tokens), (2, 20, 3));
         assert_eq!(ledger.left().tokens, 1000 - 23);
-        // Who could not be reached has read nothing; who took too long has.
+        // An unreachable model has read nothing; one that took too long has.
         let gone = Error::new(ErrorKind::Unavailable, "GONE", "gone");
         ledger.begin(10, 50).unwrap().fail(&gone, SECOND);
         assert_eq!((ledger.spent().calls, ledger.spent().prompt_tokens), (3, 20));

@@ -1,12 +1,19 @@
-//! The nouns and seams every other crate speaks in.
+//! Domain types and the traits between the crates of Clew.
 //!
-//! Ids, documents, chunks, queries, evidence and answers are plain values here; the traits
-//! [`Encoder`], [`Corpora`], [`Shard`], [`Retriever`], [`Tree`], [`GraphMemory`], [`Generator`], [`Reasoner`],
-//! [`Navigator`], [`Planner`], [`Memory`], [`Documents`], [`Reranker`], [`GraphBuilder`] and [`Clock`], and
-//! [`Reasoners`] and [`GraphBuilders`], by which each question gets those that work on its [`Account`], are the only seams
-//! between crates.
-//! Nothing in this crate does input or output, reads a clock, or knows a storage engine, a tensor library or a
-//! network.
+//! Ids, documents, chunks, queries, evidence and answers are plain values. The other crates call
+//! each other through traits:
+//!
+//! - models: [`Encoder`], [`Encoders`], [`Generator`], [`Reranker`] and [`MemoryEncoder`]
+//! - storage: [`Corpora`], [`Shard`], [`Retriever`], [`Documents`], [`Tree`], [`GraphMemory`] and
+//!   [`KeptMemory`]
+//! - judgement: [`Reasoner`], [`Navigator`], [`Planner`], [`Listener`], [`Guide`], [`Memory`] and
+//!   [`GraphBuilder`]
+//! - accounts: [`Reasoners`] and [`GraphBuilders`], which give each question its own reasoner and
+//!   graph builder that work on its [`Account`]
+//! - time: [`Clock`]
+//!
+//! The crate does no input or output and knows no storage engine, tensor library or network. Only
+//! [`SystemClock`] reads a clock.
 
 mod access;
 mod account;

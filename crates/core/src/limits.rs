@@ -1,39 +1,39 @@
-//! The bounds every request is held to.
+//! Limits on the size of requests.
 
-/// Bounds on what one request may carry; each is checked before anything is changed.
+/// Bounds on what one request may carry. Each is checked before anything is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest document text, in bytes.
+    /// Maximum size of a document's text, in bytes.
     pub document_bytes: usize,
-    /// Longest title, in bytes.
+    /// Maximum length of a title, in bytes.
     pub title_bytes: usize,
-    /// Most attributes of a document.
+    /// Maximum number of attributes of a document.
     pub attributes: usize,
-    /// Most bytes of all attribute names and values of a document.
+    /// Maximum size of all attribute names and values of a document, in bytes.
     pub attribute_bytes: usize,
-    /// Longest query text, in bytes.
+    /// Maximum length of a query text, in bytes.
     pub query_bytes: usize,
-    /// Most evidence items of one search.
+    /// Maximum number of evidence items of one search.
     pub results: usize,
-    /// Most candidates of one search that a reranker reads.
+    /// Maximum number of candidates of one search that a reranker reads.
     pub reranked: usize,
-    /// Most tokens of evidence that a question may have read.
+    /// Maximum number of tokens of evidence that a question may have read.
     pub evidence_tokens: usize,
-    /// Most points of a working memory that are read with evidence.
+    /// Maximum number of points of a working memory that are read with evidence.
     pub points: usize,
-    /// Most document ids in one filter or one forget request.
+    /// Maximum number of document ids in one filter or one forget request.
     pub document_ids: usize,
-    /// Most shards of a corpus.
+    /// Maximum number of shards of a corpus.
     pub shards: u32,
-    /// Longest passage whose entities are extracted, in bytes.
+    /// Maximum length of a passage for extraction, in bytes.
     pub passage_bytes: usize,
-    /// Most texts that are summarised into one.
+    /// Maximum number of texts that are summarised into one.
     pub summary_parts: usize,
-    /// Most bytes of all texts that are summarised into one.
+    /// Maximum size of all texts that are summarised into one, in bytes.
     pub summary_task_bytes: usize,
-    /// Longest summary, in bytes.
+    /// Maximum length of a summary, in bytes.
     pub summary_bytes: usize,
-    /// Most tasks of one call of a graph builder.
+    /// Maximum number of tasks in one call of a graph builder.
     pub graph_tasks: usize,
 }
 

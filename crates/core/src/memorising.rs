@@ -1,4 +1,5 @@
-//! Compressed memories: what a light long-range model keeps of documents (MemoRAG, section 2.2).
+//! Compressed memories: the keys and values that a light long-range model keeps of documents
+//! (MemoRAG, section 2.2).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,27 +11,29 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Cost;
 use crate::{Clues, DocumentId, Error, ErrorKind, Filter, Span, Task, Version, Violations};
 
-/// Most tokens of a memory: beyond it a model's positions are far from those that it was trained on.
+/// Maximum number of tokens that one memory covers. Beyond it, a model's positions are far from
+/// those it was trained on.
 const MOST_SEGMENT_TOKENS: u32 = 4_000_000;
-/// Most tokens for one that is kept.
+/// Maximum number of tokens for each one that is kept.
 const MOST_RATIO: u32 = 128;
-/// Most bytes of a snapshot.
+/// Maximum size of a serialized memory, in bytes.
 pub const SNAPSHOT_BYTES: usize = 32 << 30;
 
-/// Most bytes of texts, titles included, whose tokens are counted at once.
+/// Maximum size of the texts, titles included, whose tokens one call counts, in bytes.
 pub const COUNTED_BYTES: usize = 1 << 20;
 
-/// How compressed memories of a corpus are formed.
+/// Settings for forming the compressed memories of a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySettings {
-    /// Tokens for each one that is kept; the model's window is a multiple of it.
+    /// Number of tokens for each one that is kept. The model's window is a multiple of it.
     pub ratio: u32,
-    /// About how many tokens one memory covers; a corpus of more has several.
+    /// Approximate number of tokens that one memory covers. A larger corpus has several memories.
     pub segment_tokens: u32,
 }
 
 impl Default for MemorySettings {
-    /// The ratio of the published models, and what fits into their positions at it.
+    /// Returns the ratio of the published models, and as many tokens as fit into their positions at
+    /// it.
     fn default() -> Self {
         Self { ratio: 4, segment_tokens: 100_000 }
     }
@@ -50,30 +53,31 @@ impl MemorySettings {
     }
 }
 
-/// Which model forms memories.
+/// Identity of a model that forms memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryModelIdentity {
-    /// Its name.
+    /// Name of the model.
     pub model: String,
-    /// Tells it from every other: of its configuration, its weights and what it is told.
+    /// Fingerprint of its configuration, its weights and its prompts.
     pub fingerprint: String,
-    /// Tokens that it reads at once; ratios divide it.
+    /// Number of tokens that it reads at once. Ratios divide it.
     pub window: u32,
-    /// Bytes of one token that is kept.
+    /// Size of one kept token, in bytes.
     pub slot_bytes: u64,
-    /// Which prompts it is told by: their name and version.
+    /// Name and version of its prompts.
     pub prompts: String,
 }
 
 impl MemoryModelIdentity {
-    /// How many of `tokens` a memory keeps by `ratio`, 0 for none: of each whole window its memory tokens, and of the
-    /// last, which goes on, the words besides.
+    /// Returns how many of `tokens` a memory keeps at `ratio`: of each complete window its memory
+    /// tokens, and of the last, incomplete window its words as well. A ratio of 0 means no
+    /// compression: all tokens are kept.
     pub fn slots(&self, tokens: u64, ratio: u32) -> u64 {
         kept_slots(tokens, self.window.into(), ratio.into())
     }
 }
 
-/// As [`MemoryModelIdentity::slots`], of a model that reads `window` tokens at once.
+/// Computes [`MemoryModelIdentity::slots`] for a model that reads `window` tokens at once.
 pub fn kept_slots(tokens: u64, window: u64, ratio: u64) -> u64 {
     let window = window.max(1);
     let (windows, open) = (tokens / window, tokens % window);
@@ -82,116 +86,117 @@ pub fn kept_slots(tokens: u64, window: u64, ratio: u64) -> u64 {
     of_windows + open + memory_tokens(open).unwrap_or(0)
 }
 
-/// A part of a document that a memory covers.
+/// Part of a document that a memory covers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryPart {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
-    /// Where the part lies in its text.
+    /// Range of the document's text.
     pub span: Span,
 }
 
-/// What is told of a memory that a shard keeps.
+/// Description of a memory that a shard stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryRecord {
-    /// Its name: 32 hexadecimal digits, of what it covers and what it was made with.
+    /// Name of the memory: 32 hexadecimal digits, derived from what it covers and what it was made
+    /// with.
     pub key: String,
-    /// The fingerprint of the model that formed it.
+    /// Fingerprint of the model that formed it.
     pub model: String,
-    /// Tokens for each one that is kept.
+    /// Number of tokens for each one that is kept.
     pub ratio: u32,
-    /// What it covers, in the order in which it was read.
+    /// Parts that it covers, in the order in which they were read.
     pub parts: Vec<MemoryPart>,
-    /// Tokens that were read.
+    /// Number of tokens that were read.
     pub tokens: u64,
-    /// Those that are kept, memory tokens and the unfinished last window.
+    /// Number of tokens that are kept: memory tokens and those of the incomplete last window.
     pub slots: u64,
-    /// Bytes of its snapshot.
+    /// Size of the serialized memory, in bytes.
     pub bytes: u64,
 }
 
-/// A text that a memory is to hold.
+/// Text that is to be read into a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryText {
-    /// The document's title; may be empty.
+    /// Title of the document; may be empty.
     pub title: String,
     /// The text.
     pub text: String,
 }
 
-/// What is to be read into a memory.
+/// Task of reading texts into a memory.
 #[derive(Clone, Debug)]
 pub struct FormTask {
-    /// Tokens for each one that is kept.
+    /// Number of tokens for each one that is kept.
     pub ratio: u32,
-    /// The snapshot of the memory that goes on; `None`: an empty one.
+    /// Serialized memory to continue; `None` for an empty one.
     pub begun: Option<Arc<Vec<u8>>>,
-    /// What is read, in order.
+    /// Texts to read, in order.
     pub texts: Vec<MemoryText>,
 }
 
-/// A memory that was formed.
+/// Memory that was formed.
 #[derive(Clone, Debug)]
 pub struct FormedMemory {
-    /// The fingerprint of the model that formed it.
+    /// Fingerprint of the model that formed it.
     pub model: String,
-    /// All of it, for storage.
+    /// Serialized memory, for storage.
     pub snapshot: Vec<u8>,
-    /// Tokens in it.
+    /// Number of tokens in it.
     pub tokens: u64,
-    /// Those that are kept.
+    /// Number of tokens that are kept.
     pub slots: u64,
 }
 
-/// A snapshot that somebody keeps, and brings where it is not known yet.
+/// Stored memory, whose bytes are fetched only if the node that needs them does not have them yet.
 #[async_trait]
 pub trait KeptMemory: Send + Sync {
-    /// Its name, see [`MemoryRecord::key`].
+    /// Returns the name of the memory; see [`MemoryRecord::key`].
     fn key(&self) -> &str;
 
-    /// Its bytes.
+    /// Returns the serialized memory.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns the errors of the storage.
     async fn bytes(&self, deadline: Instant) -> Result<Arc<Vec<u8>>, Error>;
 }
 
-/// What a memory is to draft.
+/// Task of drafting from a memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DraftTask {
-    /// What is to become of the drafts.
+    /// Purpose of the drafts.
     pub task: Task,
-    /// The question, or what a summary is to be about.
+    /// Question, or subject of a summary.
     pub question: String,
-    /// Whether the memory is to answer by itself as well; of no matter for a summary.
+    /// Whether the memory also answers by itself; ignored for a summary.
     pub answers: bool,
 }
 
-/// Drafts from memories of a corpus or a shard.
+/// Query for drafts from the memories of a corpus or a shard.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClueQuery {
-    /// What is drafted.
+    /// Task of each memory.
     pub draft: DraftTask,
-    /// What may be found: a memory that holds anything else drafts nothing.
+    /// Filter on documents. A memory that holds any document that does not pass drafts nothing.
     pub filter: Filter,
 }
 
-/// What memories drafted.
+/// Drafts of memories.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DraftedClues {
-    /// The drafts of all.
+    /// Drafts of all memories.
     pub clues: Clues,
-    /// How many memories there were to draft from.
+    /// Number of memories that there were to draft from.
     pub memories: u32,
-    /// What it cost.
+    /// Cost of drafting.
     pub cost: Cost,
 }
 
 impl DraftedClues {
-    /// The drafts of several memories as one: the first of each, then the second of each, and so on, each text once,
-    /// since each memory has seen another part.
+    /// Merges the drafts of several memories: the first of each, then the second of each, and so
+    /// on, each text once. They take turns because each memory has seen another part.
     pub fn united(drafts: Vec<Self>) -> Self {
         let mut all = Self::default();
         let (mut queries, mut clues) = (Vec::new(), Vec::new());
@@ -228,34 +233,39 @@ fn in_turn(drafts: Vec<Vec<String>>) -> Vec<String> {
     all
 }
 
-/// A model that forms memories of texts, and drafts clues from them.
+/// Model that forms memories of texts and drafts clues from them.
 #[async_trait]
 pub trait MemoryEncoder: Send + Sync {
-    /// Which model it is; `None` if there is none.
+    /// Returns the identity of the model; `None` if there is no model.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Unavailable`] while nobody can tell.
+    /// Returns [`crate::ErrorKind::Unavailable`] while no node can tell.
     async fn memory_model(&self, deadline: Instant) -> Result<Option<MemoryModelIdentity>, Error>;
 
-    /// How many tokens texts have, all together, as they are read into a memory; of at most 1 MiB.
+    /// Counts the tokens of all texts together, as they are read into a memory. The texts may take
+    /// at most 1 MiB ([`COUNTED_BYTES`]).
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] with the reason `NO_MEMORY_MODEL`; [`crate::ErrorKind::InvalidInput`] for more;
-    /// [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`].
+    /// Returns [`crate::ErrorKind::WrongState`] with the reason `NO_MEMORY_MODEL` if there is no
+    /// model, [`crate::ErrorKind::InvalidInput`] if the texts take more, and
+    /// [`crate::ErrorKind::DeadlineExceeded`] or [`crate::ErrorKind::Unavailable`] if no reply
+    /// comes.
     async fn count_tokens(&self, texts: Vec<MemoryText>, deadline: Instant) -> Result<u64, Error>;
 
     /// Reads texts into a memory.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] with the reason `NO_MEMORY_MODEL`; [`crate::ErrorKind::InvalidInput`] for a
-    /// snapshot of another model and a ratio that the model has not; [`crate::ErrorKind::Exhausted`] when too much
-    /// waits; [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`].
+    /// Returns [`crate::ErrorKind::WrongState`] with the reason `NO_MEMORY_MODEL` if there is no
+    /// model, [`crate::ErrorKind::InvalidInput`] if the memory to continue is of another model or
+    /// the model does not have the ratio, [`crate::ErrorKind::Exhausted`] if too much work waits,
+    /// and [`crate::ErrorKind::DeadlineExceeded`] or [`crate::ErrorKind::Unavailable`] if no reply
+    /// comes.
     async fn form(&self, task: FormTask, deadline: Instant) -> Result<FormedMemory, Error>;
 
-    /// What a memory drafts for a question.
+    /// Drafts clues for a question from a memory.
     ///
     /// # Errors
-    /// As [`MemoryEncoder::form`], and those of the memory's bytes.
+    /// Returns the errors of [`MemoryEncoder::form`] and those of [`KeptMemory::bytes`].
     async fn draft(
         &self,
         memory: &dyn KeptMemory,
@@ -264,10 +274,10 @@ pub trait MemoryEncoder: Send + Sync {
     ) -> Result<DraftedClues, Error>;
 }
 
-/// Refuses texts that are too many to be counted at once.
+/// Checks that texts are small enough for their tokens to be counted in one call.
 ///
 /// # Errors
-/// [`crate::ErrorKind::InvalidInput`] naming `texts`.
+/// Returns [`crate::ErrorKind::InvalidInput`] naming `texts` if they are not.
 pub fn check_counted(texts: &[MemoryText]) -> Result<(), Error> {
     let bytes: usize = texts.iter().map(|text| text.title.len() + text.text.len()).sum();
     match bytes <= COUNTED_BYTES {
@@ -279,12 +289,12 @@ pub fn check_counted(texts: &[MemoryText]) -> Result<(), Error> {
     }
 }
 
-/// Where there is no memory model: nothing is formed, and nothing drafted.
+/// Stand-in where there is no memory model: nothing is formed and nothing drafted.
 #[derive(Clone, Copy, Debug)]
 pub struct NoMemoryModel;
 
 impl NoMemoryModel {
-    /// What whoever asks for one is told.
+    /// Returns the error for callers who ask for a memory model.
     pub fn refusal() -> Error {
         Error::new(
             ErrorKind::WrongState,

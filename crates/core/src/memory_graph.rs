@@ -1,5 +1,5 @@
-//! A graph of entities and open relations over the segments of a corpus (QRMeM, section 2.1): its parts,
-//! and the seam by which it is read.
+//! Graph of entities and open relations over the segments of a corpus (QRMeM, section 2.1): its
+//! parts, and the trait by which it is read.
 
 use std::fmt;
 use std::time::Instant;
@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DocumentId, EntityKind, Error, Evidence, Like, Partial, Place, Span, Version};
 
-/// A segment of a document: a leaf of its tree, and what the entities and relations of the graph stand in.
+/// Id of a segment: a leaf of a document's tree, in which entities and relations of the graph
+/// occur.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentId {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
     /// Position among the document's segments, from 0.
     pub ordinal: u32,
@@ -26,8 +27,8 @@ impl fmt::Display for SegmentId {
     }
 }
 
-/// What tells entities apart: a name without case, accents, punctuation, articles and forms of address.
-/// Made by `clew_graph`; entities of one key are one.
+/// Key of an entity: its name without case, accents, punctuation, articles and forms of address.
+/// Made by `clew_graph`. Entities with the same key are one entity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct EntityKey(pub String);
 
@@ -40,96 +41,100 @@ impl fmt::Display for EntityKey {
 /// An entity of a corpus: a node of its graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntityNode {
-    /// What tells it apart.
+    /// Key of the entity.
     pub key: EntityKey,
     /// Its most frequent name.
     pub name: String,
-    /// What kind of thing it is, by most of its mentions.
+    /// Kind of the entity, by most of its mentions.
     pub kind: EntityKind,
     /// Its other names, most frequent first.
     pub aliases: Vec<String>,
-    /// Segments that mention it, in order; of one that very many mention, the first of them.
+    /// Segments that mention it, in order. If very many do, only the first of them.
     pub segments: Vec<SegmentId>,
-    /// How many segments mention it.
+    /// Number of segments that mention it.
     pub mentioned_in: u64,
-    /// Documents whose title it is, in order.
+    /// Documents that have it as their title, in order.
     pub titled: Vec<DocumentId>,
-    /// Some of what is said of it, where that was asked for ([`GraphQuery::describe`]); else empty.
+    /// Some of what is said of it, if [`GraphQuery::describe`] asked for that; otherwise empty.
     pub description: String,
 }
 
-/// An open relation between two entities: an edge of the graph.
+/// Open relation between two entities: an edge of the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationEdge {
-    /// What it starts from.
+    /// Entity from which it starts.
     pub head: EntityKey,
-    /// The relation in words.
+    /// Relation in words.
     pub text: String,
-    /// What it leads to.
+    /// Entity to which it leads.
     pub tail: EntityKey,
-    /// Where it is stated.
+    /// Segment that states it.
     pub segment: SegmentId,
     /// Byte range of the document's text that states it.
     pub evidence: Span,
 }
 
-/// What part of a graph is wanted: the *seeds* that a query names, and what is around them.
+/// Query for a part of a graph: the *seeds* that it names, and what is around them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphQuery {
-    /// Texts, such as a question: the entities that they name are seeds.
+    /// Texts, such as a question. The entities that they name are seeds.
     pub texts: Vec<String>,
     /// Entities that are seeds.
     pub entities: Vec<EntityKey>,
-    /// Ranges of documents: the entities of the segments that overlap them are seeds.
+    /// Ranges of documents. The entities of the segments that overlap them are seeds.
     pub places: Vec<Place>,
-    /// What entities are like that are seeds, after those of texts, entities and places: of all entities those whose
-    /// names and descriptions are most like it, as many as there is room for.
+    /// Vector for further seeds, after those of texts, entities and places. Of all entities, those
+    /// whose names and descriptions are most similar to it become seeds, as many as there is room
+    /// for.
     pub like: Option<Like>,
-    /// Whether it is to be told what is said of the entities.
+    /// Whether to describe the entities.
     pub describe: bool,
-    /// How many edges the part may reach beyond the seeds; 0: the seeds and the relations between them.
+    /// Number of edges that the part may reach beyond the seeds. 0 means the seeds and the
+    /// relations between them.
     pub hops: u32,
-    /// Most entities, seeds included.
+    /// Maximum number of entities, seeds included.
     pub most_entities: usize,
-    /// Most relations.
+    /// Maximum number of relations.
     pub most_relations: usize,
 }
 
-/// A part of a graph.
+/// Part of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subgraph {
-    /// The seeds, by key.
+    /// Seeds, ordered by key.
     pub seeds: Vec<EntityKey>,
-    /// The entities, seeds included, by key.
+    /// Entities, seeds included, ordered by key.
     pub entities: Vec<EntityNode>,
-    /// The relations between them, by segment and place.
+    /// Relations between them, ordered by segment and place.
     pub relations: Vec<RelationEdge>,
-    /// Whether there would have been more.
+    /// Whether the limits left something out.
     pub is_cut: bool,
-    /// Whether what entities were to be like was compared with all of them. It was not if nothing was to be compared,
-    /// or if some are kept without vectors, or with those of another model.
+    /// Whether [`GraphQuery::like`] was compared with all entities. It was not if the query has
+    /// none, or if some entities are stored without vectors or with those of another model.
     pub is_compared: bool,
 }
 
-/// The graph of a corpus. Each answer names the shards that should have been asked and did not answer; that none did
-/// is an error.
+/// Graph of a corpus. Each result names the shards that should have been asked and did not answer.
+/// If none answered, the call fails.
 #[async_trait]
 pub trait GraphMemory: Send + Sync {
-    /// The part of the graph around what `query` names.
+    /// Returns the part of the graph around what `query` names.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the corpus has no graph by its
-    /// settings; [`crate::ErrorKind::Unavailable`]; [`crate::ErrorKind::DeadlineExceeded`].
+    /// Returns [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the settings of
+    /// the corpus give it no graph, and [`crate::ErrorKind::Unavailable`] or
+    /// [`crate::ErrorKind::DeadlineExceeded`] if no shard answers.
     async fn subgraph(
         &self,
         query: &GraphQuery,
         deadline: Instant,
     ) -> Result<Partial<Subgraph>, Error>;
 
-    /// The texts of segments; those that are there no more are left out. In no particular order.
+    /// Returns the texts of segments, in no particular order. Segments that no longer exist are
+    /// left out.
     ///
     /// # Errors
-    /// As [`Self::subgraph`].
+    /// Returns the errors of [`Self::subgraph`].
     async fn segments(
         &self,
         ids: &[SegmentId],

@@ -1,4 +1,4 @@
-//! The steps of judgement by which a tree and a graph are walked.
+//! Steps of judgement for walking a tree or a graph.
 
 use std::time::Instant;
 
@@ -6,94 +6,92 @@ use async_trait::async_trait;
 
 use crate::{Cost, Error, Evidence, Reading, Violations};
 
-/// What is seen at a node of a tree: where to go on?
+/// Choice at a tree node: enter one of its children, or turn back.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChildChoice {
     /// The question.
     pub question: String,
-    /// What was read on the way here, oldest first: the working memory.
+    /// Texts read on the way here, oldest first: the working memory.
     pub memory: Vec<String>,
-    /// The summaries of the children that may be entered. At least one.
+    /// Summaries of the children that may be entered, at least one.
     pub summaries: Vec<String>,
-    /// For each child, how well the best passage that it covers was found by a search for the question,
-    /// 0 to 1; empty where nothing was searched.
+    /// Score of each child, 0 to 1: how well a search for the question found the best passage that
+    /// the child covers. Empty if nothing was searched.
     pub found: Vec<f32>,
-    /// Whether there is anywhere to turn back to.
+    /// Whether there is a node to turn back to.
     pub may_turn_back: bool,
 }
 
-/// Where to go on.
+/// Decision at a tree node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Triage {
-    /// Why.
+    /// Reason for the step.
     pub reasoning: String,
-    /// Where.
+    /// Step to take.
     pub step: TriageStep,
-    /// What it cost.
+    /// Cost of the decision.
     pub cost: Cost,
 }
 
-/// A step at a node.
+/// Step at a tree node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriageStep {
-    /// Into the child of that index, from 0.
+    /// Enter the child of that index, from 0.
     Enter(usize),
-    /// To the parent.
+    /// Go back to the parent.
     TurnBack,
 }
 
-/// What a segment gave.
+/// Result of reading a segment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeafReading {
-    /// Why.
+    /// Reason for the result.
     pub reasoning: String,
-    /// The answer that it supports; `None`: to turn back.
+    /// Answer that the segment supports; `None` means to turn back.
     pub answer: Option<Reading>,
-    /// What it cost, the answer's own cost included.
+    /// Cost of reading, that of the answer included.
     pub cost: Cost,
 }
 
-/// Whether evidence suffices to answer a question.
+/// Judgement of whether evidence suffices to answer a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reflection {
-    /// Why.
+    /// Reason for the judgement.
     pub reasoning: String,
-    /// Whether it suffices.
+    /// Whether the evidence suffices.
     pub suffices: bool,
-    /// What is missing, if it does not; may be empty.
+    /// Description of what is missing if it does not suffice; may be empty.
     pub missing: String,
-    /// What it cost.
+    /// Cost of the judgement.
     pub cost: Cost,
 }
 
-/// Texts that a step of judgement came up with.
+/// Texts that a step of judgement produced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Named {
-    /// The texts, best first; none empty.
+    /// Texts, best first; none is empty.
     pub texts: Vec<String>,
-    /// What it cost.
+    /// Cost of the step.
     pub cost: Cost,
 }
 
-/// Performs the steps by which a tree and a graph are walked: with prompts to a language model, or
-/// extractively.
+/// Judge for walking a tree or a graph, by prompts to a language model or extractively.
 ///
-/// A model's reply that cannot be read is asked for again; after three in a row a step fails with the reason
-/// `UNREADABLE_REPLY`.
+/// A model's reply that cannot be parsed is requested again. After three in a row the step fails
+/// with the reason `UNREADABLE_REPLY`.
 #[async_trait]
 pub trait Navigator: Send + Sync {
     /// Chooses a child to enter, or to turn back (MemWalker, triage).
     ///
     /// # Errors
-    /// Those of the model or encoder behind it; [`crate::ErrorKind::InvalidInput`] as
-    /// [`ChildChoice::check`].
+    /// Returns the errors of the model or encoder behind it, and those of [`ChildChoice::check`].
     async fn choose_child(&self, choice: &ChildChoice, deadline: Instant) -> Result<Triage, Error>;
 
-    /// Reads a segment: answers, or turns back (MemWalker, leaf). `memory` is what was read on the way,
-    /// oldest first.
+    /// Reads a segment and answers, or turns back (MemWalker, leaf). `memory` holds the texts read
+    /// on the way, oldest first.
     ///
     /// # Errors
-    /// As [`Self::choose_child`].
+    /// Returns the errors of the model or encoder behind it.
     async fn read_leaf(
         &self,
         question: &str,
@@ -102,10 +100,10 @@ pub trait Navigator: Send + Sync {
         deadline: Instant,
     ) -> Result<LeafReading, Error>;
 
-    /// Judges whether `evidence` suffices, and tells what is missing (QRMeM, reflection).
+    /// Judges whether `evidence` suffices and says what is missing (QRMeM, reflection).
     ///
     /// # Errors
-    /// As [`Self::choose_child`].
+    /// Returns the errors of the model or encoder behind it.
     async fn judge(
         &self,
         question: &str,
@@ -113,29 +111,29 @@ pub trait Navigator: Send + Sync {
         deadline: Instant,
     ) -> Result<Reflection, Error>;
 
-    /// The entities that a question is about.
+    /// Names the entities that a question is about.
     ///
     /// # Errors
-    /// As [`Self::choose_child`].
+    /// Returns the errors of the model or encoder behind it.
     async fn name_entities(&self, question: &str, deadline: Instant) -> Result<Named, Error>;
 
-    /// Up to `most` of the `candidates`, by index, to be looked at next, since what was read so far does
-    /// not suffice for the `reason` given (QRMeM, entity trial); best first, each once, and none if none
-    /// helps.
+    /// Chooses up to `most` of the `candidates` to look at next, because what was read so far does
+    /// not suffice for the `reason` given (QRMeM, entity trial). Returns their indices, best first
+    /// and each once; none if none helps.
     ///
     /// # Errors
-    /// As [`Self::choose_child`]; [`crate::ErrorKind::InvalidInput`] as [`EntityChoice::check`].
+    /// Returns the errors of the model or encoder behind it, and those of [`EntityChoice::check`].
     async fn choose_entities(
         &self,
         choice: &EntityChoice,
         deadline: Instant,
     ) -> Result<(Vec<usize>, Cost), Error>;
 
-    /// The question in other words, elaborated with what a graph tells around it (QRMeM, graph expansion
-    /// search): `relations` in words, best first. Without any it is the question itself.
+    /// Rewords the question with what a graph tells around it (QRMeM, graph expansion search).
+    /// `relations` are in words, best first. Without relations the result is the question itself.
     ///
     /// # Errors
-    /// As [`Self::choose_child`].
+    /// Returns the errors of the model or encoder behind it.
     async fn elaborate(
         &self,
         question: &str,
@@ -143,11 +141,12 @@ pub trait Navigator: Send + Sync {
         deadline: Instant,
     ) -> Result<Named, Error>;
 
-    /// One description of `subject` that says what all of `descriptions` say, in view of the question (QRMeM, relation
-    /// fusion). Of one description it is that one, and of none it is empty.
+    /// Fuses `descriptions` of `subject` into one that says what all of them say, in view of the
+    /// question (QRMeM, relation fusion). A single description is returned as it is. Without any
+    /// the result is empty.
     ///
     /// # Errors
-    /// As [`Self::choose_child`].
+    /// Returns the errors of the model or encoder behind it.
     async fn fuse(
         &self,
         question: &str,
@@ -157,26 +156,26 @@ pub trait Navigator: Send + Sync {
     ) -> Result<(String, Cost), Error>;
 }
 
-/// What is seen when the entities to be looked at next are chosen.
+/// Choice of the entities to look at next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntityChoice {
     /// The question.
     pub question: String,
-    /// Why what was read so far does not suffice; may be empty.
+    /// Reason why what was read so far does not suffice; may be empty.
     pub reason: String,
-    /// The entities looked at so far.
+    /// Entities looked at so far.
     pub known: Vec<String>,
-    /// The entities that may be looked at. At least one.
+    /// Entities that may be looked at, at least one.
     pub candidates: Vec<String>,
-    /// Most entities wanted, at least 1.
+    /// Maximum number of entities to choose, at least 1.
     pub most: usize,
 }
 
 impl ChildChoice {
-    /// Refuses a choice between nothing, and one that tells of other children than it shows.
+    /// Checks that there are children and that `found` is empty or has one score for each.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if self.summaries.is_empty() {
@@ -191,10 +190,10 @@ impl ChildChoice {
 }
 
 impl EntityChoice {
-    /// Refuses a choice between nothing, and one of nothing.
+    /// Checks that there are candidates and that at least one is to be chosen.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         if self.candidates.is_empty() {

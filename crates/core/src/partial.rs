@@ -1,28 +1,28 @@
-//! What some shards answered where others did not.
+//! Results of calls to several shards, of which some may not have answered.
 
 use crate::{Error, ErrorKind, ShardIndex};
 
-/// What the shards that answered found together, and which others should have been asked as well.
+/// Result of the shards that answered, with the shards that did not.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Partial<T> {
-    /// What was found.
+    /// Result of the shards that answered.
     pub found: T,
-    /// Shards that did not answer, each once, by index.
+    /// Shards that did not answer, each once, ordered by index.
     pub shards_missing: Vec<ShardIndex>,
 }
 
 impl<T> Partial<T> {
-    /// What was found where every shard answered.
+    /// Wraps a result for which every shard answered.
     pub fn whole(found: T) -> Self {
         Self { found, shards_missing: Vec::new() }
     }
 
-    /// The same with what was found made into something else.
+    /// Converts the result.
     pub fn map<U>(self, made: impl FnOnce(T) -> U) -> Partial<U> {
         Partial { found: made(self.found), shards_missing: self.shards_missing }
     }
 
-    /// The same with shards that did not answer another call for the same thing.
+    /// Adds shards that did not answer another call for the same thing.
     #[must_use]
     pub fn missing(mut self, others: impl IntoIterator<Item = ShardIndex>) -> Self {
         self.shards_missing.extend(others);
@@ -31,10 +31,10 @@ impl<T> Partial<T> {
         self
     }
 
-    /// What was found, for whoever needs all of it.
+    /// Returns the result if all shards answered.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if a shard did not answer.
+    /// Returns [`ErrorKind::Unavailable`] if a shard did not answer.
     pub fn complete(self) -> Result<T, Error> {
         match self.shards_missing.as_slice() {
             [] => Ok(self.found),
@@ -43,7 +43,7 @@ impl<T> Partial<T> {
     }
 }
 
-/// That shards did not answer where each of them was needed.
+/// Returns the error for shards that did not answer although each of them was needed.
 pub fn unanswered(missing: &[ShardIndex]) -> Error {
     let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
     let problem = format!("{} did not answer; ask again", names.join(", "));

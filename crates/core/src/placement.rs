@@ -1,14 +1,14 @@
-//! Which shard a document belongs to: rendezvous hashing of its id.
+//! Assignment of documents to shards by rendezvous hashing of their ids.
 //!
-//! Each shard draws a number for the document and the highest wins, so that with another number of
-//! shards only the documents of the added or removed shards would move.
+//! Each shard draws a number for the document and the highest number wins. With another number of
+//! shards, only the documents of the added or removed shards would therefore move.
 
 use crate::{DocumentId, ShardIndex};
 
-/// The shard of `document` among `shards`.
+/// Returns the shard of `document` among `shards`.
 ///
 /// # Panics
-/// If `shards` is 0; settings with no shard are refused when a corpus is made.
+/// Panics if `shards` is 0. Settings without a shard are refused when a corpus is created.
 pub fn shard_of(document: &DocumentId, shards: u32) -> ShardIndex {
     assert!(shards > 0, "a corpus has at least one shard");
     let draw = |shard: &u32| {

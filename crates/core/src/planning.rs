@@ -1,6 +1,6 @@
-//! The steps of judgement by which a question is turned into what to look for: clues out of what is known
-//! at large (MemoRAG, sections 2.3 and 2.4), other wordings (HyDE, RQ-RAG), and the working memory of points
-//! that says what it lacks (HGMem, sections 3.2 to 3.5).
+//! Steps of judgement that turn a question into texts to search for: clues from general knowledge
+//! of the corpus (MemoRAG, sections 2.3 and 2.4), other wordings (HyDE, RQ-RAG), and a working
+//! memory of points that says what it lacks (HGMem, sections 3.2 to 3.5).
 
 use std::time::Instant;
 
@@ -8,108 +8,110 @@ use async_trait::async_trait;
 
 use crate::{ClueQuery, Cost, Error, Evidence, Listener, Named, Navigator, Partial};
 
-/// What to search for (MemoRAG, section 2.3).
+/// Drafted texts to search for (MemoRAG, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clues {
     /// Questions that say more exactly what is asked.
     pub queries: Vec<String>,
-    /// What the answer may be made of, in words that the corpus may use. They need not be true.
+    /// Possible contents of the answer, in words that the corpus may use. They need not be true.
     pub clues: Vec<String>,
-    /// What a task without a question has to cover.
+    /// Points that a task without a question has to cover.
     pub key_points: Vec<String>,
-    /// What memories answer by themselves, where they were asked to. Without evidence it is no answer.
+    /// Answers that memories gave by themselves, if they were asked to. Without evidence they do
+    /// not count.
     pub answers: Vec<String>,
 }
 
-/// How a question is put in other words (RQ-RAG: rewrite, decompose, disambiguate).
+/// Way of rewording a question (RQ-RAG: rewrite, decompose, disambiguate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rewording {
-    /// The same question as a search understands it best.
+    /// The same question, worded as a search understands it best.
     Rewrite,
-    /// The questions whose answers together answer it.
+    /// Questions whose answers together answer it.
     Decompose,
-    /// The questions that it may mean.
+    /// Questions that it may mean.
     Disambiguate,
 }
 
-/// A point of a working memory: a hyperedge over entities.
+/// Point of a working memory: a hyperedge over entities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPoint {
-    /// The entities that it is about.
+    /// Entities that it is about.
     pub entities: Vec<String>,
-    /// What it says of them.
+    /// Statement about them.
     pub text: String,
 }
 
-/// What a working memory lacks.
+/// Concerns about a working memory: what it lacks to resolve the question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Concerns {
-    /// Nothing: it resolves the question.
+    /// None: it resolves the question.
     Resolved,
-    /// More about points: their indices, and what about each. Local investigation.
+    /// Indices of points about which more is needed, each with what is needed. Local investigation.
     Local(Vec<(usize, String)>),
-    /// What no point is about. Global exploration.
+    /// Subjects that no point covers. Global exploration.
     Global(Vec<String>),
 }
 
-/// What was found for a working memory to take in.
+/// Findings for a working memory to take in.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The queries that were asked, oldest first.
     pub asked: Vec<String>,
-    /// Relations between the entities that were found: head, words, tail; best first.
+    /// Relations between the entities that were found, each as head, words and tail; best first.
     pub relations: Vec<[String; 3]>,
-    /// The passages that were found, best first.
+    /// Passages that were found, best first.
     pub passages: Vec<Evidence>,
 }
 
-/// How a working memory changes.
+/// Changes of a working memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PointChanges {
-    /// Points that say something else now; each at most once.
+    /// Points with a new statement, each at most once.
     pub updated: Vec<UpdatedPoint>,
     /// Points to insert.
     pub inserted: Vec<NewPoint>,
 }
 
-/// A point that says something else. Its entities stay.
+/// Point with a new statement. Its entities stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdatedPoint {
-    /// Its index.
+    /// Index of the point.
     pub point: usize,
-    /// What it says now.
+    /// New statement.
     pub text: String,
 }
 
-/// A point to insert.
+/// Point to insert.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPoint {
-    /// What it is about; not empty.
+    /// Entities that it is about; not empty.
     pub entities: Vec<String>,
-    /// What it says.
+    /// Statement about them.
     pub text: String,
 }
 
-/// A point made of others; it is about all their entities (HGMem, equation 8).
+/// Point merged from others; it is about all their entities (HGMem, equation 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedPoint {
-    /// Indices of the points that it is made of: two or more, ascending.
+    /// Indices of the points that were merged: two or more, ascending.
     pub points: Vec<usize>,
-    /// What it says.
+    /// Statement of the merged point.
     pub text: String,
 }
 
-/// Says what to look for, with prompts to a language model, or extractively.
+/// Planner of searches, by prompts to a language model or extractively.
 ///
-/// A model's reply that cannot be read is asked for again; after three in a row a step fails with the reason
-/// `UNREADABLE_REPLY`.
+/// A model's reply that cannot be parsed is requested again. After three in a row the step fails
+/// with the reason `UNREADABLE_REPLY`.
 #[async_trait]
 pub trait Planner: Send + Sync {
-    /// At most `most` queries and as many clues for a question, out of `outline`, what is known of the corpus
-    /// at large (MemoRAG). `near` is what a search for the question found, best first.
+    /// Drafts at most `most` queries and as many clues for a question from `outline`, general
+    /// knowledge of the corpus (MemoRAG). `near` holds what a search for the question found, best
+    /// first.
     ///
     /// # Errors
-    /// Those of the model or encoder behind it.
+    /// Returns the errors of the model or encoder behind it.
     async fn clues(
         &self,
         question: &str,
@@ -119,10 +121,11 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<(Clues, Cost), Error>;
 
-    /// At most `most` points that a task without a question, such as a summary, has to cover (MemoRAG).
+    /// Drafts at most `most` points that a task without a question, such as a summary, has to cover
+    /// (MemoRAG).
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn key_points(
         &self,
         task: &str,
@@ -131,12 +134,13 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<Named, Error>;
 
-    /// A passage that could answer the question, as a document might have it: to be searched with, for what
-    /// is like it, and never to be believed ("Precise Zero-Shot Dense Retrieval without Relevance Labels",
-    /// HyDE, section 3). `near` is what a search for the question found, best first.
+    /// Drafts a passage that could answer the question, in the style of a document. It is only used
+    /// to search for similar passages and must never be believed ("Precise Zero-Shot Dense
+    /// Retrieval without Relevance Labels", HyDE, section 3). `near` holds what a search for the
+    /// question found, best first.
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn imagine(
         &self,
         question: &str,
@@ -144,10 +148,10 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<Named, Error>;
 
-    /// At most `most` other wordings of the question, best first; none if there is nothing to say otherwise.
+    /// Drafts at most `most` other wordings of the question, best first; none if there is no other.
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn reword(
         &self,
         question: &str,
@@ -156,10 +160,11 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<Named, Error>;
 
-    /// Whether a working memory resolves the question, and at most `most` concerns if not (HGMem).
+    /// Judges whether a working memory resolves the question, and returns at most `most` concerns
+    /// if it does not (HGMem).
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn concerns(
         &self,
         question: &str,
@@ -168,10 +173,10 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<(Concerns, Cost), Error>;
 
-    /// The query that settles a concern, other than those `asked` before (HGMem).
+    /// Drafts a query that settles a concern, other than those `asked` before (HGMem).
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn subquery(
         &self,
         question: &str,
@@ -181,10 +186,10 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<Named, Error>;
 
-    /// What changes in a working memory by what was found (HGMem, update and insertion).
+    /// Decides how a working memory changes with what was found (HGMem, update and insertion).
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn take_in(
         &self,
         question: &str,
@@ -193,10 +198,10 @@ pub trait Planner: Send + Sync {
         deadline: Instant,
     ) -> Result<(PointChanges, Cost), Error>;
 
-    /// Points that belong together, and what they say as one (HGMem, merging).
+    /// Finds points that belong together and states what they say as one (HGMem, merging).
     ///
     /// # Errors
-    /// As [`Self::clues`].
+    /// Returns the errors of the model or encoder behind it.
     async fn merge(
         &self,
         question: &str,
@@ -205,16 +210,18 @@ pub trait Planner: Send + Sync {
     ) -> Result<(Vec<MergedPoint>, Cost), Error>;
 }
 
-/// What is known of a corpus at large by whoever has seen all of it, such as a model that keeps it compressed
-/// (MemoRAG, section 2.2). It drafts what to search for; what it says is no answer without evidence.
+/// General knowledge of a corpus by something that has seen all of it, such as a model that keeps
+/// it compressed (MemoRAG, section 2.2). It drafts what to search for. What it says is no answer
+/// without evidence.
 #[async_trait]
 pub trait Memory: Send + Sync {
-    /// At most `most` queries and clues that help to answer a question, or key points that a summary of it has
-    /// to cover, and answers where they are asked for; out of documents that the query's filter admits. `near` is what
-    /// a search for the question found, best first. Shards whose parts are not among them are named.
+    /// Drafts at most `most` queries and clues for a question, or key points for a summary, and
+    /// answers if they are wanted. It uses only documents that the query's filter admits. `near`
+    /// holds what a search for the question found, best first. The result names the shards that
+    /// should have contributed and did not.
     ///
     /// # Errors
-    /// Those of the model or tree behind it.
+    /// Returns the errors of the model or tree behind it.
     async fn clues(
         &self,
         query: &ClueQuery,
@@ -224,7 +231,7 @@ pub trait Memory: Send + Sync {
     ) -> Result<Partial<(Clues, Cost)>, Error>;
 }
 
-/// Performs all steps of judgement between what is said or asked and its evidence.
+/// Judge for all steps between what is said or asked and its evidence.
 pub trait Guide: Navigator + Planner + Listener {}
 
 impl<G: Navigator + Planner + Listener> Guide for G {}

@@ -1,4 +1,4 @@
-//! What is asked of a corpus and what is found.
+//! Queries to a corpus and the evidence that they find.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::{
     Violations,
 };
 
-/// How passages are matched to a query.
+/// Way of matching passages to a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchMode {
@@ -21,18 +21,18 @@ pub enum SearchMode {
 }
 
 impl SearchMode {
-    /// Whether the query must be embedded.
+    /// Returns whether the query must be embedded.
     pub fn uses_embeddings(self) -> bool {
         matches!(self, Self::Dense | Self::Hybrid)
     }
 
-    /// Whether the text index is asked.
+    /// Returns whether the text index is asked.
     pub fn uses_text_index(self) -> bool {
         matches!(self, Self::Sparse | Self::Hybrid)
     }
 }
 
-/// What one item of evidence is.
+/// Unit of evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grouping {
@@ -44,7 +44,7 @@ pub enum Grouping {
     Documents,
 }
 
-/// A half-open range of event times; a missing side is open.
+/// Half-open range of event times; a missing bound is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeRange {
     /// Earliest event time, included.
@@ -54,17 +54,18 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Whether the range restricts nothing.
+    /// Returns whether the range restricts nothing.
     pub fn is_open(&self) -> bool {
         self.from.is_none() && self.until.is_none()
     }
 
-    /// Whether a time lies in it.
+    /// Returns whether a time lies in the range.
     pub fn contains(&self, time: Timestamp) -> bool {
         self.from.is_none_or(|from| from <= time) && self.until.is_none_or(|until| time < until)
     }
 
-    /// What lies in both; it ends before it begins if nothing does.
+    /// Returns the times that lie in both ranges. If there are none, the result ends before it
+    /// begins.
     pub fn intersection(&self, other: &Self) -> Self {
         let until = match (self.until, other.until) {
             (Some(own), Some(other)) => Some(own.min(other)),
@@ -73,31 +74,32 @@ impl TimeRange {
         Self { from: self.from.max(other.from), until }
     }
 
-    /// Whether a time lies in both.
+    /// Returns whether any time lies in both ranges.
     pub fn overlaps(&self, other: &Self) -> bool {
         let Self { from, until } = self.intersection(other);
         from.zip(until).is_none_or(|(from, until)| from < until)
     }
 }
 
-/// Which chunks may be found at all; applied before scoring. All parts must hold.
+/// Filter on the chunks that may be found, applied before scoring. All parts must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Only these documents; empty means all.
+    /// Documents that may be found; empty means all.
     pub documents: Vec<DocumentId>,
-    /// Only documents with each of these attributes.
+    /// Attributes that a document must have.
     pub attributes: Vec<(AttributeName, String)>,
-    /// Only documents whose event time lies in this range; a document without one lies in none.
+    /// Range in which a document's event time must lie. A document without an event time passes
+    /// only an open range.
     pub event_time: TimeRange,
 }
 
 impl Filter {
-    /// Whether everything passes.
+    /// Returns whether everything passes.
     pub fn is_empty(&self) -> bool {
         self.documents.is_empty() && self.attributes.is_empty() && self.event_time.is_open()
     }
 
-    /// Whether a document passes.
+    /// Returns whether a document passes.
     pub fn admits(&self, document: &Document) -> bool {
         let has = |(name, value): &(AttributeName, String)| {
             document.attributes.get(name).is_some_and(|given| given == value)
@@ -112,27 +114,29 @@ impl Filter {
     }
 }
 
-/// A search.
+/// Search for evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
-    /// The words of the question.
+    /// Text to search for.
     pub text: String,
-    /// Most items of evidence wanted.
+    /// Maximum number of items of evidence.
     pub k: usize,
-    /// How passages are matched.
+    /// Way of matching passages.
     pub mode: SearchMode,
-    /// What may be found.
+    /// Filter on what may be found.
     pub filter: Filter,
-    /// What an item is.
+    /// Unit of evidence.
     pub grouping: Grouping,
-    /// Compare with every vector instead of asking the approximate index: the oracle of recall.
+    /// Whether to compare with every vector instead of asking the approximate index. Used as the
+    /// reference for recall.
     pub exact: bool,
-    /// How many of the best candidates a reranker reads, of which the best `k` are found; `None`: it reads none.
+    /// Number of best candidates that a reranker reads, of which the best `k` are returned; `None`
+    /// for no reranking.
     pub rerank: Option<usize>,
 }
 
 impl Query {
-    /// A hybrid search for the best `k` chunks.
+    /// Creates a hybrid search for the best `k` chunks.
     pub fn new(text: impl Into<String>, k: usize) -> Self {
         Self {
             text: text.into(),
@@ -145,10 +149,10 @@ impl Query {
         }
     }
 
-    /// Refuses a query that cannot be answered within `limits`.
+    /// Checks the query against `limits`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         let mut violations = Violations::default();
         if self.text.trim().is_empty() {
@@ -188,24 +192,24 @@ impl Query {
     }
 }
 
-/// A passage that was found, whole and from one version of its document.
+/// Passage that was found, whole and from one version of its document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence {
-    /// The chunk.
+    /// Id of the chunk.
     pub chunk_id: ChunkId,
-    /// Its document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// The document's version the passage is from.
+    /// Version of the document that the passage is from.
     pub version: Version,
     /// The document's title; may be empty.
     pub title: String,
-    /// Where the passage lies in the document's text.
+    /// Range of the document's text.
     pub span: Span,
-    /// The passage.
+    /// Text of the passage.
     pub text: String,
-    /// When what it tells of happened.
+    /// Time when what it tells of happened.
     pub event_time: Option<Timestamp>,
-    /// Rank score within this result: higher is better, comparable within one result only.
+    /// Score within this result: higher is better. Scores of different results cannot be compared.
     pub score: f32,
     /// Cosine similarity to the query, where embeddings were compared.
     pub dense_score: Option<f32>,
@@ -214,7 +218,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Where it stands.
+    /// Returns the place of the passage.
     pub fn place(&self) -> Place {
         let (document_id, version, span) = (self.document_id.clone(), self.version, self.span);
         Place { document_id, version, span }

@@ -1,70 +1,73 @@
-//! How a corpus moves from one embedding model to another: while it goes on, the vectors of both are kept, so that
-//! every question finds all of them whichever model it was embedded with, and there is a way back until somebody says
-//! that there need be none.
+//! Reembedding: moving a corpus from one embedding model to another while it is in use.
+//!
+//! While a move is under way, the vectors of both models are kept. Every question therefore finds
+//! all documents, whichever model it was embedded with. The corpus can go back until somebody
+//! confirms the move.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{CorpusSettings, EncoderIdentity, Error, ErrorKind, Recipe};
 
-/// The last move of a corpus to another model, under way or ended.
+/// Last move of a corpus to another model, under way or ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reembedding {
-    /// The model that the corpus was made with first.
+    /// Model that the corpus was first made with.
     pub first: EncoderIdentity,
-    /// Of the two models the one that questions are not embedded with.
+    /// The one of the two models that questions are not embedded with.
     pub other: EncoderIdentity,
-    /// How far it is.
+    /// Phase of the move.
     pub phase: Phase,
-    /// Counts the moves of the corpus from 1: what was made in one that was given up is not taken for that of
-    /// another.
+    /// Number of the move in the corpus, from 1. It keeps chunks made in an abandoned move from
+    /// being taken for those of a later one.
     pub number: u32,
 }
 
-/// How far a move to another model is.
+/// Phase of a move to another model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// The other model is the new one. Its vectors are being made, besides those that are searched.
+    /// The other model is the new one. Its vectors are being made, beside those that are searched.
     Filling,
-    /// The other model is the one before. Its vectors are kept, also of new documents, for the way back.
+    /// The other model is the previous one. Its vectors are kept, and made for new documents too,
+    /// so that the corpus can go back.
     CutOver,
-    /// Ended: the new model is searched, and the vectors of the other, the one before, are removed.
+    /// Ended: the new model is searched, and the vectors of the other, previous one are removed.
     Confirmed,
-    /// Ended before it was cut over: the vectors of the other, the new one, are removed.
+    /// Ended before the cut-over: the vectors of the other, new model are removed.
     Abandoned,
 }
 
-/// A step of a move. Each may be asked for again: what is done already is not done twice.
+/// Step of a move. Each may be requested again: what is done already is not done twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReembedStep {
     /// Begin to make vectors of this model.
     Start(EncoderIdentity),
     /// Search the vectors of the new model.
     CutOver,
-    /// Search those of the model before again.
+    /// Search the vectors of the previous model again.
     Back,
-    /// Keep only those of the new model.
+    /// Keep only the vectors of the new model.
     Confirm,
-    /// Keep only those of the model before; not once it was cut over.
+    /// Keep only the vectors of the previous model. Not possible while the new one is searched.
     Abandon,
 }
 
 impl Reembedding {
-    /// Whether the vectors of both models are kept.
+    /// Returns whether the vectors of both models are kept.
     pub fn is_on(&self) -> bool {
         matches!(self.phase, Phase::Filling | Phase::CutOver)
     }
 }
 
 impl CorpusSettings {
-    /// The models whose vectors are kept; first the one that questions are embedded with.
+    /// Returns the models whose vectors are kept, first the one that questions are embedded with.
     pub fn encoders(&self) -> impl Iterator<Item = &EncoderIdentity> {
         let other = self.reembedding.as_ref().filter(|it| it.is_on()).map(|it| &it.other);
         std::iter::once(&self.encoder).chain(other)
     }
 
-    /// The model whose tokens documents are cut by: while two are used, the one before, so that the same chunks come
-    /// out whichever is searched.
+    /// Returns the model by whose tokens documents are cut. While two models are used it is the
+    /// previous one, so that the same chunks result whichever is searched.
     pub fn cutter(&self) -> &EncoderIdentity {
         match &self.reembedding {
             Some(Reembedding { other, phase: Phase::CutOver, .. }) => other,
@@ -72,15 +75,15 @@ impl CorpusSettings {
         }
     }
 
-    /// The model that the corpus was made with first.
+    /// Returns the model that the corpus was first made with.
     pub fn first_encoder(&self) -> &EncoderIdentity {
         self.reembedding.as_ref().map_or(&self.encoder, |it| &it.first)
     }
 
-    /// These settings after a step, or as they are if it was taken already.
+    /// Returns these settings after a step, or unchanged if the step was already taken.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] if it is not the turn of that step;
+    /// Returns [`ErrorKind::WrongState`] if the step is not possible in the current phase, and
     /// [`ErrorKind::InvalidInput`] if the model cannot follow that of the corpus.
     pub fn after(&self, step: &ReembedStep) -> Result<Self, Error> {
         let now = self.reembedding.as_ref();
@@ -134,7 +137,7 @@ impl CorpusSettings {
         Self { reembedding, ..self.clone() }
     }
 
-    /// With the other of the two models searched.
+    /// Returns the settings with the other of the two models searched.
     fn swapped(&self, phase: Phase) -> Self {
         let mut after = self.in_phase(phase);
         if let Some(reembedding) = &mut after.reembedding {
@@ -169,16 +172,17 @@ impl CorpusSettings {
     }
 }
 
-/// How far a shard is with the vectors that its corpus wants.
+/// Progress of a shard with the vectors that its corpus wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reembedded {
-    /// By what it makes chunks. It is that of the corpus' settings once the shard has heard of them.
+    /// Recipe by which the shard makes chunks. It is that of the corpus' settings once the shard
+    /// has learned of them.
     pub recipe: Recipe,
-    /// Documents that can be found.
+    /// Number of documents that can be found.
     pub documents: u64,
-    /// Those of them that lack vectors, or other things that their chunks should have.
+    /// Number of those documents that lack vectors, or other things that their chunks should have.
     pub outdated: u64,
-    /// Those of the latter that failed too often and are set aside.
+    /// Number of outdated documents that failed too often and are set aside.
     pub set_aside: u64,
 }
 
@@ -277,7 +281,7 @@ mod tests {
         let abandoned = take(&filling, &[Abandon]);
         assert!(abandoned.recipes().are_met_by(both.wanted));
         assert_eq!(abandoned.recipes().wanted, before.wanted);
-        // Its vectors may be gone meanwhile.
+        // The vectors of the abandoned move may have been removed.
         let again = take(&abandoned, &[start("b")]);
         assert!(!again.recipes().are_met_by(both.wanted));
         // Trees and graph have no vectors.

@@ -1,4 +1,5 @@
-//! Reranking: a model that reads a question and a passage together says how well the passage answers it.
+//! Reranking: a model that reads a question and a passage together scores how well the passage
+//! answers it.
 
 use std::time::Instant;
 
@@ -6,31 +7,33 @@ use async_trait::async_trait;
 
 use crate::{Error, ErrorKind};
 
-/// What a reranker says of passages.
+/// Scores of passages by a reranker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scored {
-    /// A score for each passage, in order: 0 to 1, higher is better, comparable for one question only.
+    /// Score of each passage, in order: 0 to 1, higher is better, comparable for one question only.
     pub scores: Vec<f32>,
-    /// Tokens that were read; of a model whose server does not tell, about as many.
+    /// Number of tokens that were read; an estimate if the model's server does not report it.
     pub tokens: u64,
 }
 
-/// A cross-encoder, in this process or elsewhere.
+/// Cross-encoder, in this process or elsewhere.
 #[async_trait]
 pub trait Reranker: Send + Sync {
-    /// The name of the model; `None` if there is none.
+    /// Returns the name of the model; `None` if there is none.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] and [`ErrorKind::DeadlineExceeded`] while nobody can tell.
+    /// Returns [`ErrorKind::Unavailable`] or [`ErrorKind::DeadlineExceeded`] while no node can
+    /// tell.
     async fn reranker_model(&self, deadline: Instant) -> Result<Option<String>, Error>;
 
-    /// Scores how well each of `passages` answers `query`. Of a passage that is longer than the model reads, its
-    /// beginning counts.
+    /// Scores how well each of `passages` answers `query`. Of a passage that is longer than the
+    /// model can read, only the beginning counts.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] with the reason `NO_RERANKER`; [`ErrorKind::InvalidInput`] for a query that leaves no
-    /// room for a passage; [`ErrorKind::Exhausted`] when too much waits; [`ErrorKind::DeadlineExceeded`];
-    /// [`ErrorKind::Unavailable`].
+    /// Returns [`ErrorKind::WrongState`] with the reason `NO_RERANKER` if there is none,
+    /// [`ErrorKind::InvalidInput`] if the query leaves no room for a passage,
+    /// [`ErrorKind::Exhausted`] if too much work waits, and [`ErrorKind::DeadlineExceeded`] or
+    /// [`ErrorKind::Unavailable`] if no reply comes.
     async fn score(
         &self,
         query: &str,
@@ -39,12 +42,12 @@ pub trait Reranker: Send + Sync {
     ) -> Result<Scored, Error>;
 }
 
-/// Where there is no reranker.
+/// Stand-in where there is no reranker.
 #[derive(Clone, Copy, Debug)]
 pub struct NoReranker;
 
 impl NoReranker {
-    /// What whoever asks for one is told.
+    /// Returns the error for callers who ask for a reranker.
     pub fn refusal() -> Error {
         let message = "no reranker is configured; name one in `reranker.model` or `reranker.endpoint` of the encoders";
         Error::new(ErrorKind::WrongState, "NO_RERANKER", message)

@@ -1,4 +1,5 @@
-//! The traits between crates: each has at least two real implementations.
+//! Main traits between crates: encoders, corpora and shards, retrievers, generators, reasoners,
+//! graph builders and clocks.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::{
     TreeQuery,
 };
 
-/// What a text is to its encoder; some models embed questions and passages differently.
+/// Role of a text for its encoder. Some models embed questions and passages differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TextKind {
     /// A text to be found.
@@ -27,41 +28,41 @@ pub enum TextKind {
     Query,
 }
 
-/// Who waits: a person's question goes before bulk work.
+/// Priority of embedding work: interactive work goes before bulk work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Priority {
-    /// Someone waits for the answer.
+    /// A person waits for the result.
     Interactive,
     /// Ingestion.
     Bulk,
 }
 
-/// A text's embedding.
+/// Embedding of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Embedding {
     /// Unit vector, `[dimension]`.
     pub vector: Vec<f32>,
-    /// Tokens that were read, special tokens included.
+    /// Number of tokens that were read, special tokens included.
     pub tokens: u32,
     /// Whether the text was longer than the encoder's window, so that its end was not read.
     pub truncated: bool,
 }
 
-/// Turns texts into vectors.
+/// Model that turns texts into vectors.
 #[async_trait]
 pub trait Encoder: Send + Sync {
-    /// Which model this is; vectors of different identities are never compared.
+    /// Returns the identity of the model. Vectors of different identities are never compared.
     fn identity(&self) -> &EncoderIdentity;
 
-    /// The byte range of each token of `text`, in order, special tokens left out. It costs about a
-    /// microsecond a token and blocks, so call it where work of the processor belongs.
+    /// Returns the byte range of each token of `text`, in order, special tokens left out. It takes
+    /// about a microsecond per token and blocks, so call it where CPU work belongs.
     fn token_spans(&self, text: &str) -> Vec<Span>;
 
     /// Embeds `texts`, in order.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Exhausted`] when the queue is full, at once;
-    /// [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`] when the device
+    /// Returns [`crate::ErrorKind::Exhausted`] at once if the queue is full,
+    /// [`crate::ErrorKind::DeadlineExceeded`], and [`crate::ErrorKind::Unavailable`] if the device
     /// is gone.
     async fn embed(
         &self,
@@ -72,27 +73,30 @@ pub trait Encoder: Send + Sync {
     ) -> Result<Vec<Embedding>, Error>;
 }
 
-/// The encoders that can be reached. A corpus keeps to the models that its settings name, and others may be there.
+/// Encoders that can be reached. A corpus uses only the models that its settings name; others may
+/// be there.
 #[async_trait]
 pub trait Encoders: Send + Sync {
-    /// The one that new corpora are made with.
+    /// Returns the encoder for new corpora.
     fn current(&self) -> Arc<dyn Encoder>;
 
-    /// The models that are known to be there; first that of new corpora.
+    /// Returns the models that are known to be there, first the one for new corpora.
     fn offered(&self) -> Vec<EncoderIdentity>;
 
-    /// The encoder of exactly that model.
+    /// Returns the encoder of exactly this model.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if there is none such;
-    /// [`crate::ErrorKind::Unavailable`] and [`crate::ErrorKind::DeadlineExceeded`] if none answers.
+    /// Returns [`crate::ErrorKind::WrongState`] with the reason `ENCODER_MISMATCH` if there is no
+    /// such encoder, and [`crate::ErrorKind::Unavailable`] or
+    /// [`crate::ErrorKind::DeadlineExceeded`] if none answers.
     async fn of(
         &self,
         identity: &EncoderIdentity,
         deadline: Instant,
     ) -> Result<Arc<dyn Encoder>, Error>;
 
-    /// The encoder of that model, or where it is not there the current one, for what any can do about as well.
+    /// Returns the encoder of this model, or the current one if it is not there. For work that any
+    /// encoder does about as well.
     async fn of_or_current(
         &self,
         identity: &EncoderIdentity,
@@ -102,7 +106,7 @@ pub trait Encoders: Send + Sync {
     }
 }
 
-/// The encoders of a process that has one.
+/// The encoders of a process that has only one.
 #[derive(Clone)]
 pub struct OneEncoder(pub Arc<dyn Encoder>);
 
@@ -128,28 +132,31 @@ impl Encoders for OneEncoder {
     }
 }
 
-/// Resolves once a document that a shard had room for is committed and synced, or was not accepted.
+/// Future that resolves once a document that a shard had room for is committed and synced, or was
+/// not accepted.
 pub type Accepting = Pin<Box<dyn Future<Output = Result<Accepted, Error>> + Send>>;
 
-/// One shard of a corpus, in this process or on another machine, as far as one caller sees it ([`Access`]): what needs
-/// an access label that the caller does not hold is not there for any of its calls.
+/// Shard of a corpus, in this process or on another machine, as far as one caller sees it
+/// ([`Access`]). For all of its calls, anything that needs an access label that the caller does not
+/// hold does not exist.
 ///
-/// Every call may be repeated: what was done already is not done twice. Besides the errors named at
-/// each call all of them fail with [`crate::ErrorKind::Unavailable`] while the shard moves or
-/// restarts, and with [`crate::ErrorKind::DeadlineExceeded`].
+/// Every call may be repeated: what is done already is not done twice. In addition to the errors
+/// named at each call, all calls fail with [`crate::ErrorKind::Unavailable`] while the shard moves
+/// or restarts, and with [`crate::ErrorKind::DeadlineExceeded`].
 #[async_trait]
 pub trait Shard: Send + Sync {
-    /// Which shard of its corpus this is.
+    /// Returns the index of this shard in its corpus.
     fn index(&self) -> ShardIndex;
 
-    /// Waits until the shard has room for the document. What this returns resolves once the
+    /// Waits until the shard has room for the document. The returned future resolves once the
     /// document is committed and synced.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Exhausted`] if there was no room in time; from the returned future
-    /// [`crate::ErrorKind::Denied`] with the reason `LABEL_NOT_HELD` if it would replace a document that the
-    /// caller does not see; those of [`IfThere::check_replaced`]. Another error of the returned
-    /// future does not say that nothing was accepted: offering the document again is safe.
+    /// Returns [`crate::ErrorKind::Exhausted`] if there was no room in time. The returned future
+    /// fails with [`crate::ErrorKind::Denied`] and the reason `LABEL_NOT_HELD` if the document
+    /// would replace one that the caller does not see, and with the errors of
+    /// [`IfThere::check_replaced`]. After any other error of that future the document may or may
+    /// not be accepted. Sending it again is safe.
     async fn accept(
         &self,
         document: Document,
@@ -157,38 +164,38 @@ pub trait Shard: Send + Sync {
         deadline: Instant,
     ) -> Result<Accepting, Error>;
 
-    /// Forgets documents, down to the bytes in storage, and looks for what is left of them: by a scan of what is
-    /// stored, and in the snapshots of the corpus.
+    /// Forgets documents, down to the bytes in storage, and looks for what is left of them: in a
+    /// scan of the stored data, and in the snapshots of the corpus.
     ///
     /// # Errors
-    /// Asking again finishes what was begun.
+    /// Returns the errors of the shard. Another call finishes what was begun.
     async fn forget(&self, ids: &[DocumentId], deadline: Instant) -> Result<Erasure, Error>;
 
-    /// The candidates of a search.
+    /// Returns the candidates of a search.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Exhausted`] when too many searches run.
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
     async fn candidates(
         &self,
         query: &CandidateQuery,
         deadline: Instant,
     ) -> Result<Candidates, Error>;
 
-    /// The documents of these ids with their states, in no particular order: the version that searches
-    /// find, or else the newest. Those that are not there are left out.
+    /// Returns the documents of these ids with their states, in no particular order. Each is the
+    /// version that searches find, or else the newest. Documents that do not exist are left out.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::DataLoss`] if a text cannot be read back.
+    /// Returns [`crate::ErrorKind::DataLoss`] if a text cannot be read back.
     async fn documents(
         &self,
         ids: &[DocumentId],
         deadline: Instant,
     ) -> Result<Vec<(StoredDocument, DocumentStatus)>, Error>;
 
-    /// The document of an id, if it is there, as [`Shard::documents`] tells it.
+    /// Returns the document of an id as [`Shard::documents`] does, if it exists.
     ///
     /// # Errors
-    /// As [`Shard::documents`].
+    /// Returns the errors of [`Shard::documents`].
     async fn document(
         &self,
         id: &DocumentId,
@@ -197,85 +204,91 @@ pub trait Shard: Send + Sync {
         Ok(self.documents(std::slice::from_ref(id), deadline).await?.pop())
     }
 
-    /// A page of documents, by id.
+    /// Returns a page of documents, ordered by id.
     ///
     /// # Errors
-    /// Those of the shard.
+    /// Returns the errors of the shard.
     async fn list(
         &self,
         query: &ListQuery,
         deadline: Instant,
     ) -> Result<Vec<DocumentStatus>, Error>;
 
-    /// Totals.
+    /// Returns the totals of the shard.
     ///
     /// # Errors
-    /// Those of the shard.
+    /// Returns the errors of the shard.
     async fn counts(&self, deadline: Instant) -> Result<Counts, Error>;
 
-    /// Checks a page of documents, by id, against every [`crate::Invariant`]. A page holds fewer than
-    /// were asked for where their texts are long.
+    /// Checks a page of documents, ordered by id, against every [`crate::Invariant`]. A page holds
+    /// fewer documents than requested if their texts are long.
     ///
     /// # Errors
-    /// Those of the shard; [`crate::ErrorKind::DataLoss`] if a row cannot be read at all.
+    /// Returns the errors of the shard, and [`crate::ErrorKind::DataLoss`] if a row cannot be read
+    /// at all.
     async fn check(&self, query: &CheckQuery, deadline: Instant) -> Result<Checked, Error>;
 
-    /// Nodes of the tree; of a corpus without tree, none.
+    /// Returns nodes of the tree; none if the corpus has no tree.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Exhausted`] when too many searches run.
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
     async fn tree(&self, query: &TreeQuery, deadline: Instant) -> Result<Vec<TreeNode>, Error>;
 
-    /// The part of this shard's graph around what `query` names; of a corpus without graph, an empty one.
+    /// Returns the part of this shard's graph around what `query` names; an empty part if the
+    /// corpus has no graph.
     ///
     /// # Errors
-    /// As [`Self::tree`].
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
     async fn subgraph(&self, query: &GraphQuery, deadline: Instant) -> Result<Subgraph, Error>;
 
-    /// The texts of segments; those that are there no more are left out. In no particular order.
+    /// Returns the texts of segments, in no particular order. Segments that no longer exist are
+    /// left out.
     ///
     /// # Errors
-    /// As [`Self::tree`].
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run.
     async fn segments(
         &self,
         ids: &[SegmentId],
         deadline: Instant,
     ) -> Result<Vec<(SegmentId, Evidence)>, Error>;
 
-    /// The compressed memories that it keeps.
+    /// Returns the compressed memories that the shard stores.
     ///
     /// # Errors
-    /// Those of the shard.
+    /// Returns the errors of the shard.
     async fn memories(&self, deadline: Instant) -> Result<Vec<MemoryRecord>, Error>;
 
-    /// What its compressed memories draft; of a shard without, nothing.
+    /// Drafts clues from the shard's compressed memories; none if it has no memories.
     ///
     /// # Errors
-    /// As [`Self::tree`]; those of [`crate::MemoryEncoder::draft`].
+    /// Returns [`crate::ErrorKind::Exhausted`] if too many searches run, and the errors of
+    /// [`crate::MemoryEncoder::draft`].
     async fn clues(&self, query: &ClueQuery, deadline: Instant) -> Result<DraftedClues, Error>;
 
-    /// How far the shard is with the vectors that the corpus wants.
+    /// Returns the progress of the shard with the vectors that the corpus wants.
     async fn reembedded(&self, deadline: Instant) -> Result<Reembedded, Error>;
 
-    /// Does what maintenance the tables want, now.
+    /// Does the maintenance that the tables need, now.
     ///
     /// # Errors
-    /// Those of the tables.
+    /// Returns the errors of the tables.
     async fn maintain(&self, deadline: Instant) -> Result<(), Error>;
 
-    /// A page of all that the shard holds and shows: `after` is empty for the first, then what the page
-    /// before told. A document is in one page, whole.
+    /// Returns a page of everything that the shard holds and shows. `after` is empty for the first
+    /// page, and otherwise [`ExportPage::next`] of the previous page. Each document is in one page
+    /// as a whole.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] for another `after`.
+    /// Returns [`crate::ErrorKind::InvalidInput`] for any other `after`.
     async fn export(&self, after: &str, deadline: Instant) -> Result<ExportPage, Error>;
 
-    /// Goes on, for some seconds, copying one state of the shard to a snapshot of its corpus: the newest
-    /// one whenever this is called. To be called again until it is whole; writes go on meanwhile.
+    /// Continues, for some seconds, to copy one state of the shard to a snapshot of its corpus: the
+    /// newest state at the time of each call. Call it again until the copy is complete; writes go
+    /// on meanwhile.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::AlreadyExists`] if there is a whole snapshot of that name;
-    /// [`crate::ErrorKind::WrongState`] if no place for snapshots is configured;
+    /// Returns [`crate::ErrorKind::AlreadyExists`] if there is a complete snapshot of that name,
+    /// [`crate::ErrorKind::WrongState`] if no place for snapshots is configured, and
     /// [`crate::ErrorKind::Exhausted`] while another call copies this shard.
     async fn copy_to_snapshot(
         &self,
@@ -284,14 +297,16 @@ pub trait Shard: Send + Sync {
     ) -> Result<ShardCopy, Error>;
 }
 
-/// The corpora that can be reached, each as far as a caller sees it: all that is asked of a [`Corpus`] and its
-/// shards from then on is asked by that caller.
+/// Corpora that can be reached, each as far as a caller sees it. All later calls to a returned
+/// [`Corpus`] and its shards are made on behalf of that caller.
 #[async_trait]
 pub trait Corpora: Send + Sync {
-    /// Makes a corpus.
+    /// Creates a corpus.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`]; [`crate::ErrorKind::AlreadyExists`]; those of the storage.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if the settings cannot work,
+    /// [`crate::ErrorKind::AlreadyExists`] if there is a corpus of that name, and the errors of the
+    /// storage.
     async fn create(
         &self,
         settings: CorpusSettings,
@@ -299,10 +314,10 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<Arc<Corpus>, Error>;
 
-    /// The corpus of that name.
+    /// Returns the corpus of that name.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::NotFound`].
+    /// Returns [`crate::ErrorKind::NotFound`] if there is none.
     async fn get(
         &self,
         name: &CorpusName,
@@ -310,10 +325,11 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<Arc<Corpus>, Error>;
 
-    /// Up to `limit` corpora whose names come after `after`, by name, those among them that cannot be used.
+    /// Returns up to `limit` corpora whose names come after `after`, ordered by name, including
+    /// those that cannot be used.
     ///
     /// # Errors
-    /// Those of the storage.
+    /// Returns the errors of the storage.
     async fn list(
         &self,
         after: &str,
@@ -322,11 +338,12 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<Vec<Listed>, Error>;
 
-    /// Changes settings `from` to `to`, of the same corpus: no caller sees anything between the two. Nothing is changed
-    /// if they are `to` already.
+    /// Changes settings from `from` to `to`, of the same corpus. No caller sees anything between
+    /// the two. Nothing is changed if the settings are `to` already.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::LostRace`] if they are neither; [`crate::ErrorKind::NotFound`]; those of the storage.
+    /// Returns [`crate::ErrorKind::LostRace`] if the settings are neither,
+    /// [`crate::ErrorKind::NotFound`] if there is no such corpus, and the errors of the storage.
     async fn change(
         &self,
         from: &CorpusSettings,
@@ -334,19 +351,21 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<(), Error>;
 
-    /// Deletes a corpus with everything in it; answers how many documents it held.
+    /// Deletes a corpus with everything in it and returns how many documents it held.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::NotFound`]; those of the storage, after which the deletion is finished
-    /// later.
+    /// Returns [`crate::ErrorKind::NotFound`] if there is no such corpus, and the errors of the
+    /// storage, after which the deletion is finished later.
     async fn delete(&self, name: &CorpusName, deadline: Instant) -> Result<u64, Error>;
 
-    /// Makes a snapshot of a corpus whole whose shards are all copied: `digests` are what
-    /// [`Shard::copy_to_snapshot`] told of each, by index. Only then it can be restored.
+    /// Marks a snapshot of a corpus as complete once all shards are copied. `digests` are the
+    /// digests that [`Shard::copy_to_snapshot`] returned, ordered by shard index. Only a complete
+    /// snapshot can be restored.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::AlreadyExists`] if there is a whole snapshot of that name;
-    /// [`crate::ErrorKind::DataLoss`] if what was copied is not there any more; those of the storage.
+    /// Returns [`crate::ErrorKind::AlreadyExists`] if there is a complete snapshot of that name,
+    /// [`crate::ErrorKind::DataLoss`] if what was copied no longer exists, and the errors of the
+    /// storage.
     async fn finish_snapshot(
         &self,
         corpus: &CorpusSettings,
@@ -355,88 +374,95 @@ pub trait Corpora: Send + Sync {
         deadline: Instant,
     ) -> Result<SnapshotSummary, Error>;
 
-    /// The whole snapshots of a corpus, by name, also of one that is gone.
+    /// Returns the complete snapshots of a corpus, ordered by name, even if the corpus no longer
+    /// exists.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] if no place for snapshots is configured; those of the storage.
+    /// Returns [`crate::ErrorKind::WrongState`] if no place for snapshots is configured, and the
+    /// errors of the storage.
     async fn snapshots(
         &self,
         corpus: &CorpusName,
         deadline: Instant,
     ) -> Result<Vec<SnapshotSummary>, Error>;
 
-    /// Goes on, for some seconds, deleting a snapshot of a corpus. To be called again until it is done.
+    /// Continues, for some seconds, to delete a snapshot of a corpus. Call it again until it is
+    /// done.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::NotFound`] if there is nothing of it; [`crate::ErrorKind::WrongState`] with the reason
-    /// `SNAPSHOT_IN_USE` while it is being taken or restored from, and if no place for snapshots is configured;
-    /// those of the storage, after which the next call, or [`Self::snapshots`], goes on.
+    /// Returns [`crate::ErrorKind::NotFound`] if nothing of the snapshot exists,
+    /// [`crate::ErrorKind::WrongState`] with the reason `SNAPSHOT_IN_USE` while it is being taken
+    /// or restored from, and [`crate::ErrorKind::WrongState`] if no place for snapshots is
+    /// configured. Also returns the errors of the storage. The next call, or [`Self::snapshots`],
+    /// then continues the deletion.
     async fn delete_snapshot(
         &self,
         deletion: &SnapshotDeletion,
         deadline: Instant,
     ) -> Result<DeletionStep, Error>;
 
-    /// Goes on, for some seconds, restoring a corpus. To be called again until it is done; before that
-    /// there is no such corpus.
+    /// Continues, for some seconds, to restore a corpus. Call it again until it is done. Until then
+    /// the corpus does not exist.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::AlreadyExists`] if there is a corpus of that name;
-    /// [`crate::ErrorKind::NotFound`] if there is no such snapshot;
-    /// [`crate::ErrorKind::WrongState`] if it is not whole, was made with another encoder or by a newer
-    /// release; [`crate::ErrorKind::DataLoss`] if it is damaged.
+    /// Returns [`crate::ErrorKind::AlreadyExists`] if there is a corpus of that name,
+    /// [`crate::ErrorKind::NotFound`] if there is no such snapshot,
+    /// [`crate::ErrorKind::WrongState`] if it is not complete, or was made with another encoder or
+    /// by a newer release, and [`crate::ErrorKind::DataLoss`] if it is damaged.
     async fn restore(&self, asked: &Restoration, deadline: Instant) -> Result<RestoreStep, Error>;
 }
 
-/// What a search over all shards found.
+/// Result of a search over all shards.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Retrieved {
-    /// The best items, best first.
+    /// Best items, best first.
     pub evidence: Vec<Evidence>,
     /// Shards that did not answer.
     pub shards_missing: Vec<ShardIndex>,
-    /// What it cost.
+    /// Cost of the search.
     pub cost: Cost,
 }
 
-/// Finds evidence in one corpus.
+/// Search over one corpus.
 #[async_trait]
 pub trait Retriever: Send + Sync {
-    /// The best evidence for `query`.
+    /// Returns the best evidence for `query`.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] for a bad query; [`crate::ErrorKind::Unavailable`] when
-    /// no shard answered; [`crate::ErrorKind::DeadlineExceeded`].
+    /// Returns [`crate::ErrorKind::InvalidInput`] for a bad query,
+    /// [`crate::ErrorKind::Unavailable`] if no shard answered, and
+    /// [`crate::ErrorKind::DeadlineExceeded`].
     async fn retrieve(&self, query: &Query, deadline: Instant) -> Result<Retrieved, Error>;
 }
 
-/// A document with its text as one passage.
+/// Document with its text as one passage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WholeDocument {
     /// The document.
     pub document: Document,
-    /// All of its text.
+    /// The whole text.
     pub passage: Evidence,
 }
 
-/// Reads whole documents of one corpus. Each answer names the shards that should have been asked and did not answer;
-/// that none did is an error.
+/// Access to whole documents of one corpus. Each result names the shards that should have been
+/// asked and did not answer. If none answered, the call fails.
 #[async_trait]
 pub trait Documents: Send + Sync {
-    /// The documents of these ids, in no particular order. Those that are not there are left out.
+    /// Returns the documents of these ids, in no particular order. Documents that do not exist are
+    /// left out.
     ///
     /// # Errors
-    /// Those of the shards.
+    /// Returns the errors of the shards.
     async fn documents(
         &self,
         ids: &[DocumentId],
         deadline: Instant,
     ) -> Result<Partial<Vec<WholeDocument>>, Error>;
 
-    /// Up to `limit` ids that begin with `prefix` and come after `after`, by id.
+    /// Returns up to `limit` ids that begin with `prefix` and come after `after`, in order.
     ///
     /// # Errors
-    /// As [`Self::documents`].
+    /// Returns the errors of the shards.
     async fn ids(
         &self,
         prefix: &str,
@@ -446,23 +472,24 @@ pub trait Documents: Send + Sync {
     ) -> Result<Partial<Vec<DocumentId>>, Error>;
 }
 
-/// A language model, in this process or elsewhere.
+/// Language model, in this process or elsewhere.
 #[async_trait]
 pub trait Generator: Send + Sync {
-    /// Which model this is.
+    /// Returns the identity of the model.
     fn identity(&self) -> &GeneratorIdentity;
 
-    /// How many tokens a text has; where the model's tokenizer is not at hand, at least about.
+    /// Returns the number of tokens of a text; an estimate if the model's tokenizer is not
+    /// available.
     fn count_tokens(&self, text: &str) -> u32;
 
-    /// Has the model reply, and tells `heard` of the text as it comes. Dropping what this returns ends
-    /// the work.
+    /// Has the model reply, and passes the text to `heard` as it comes. Dropping the returned
+    /// future ends the work.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] for a request that no model can answer, or that is longer than
-    /// the model's window; [`crate::ErrorKind::Exhausted`] when the queue is full, at once;
-    /// [`crate::ErrorKind::DeadlineExceeded`]; [`crate::ErrorKind::Unavailable`] if the model cannot be
-    /// reached or fails.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if no model can answer the request, or if it is
+    /// longer than the model's window, [`crate::ErrorKind::Exhausted`] at once if the queue is
+    /// full, [`crate::ErrorKind::DeadlineExceeded`], and [`crate::ErrorKind::Unavailable`] if the
+    /// model cannot be reached or fails.
     async fn generate(
         &self,
         request: &GenerationRequest,
@@ -471,105 +498,108 @@ pub trait Generator: Send + Sync {
     ) -> Result<Generated, Error>;
 }
 
-/// What is wanted of a memory.
+/// Kind of result that is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// The answer to a question.
+    /// Answer to a question.
     #[default]
     Answer,
-    /// A summary: what it is to be about is told, and may be everything.
+    /// Summary of a subject, which may be everything.
     Summarise,
 }
 
-/// What compressed memories of a corpus do for an answer (MemoRAG). Where none may be asked, and for a summary, all are as
-/// [`Self::Clues`].
+/// Use of the compressed memories of a corpus for an answer (MemoRAG). If there are none that may
+/// be asked, and for a summary, every use works like [`Self::Clues`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MemoryUse {
-    /// They draft what to search for, and what is found is read: what the paper's figures are of.
+    /// They draft what to search for, and what is found is read. The paper's figures are for this
+    /// use.
     #[default]
     Clues,
-    /// They also answer from memory: that is searched for as well, and the reader is told what the answer may be.
+    /// They also answer from memory. That answer is searched for as well, and the reader gets it as
+    /// a hint.
     Hint,
-    /// Their own answer is told, as far as what is cited says it, too; else that of the reader.
+    /// Their own answer is returned if the cited text says most of it, too; otherwise that of the
+    /// reader.
     Answer,
 }
 
-/// What a reader is to make of what was found.
+/// Task of a reader: what to make of the evidence.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Assignment<'a> {
-    /// What is wanted.
+    /// Kind of result that is wanted.
     pub task: Task,
-    /// The question, or what to summarise.
+    /// Question, or subject of the summary.
     pub question: &'a str,
-    /// When it is asked, if that is known.
+    /// Time when it is asked, if known.
     pub asked_at: Option<Timestamp>,
-    /// What was worked out on the way, if anything: it helps to understand, and is never cited.
+    /// Points worked out on the way, if any. They help to understand and are never cited.
     pub points: &'a [MemoryPoint],
-    /// What was found, in the order of reading; how well each of it fits, its score tells.
+    /// Evidence, in reading order. The score of each item tells how well it fits.
     pub evidence: &'a [Evidence],
-    /// How a language model reads it.
+    /// Settings for a language model that reads it.
     pub reading: ReadingStrategy,
 }
 
 impl<'a> Assignment<'a> {
-    /// To answer a question out of evidence.
+    /// Creates the task of answering a question from evidence.
     pub fn new(question: &'a str, evidence: &'a [Evidence]) -> Self {
         Self { question, evidence, ..Self::default() }
     }
 }
 
-/// What a reader made of evidence.
+/// Result of reading evidence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
     /// Support for an answer, 0 to 1.
     pub confidence: f32,
-    /// Least support at which the question counts as answered.
+    /// Minimum support at which the question counts as answered.
     pub threshold: f32,
-    /// What the judgement rests on, for a person.
+    /// Explanation of the judgement, for people.
     pub rationale: String,
-    /// The composed answer; empty when the support is below the threshold.
+    /// Composed answer; empty if the support is below the threshold.
     pub text: String,
-    /// Where its parts come from, in the order of the text.
+    /// Origins of its parts, in the order of the text.
     pub citations: Vec<Citation>,
-    /// Sentences compared with the question.
+    /// Number of sentences compared with the question.
     pub sentences: usize,
-    /// What it cost.
+    /// Cost of reading.
     pub cost: Cost,
 }
 
-/// Performs the steps that need judgement: with prompts to a language model, or extractively.
+/// Reader of evidence, by prompts to a language model or extractively.
 #[async_trait]
 pub trait Reasoner: Send + Sync {
     /// Judges whether the evidence supports what is wanted, and composes it.
     ///
     /// # Errors
-    /// Those of the encoder or model behind it.
+    /// Returns the errors of the encoder or model behind it.
     async fn read(&self, assignment: &Assignment<'_>, deadline: Instant) -> Result<Reading, Error>;
 }
 
-/// Reads out of texts what trees and graphs are built of: with prompts to a language model, or
-/// extractively. It computes and returns; what is kept is decided by who asks.
+/// Builder of summaries and extractions for trees and graphs, by prompts to a language model or
+/// extractively. It computes and returns; the caller decides what to store.
 ///
-/// Calls may be repeated. A call is answered whole or not at all, so a caller chooses the size of what
+/// Calls may be repeated. A call returns all of its results or none, so a caller chooses how much
 /// it may have to ask again.
 #[async_trait]
 pub trait GraphBuilder: Send + Sync {
-    /// A summary for each task, in order.
+    /// Returns a summary for each task, in order.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] for a task beyond the limits;
-    /// [`crate::ErrorKind::Exhausted`] when the queue is full, at once;
-    /// [`crate::ErrorKind::DeadlineExceeded`]; those of the model behind it.
+    /// Returns [`crate::ErrorKind::InvalidInput`] if a task is beyond the limits,
+    /// [`crate::ErrorKind::Exhausted`] at once if the queue is full,
+    /// [`crate::ErrorKind::DeadlineExceeded`], and the errors of the model behind it.
     async fn summarise(
         &self,
         tasks: Vec<SummaryTask>,
         deadline: Instant,
     ) -> Result<Vec<Summary>, Error>;
 
-    /// The entities, relations and key phrases of each task's passage, in order.
+    /// Returns the entities, relations and key phrases of each task's passage, in order.
     ///
     /// # Errors
-    /// As [`Self::summarise`].
+    /// Returns the errors of [`Self::summarise`].
     async fn extract(
         &self,
         tasks: Vec<ExtractionTask>,
@@ -577,13 +607,13 @@ pub trait GraphBuilder: Send + Sync {
     ) -> Result<Vec<Extraction>, Error>;
 }
 
-/// Tells the time.
+/// Source of the current time.
 pub trait Clock: Send + Sync {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// Clock of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! What a corpus wants derived from its documents.
+//! Settings of a corpus: what it derives from its documents, and by which models.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,32 +10,32 @@ use crate::{
     StructureSettings, Timestamp, Violations,
 };
 
-/// How documents are cut into chunks. Sizes are tokens of the corpus' encoder.
+/// Rule for cutting documents into chunks. Sizes are tokens of the corpus' encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Chunking {
     /// Windows of up to `max_tokens`, each beginning `overlap_tokens` before the end of the last.
     Tokens {
-        /// Most tokens of a chunk.
+        /// Maximum number of tokens of a chunk.
         max_tokens: u32,
-        /// Tokens that two neighbours share.
+        /// Number of tokens that two neighbours share.
         overlap_tokens: u32,
     },
     /// Whole sentences, packed up to `max_tokens`.
     Sentences {
-        /// Most tokens of a chunk.
+        /// Maximum number of tokens of a chunk.
         max_tokens: u32,
     },
-    /// Paragraphs and Markdown sections, packed up to `max_tokens`, never across a heading; each
-    /// chunk's key text carries the headings above it.
+    /// Paragraphs and Markdown sections, packed up to `max_tokens`, never across a heading. The key
+    /// text of each chunk carries the headings above it.
     Sections {
-        /// Most tokens of a chunk.
+        /// Maximum number of tokens of a chunk.
         max_tokens: u32,
     },
 }
 
 impl Chunking {
-    /// Most tokens of a chunk.
+    /// Returns the maximum number of tokens of a chunk.
     pub fn max_tokens(&self) -> u32 {
         match *self {
             Self::Tokens { max_tokens, .. }
@@ -46,14 +46,14 @@ impl Chunking {
 }
 
 impl Chunking {
-    /// Sections that leave a fifth of the encoder's window to title and headings, and are no longer
-    /// than 200 tokens: longer passages blur what their vector means.
+    /// Returns sections that leave a fifth of the encoder's window to title and headings and are no
+    /// longer than 200 tokens: longer passages blur what their vector means.
     pub fn default_for(encoder: &EncoderIdentity) -> Self {
         Self::Sections { max_tokens: (encoder.max_tokens * 4 / 5).min(200) }
     }
 }
 
-/// Which model made a corpus' vectors.
+/// Identity of an embedding model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EncoderIdentity {
     /// Name of the model, such as `all-MiniLM-L6-v2`.
@@ -62,20 +62,20 @@ pub struct EncoderIdentity {
     pub revision: String,
     /// Dimension of its vectors.
     pub dimension: u32,
-    /// Most tokens it reads of a text, special tokens included.
+    /// Maximum number of tokens that it reads of a text, special tokens included.
     pub max_tokens: u32,
 }
 
 impl EncoderIdentity {
-    /// Tells it from every other: 16 hexadecimal digits.
+    /// Returns a fingerprint that tells it from every other model: 16 hexadecimal digits.
     pub fn fingerprint(&self) -> String {
         let Self { model, revision, dimension, max_tokens } = self;
         let identity = serde_json::json!([model, revision, dimension, max_tokens]).to_string();
         blake3::hash(identity.as_bytes()).to_hex()[..16].to_owned()
     }
 
-    /// The refusal where vectors of this model are asked for and only `offered` are there: those of two models cannot
-    /// be compared.
+    /// Returns the error for a call that needs vectors of this model where only `offered` are
+    /// available. Vectors of two models cannot be compared.
     pub fn missing_among(&self, offered: &[Self]) -> Error {
         let offered: Vec<String> = offered.iter().map(Self::to_string).collect();
         let problem = format!(
@@ -94,39 +94,41 @@ impl fmt::Display for EncoderIdentity {
     }
 }
 
-/// Settings of a corpus. All but the model that embeds it are fixed when it is made.
+/// Settings of a corpus. All but the embedding model are fixed when the corpus is created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorpusSettings {
-    /// Its name.
+    /// Name of the corpus.
     pub name: CorpusName,
     /// Number of shards.
     pub shards: u32,
-    /// How documents are cut.
+    /// Rule for cutting its documents.
     pub chunking: Chunking,
-    /// Which model embeds questions about them; it changes only by [`CorpusSettings::after`].
+    /// Model that embeds questions about its documents. It changes only by
+    /// [`CorpusSettings::after`].
     pub encoder: EncoderIdentity,
-    /// How its tree and graph are made; `None`: it has none.
+    /// Settings of its tree and graph; `None` if it has none.
     #[serde(default)]
     pub structure: Option<StructureSettings>,
-    /// For how many days documents are kept, from when what they tell of happened or, where they tell of no
-    /// time, from when they were accepted; then they are forgotten. `None`: for ever.
+    /// Number of days for which documents are kept, from their event time or, without one, from
+    /// their acceptance. Then they are forgotten. `None` keeps them for ever.
     #[serde(default)]
     pub retention_days: Option<u32>,
-    /// How compressed memories of it are formed; `None`: it has none.
+    /// Settings of its compressed memories; `None` if it has none.
     #[serde(default)]
     pub memory: Option<MemorySettings>,
-    /// How conversations in it are kept, recalled and read; `None`: by the defaults.
+    /// Settings of its conversations; `None` for the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat: Option<ChatSettings>,
-    /// Its last move to another model; `None`: there was none.
+    /// Last move to another model; `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reembedding: Option<Reembedding>,
-    /// When it was made.
+    /// Time when it was created.
     pub created_at: Timestamp,
 }
 
 impl CorpusSettings {
-    /// Of a corpus without trees, graphs and memories, whose documents are kept for ever.
+    /// Creates the settings of a corpus without trees, graphs and memories, whose documents are
+    /// kept for ever.
     pub fn plain(
         name: CorpusName,
         shards: u32,
@@ -148,10 +150,10 @@ impl CorpusSettings {
         }
     }
 
-    /// Refuses settings that cannot work.
+    /// Checks that the settings can work.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming every field at fault.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming every field at fault.
     pub fn check(&self, limits: &Limits) -> Result<(), Error> {
         let mut violations = Violations::default();
         if !(1..=limits.shards).contains(&self.shards) {
@@ -190,21 +192,23 @@ impl CorpusSettings {
         violations.into_result()
     }
 
-    /// For how long documents are kept; `None`: for ever.
+    /// Returns how long documents are kept; `None` means for ever.
     pub fn retained(&self) -> Option<Duration> {
         Some(Duration::from_secs(u64::from(self.retention_days?) * 86_400))
     }
 
-    /// By which keys turns of conversations are found, each by itself; none: as [`ChatSettings::keys`] says.
+    /// Returns the keys by which turns of conversations are found, each by itself. If there are
+    /// none, [`ChatSettings::keys`] says what is used.
     pub fn chat_keys(&self) -> &[String] {
         self.chat.as_ref().map(|chat| chat.keys.as_slice()).unwrap_or_default()
     }
 
-    /// What decides the chunks of a document besides its content. Chunks by which they are not met are due again.
+    /// Returns the recipes of chunks: what decides a document's chunks besides its content. Chunks
+    /// of any other recipe are due again.
     pub fn recipes(&self) -> Recipes {
         // Raise when the chunker's output changes for the same settings.
         const DERIVER_VERSION: u32 = 2;
-        // Without keys as it was before there were any, so that nothing is made again.
+        // Without keys this is as it was before keys existed, so that nothing is made again.
         let cutting = match self.chat_keys() {
             [] => serde_json::json!(self.chunking),
             keys => serde_json::json!([self.chunking, keys]),
@@ -213,7 +217,7 @@ impl CorpusSettings {
         let Some(reembedding) = &self.reembedding else {
             return Recipes { wanted: by_one, as_good: None };
         };
-        // The same whichever of the two is searched.
+        // The recipe is the same whichever of the two models is searched.
         let mut models = [&self.encoder, &reembedding.other];
         models.sort_by_key(|it| it.fingerprint());
         let number = reembedding.number;
@@ -224,34 +228,36 @@ impl CorpusSettings {
         }
     }
 
-    /// What decides the tree and graph of a document besides its content; `None` if the corpus has
-    /// none. Those made by another recipe are due again.
+    /// Returns the recipe of trees and graphs: what decides those of a document besides its
+    /// content. Those made by another recipe are due again. `None` if the corpus has none.
     pub fn structure_recipe(&self) -> Option<Recipe> {
         // Raise when a segmentation, summary or extraction changes for the same settings.
         const DERIVER_VERSION: u32 = 1;
         let structure = self.structure?;
-        // An encoder's tokens decide where segments end. Another that follows it makes no others worse.
+        // The tokens of an encoder decide where segments end. They do not get worse if another
+        // encoder follows, so the first one counts.
         let encoder = self.first_encoder();
         Some(Recipe::of(&serde_json::json!(["structure", DERIVER_VERSION, structure, encoder])))
     }
 }
 
-/// Fingerprint of what chunks, or a tree and graph, are made with: settings, encoder and the version of the
-/// code.
+/// Fingerprint of what chunks, or a tree and graph, are made with: settings, encoder and the
+/// version of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipe(pub u64);
 
-/// The recipes that chunks may be of, so that they need not be made again.
+/// Recipes by which existing chunks may have been made without having to be made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recipes {
-    /// By which they are made.
+    /// Recipe by which chunks are made.
     pub wanted: Recipe,
-    /// By which they have all that is wanted, and vectors of a model that is not used any more.
+    /// Recipe of chunks that have everything wanted, and also vectors of a model that is no longer
+    /// used.
     pub as_good: Option<Recipe>,
 }
 
 impl Recipes {
-    /// Whether chunks of this recipe have all that is wanted.
+    /// Returns whether chunks of this recipe have everything that is wanted.
     pub fn are_met_by(&self, recipe: Recipe) -> bool {
         recipe == self.wanted || Some(recipe) == self.as_good
     }
@@ -309,7 +315,7 @@ mod tests {
         let keyed = with_chat(ChatSettings { keys, ..ChatSettings::default() });
         assert_ne!(base.recipes(), keyed.recipes());
         assert_eq!(base.recipes(), with_chat(ChatSettings::default()).recipes());
-        // What corpora have that were stored before there were keys.
+        // The recipe of corpora that were stored before keys existed.
         assert_eq!(base.recipes().wanted.to_string(), "recipe-f9eeb336ff2574fc");
         let mut other_segments = settings();
         other_segments.structure =

@@ -1,14 +1,16 @@
-//! Which nodes a tree of summaries has: pure functions of what it stands on.
+//! Shapes of trees of summaries: which nodes a tree has, as pure functions of what it stands on.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use crate::{DocumentId, UpperKey};
 
-/// Most segments of which a document is sketched. More would be lost with a crash.
+/// Maximum number of segments for the sketch of a document. Their summaries are not stored until
+/// the sketch is done, so with more a crash would lose more.
 const SKETCHED: u32 = 16;
 
-/// The tree of a document: neighbouring nodes in groups of `max_children`, level by level, up to one root.
+/// Shape of a document's tree: neighbouring nodes in groups of `max_children`, level by level, up
+/// to one root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentShape {
     levels: Vec<u32>,
@@ -16,7 +18,7 @@ pub struct DocumentShape {
 }
 
 impl DocumentShape {
-    /// The tree over `segments`, at least one, with `max_children`, at least two.
+    /// Creates the shape over `segments`, at least one, with `max_children`, at least two.
     pub fn new(segments: u32, max_children: u32) -> Self {
         let max_children = max_children.max(2);
         let mut levels = vec![segments.max(1)];
@@ -28,35 +30,36 @@ impl DocumentShape {
         Self { levels, max_children }
     }
 
-    /// Nodes on each level, that of the segments first and that of the root last.
+    /// Returns the number of nodes on each level, from that of the segments to that of the root.
     pub fn levels(&self) -> &[u32] {
         &self.levels
     }
 
-    /// All nodes.
+    /// Returns the number of all nodes.
     pub fn nodes(&self) -> u32 {
         self.levels.iter().sum()
     }
 
-    /// The segments, spread over the document, out of whose summaries it is told what the document is about before its
-    /// segments are read.
+    /// Returns the segments for the sketch, spread over the document. The sketch summarises their
+    /// summaries and says what the document is about, before all segments are read.
     pub fn sketched(&self) -> Vec<u32> {
         let count = u64::from(self.levels[0]);
         let most = u64::from(SKETCHED).min(count);
         (0..most).filter_map(|at| u32::try_from(at * count / most).ok()).collect()
     }
 
-    /// Whether what is told out of those is the root: it is made of all segments, and nothing else.
+    /// Returns whether the sketch is the root of the tree: both are made of all segments and
+    /// nothing else.
     pub fn is_sketched_as_root(&self) -> bool {
         self.root_level() == 1 && self.levels[0] <= SKETCHED
     }
 
-    /// Level of the root.
+    /// Returns the level of the root.
     pub fn root_level(&self) -> u32 {
         self.levels.len() as u32 - 1
     }
 
-    /// The children of a node, as ordinals of the level below; none of a segment.
+    /// Returns the children of a node, as ordinals of the level below; none for a segment.
     pub fn children(&self, level: u32, ordinal: u32) -> Range<u32> {
         let below = level.checked_sub(1).and_then(|below| self.levels.get(below as usize));
         let Some(&below) = below else { return 0..0 };
@@ -65,11 +68,11 @@ impl DocumentShape {
     }
 }
 
-/// The tree above the documents of a shard.
+/// Tree above the documents of a shard.
 ///
-/// It is a function of the documents that there are, in whatever order they came. Neighbours by document
-/// id are grouped; where a group ends is decided by the ids in it, so that a document that is replaced
-/// changes the nodes above it alone, and one that comes or goes few others.
+/// It is a function of the documents that exist, in whatever order they came. Neighbours by
+/// document id are grouped. The ids in a group decide where it ends. A replaced document therefore
+/// changes only the nodes above it, and a document that is added or removed changes few others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpperTree {
     nodes: HashMap<UpperKey, UpperNode>,
@@ -77,19 +80,19 @@ pub struct UpperTree {
     depth: u32,
 }
 
-/// A node above documents.
+/// Node above documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpperNode {
-    /// Its children by key, in the order of the documents: nodes, or documents.
+    /// Keys of its children, in the order of the documents: nodes, or documents.
     pub children: Vec<UpperKey>,
-    /// The documents that it covers, as indexes of those that the tree was made of.
+    /// Documents that it covers, as indices of those from which the tree was made.
     pub documents: Range<usize>,
-    /// Levels between it and the documents, at least 1.
+    /// Number of levels between it and the documents, at least 1.
     pub level: u32,
 }
 
 impl UpperTree {
-    /// The tree above `documents`, by id, each with its key.
+    /// Creates the tree above `documents`, which are ordered by id, each with its key.
     pub fn new(documents: &[(DocumentId, UpperKey)], max_children: u32) -> Self {
         let max_children = max_children.max(2) as usize;
         let mut tree = Self::default();
@@ -113,7 +116,7 @@ impl UpperTree {
         tree
     }
 
-    /// Adds the node above `group`; one member alone stands for itself.
+    /// Adds the node above `group`. A single member stands for itself, without a node.
     fn put(&mut self, group: &[Member]) -> Member {
         let (first, last) = match group {
             [] => return (UpperKey::above(&[]), 0..0),
@@ -128,43 +131,44 @@ impl UpperTree {
         (key, documents)
     }
 
-    /// The node at the top, or the only document; `None` if there is none.
+    /// Returns the node at the top, or the only document; `None` if there is none.
     pub fn root(&self) -> Option<UpperKey> {
         self.root
     }
 
-    /// The node of that key; `None` for a document, and for what is no node of this tree.
+    /// Returns the node of that key; `None` for a document, and for a key of no node in this tree.
     pub fn get(&self, key: &UpperKey) -> Option<&UpperNode> {
         self.nodes.get(key)
     }
 
-    /// All nodes, in no particular order.
+    /// Returns all nodes, in no particular order.
     pub fn nodes(&self) -> impl Iterator<Item = (&UpperKey, &UpperNode)> {
         self.nodes.iter()
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there is no node.
+    /// Returns whether there is no node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
-/// What a level is made of: a node or document, and the documents it covers.
+/// Member of a level: a node or document, with the documents that it covers.
 type Member = (UpperKey, Range<usize>);
 
-/// How many of the first of `members` make a group: at least two, where there are two, and on average
-/// somewhat more than half of `max_children`.
+/// Returns how many of the first of `members` form a group: at least two, if there are two, and on
+/// average somewhat more than half of `max_children`.
 fn group_length(members: &[Member], max_children: usize, ends: impl Fn(&Member) -> bool) -> usize {
     let most = members.len().min(max_children);
     (2..most).find(|&length| ends(&members[length - 1])).unwrap_or(most)
 }
 
-/// Whether a group of that level may end with `member`: a coin by the id of its last document.
+/// Returns whether a group of that level may end with `member`. The id of the member's last
+/// document decides, like a coin.
 fn ends_group(
     documents: &[(DocumentId, UpperKey)],
     member: &Member,

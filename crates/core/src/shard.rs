@@ -1,103 +1,103 @@
-//! What a shard is asked and what it tells: the nouns of the seam [`crate::Shard`].
+//! Requests and results of the trait [`crate::Shard`].
 
 use crate::{
     ChunkId, Document, DocumentId, Error, ErrorKind, Filter, Grouping, Labels, SearchMode, Span,
     Timestamp, Version,
 };
 
-/// A search of one shard.
+/// Search of one shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateQuery {
-    /// The words.
+    /// Text to search for.
     pub text: String,
-    /// Their embedding, `[dimension]`; needed where the mode uses embeddings.
+    /// Embedding of the text, `[dimension]`; needed if the mode uses embeddings.
     pub vector: Option<Vec<f32>>,
-    /// Fingerprint of the model that made the embedding ([`crate::EncoderIdentity::fingerprint`]); empty: of the one
-    /// that the corpus is searched with.
+    /// Fingerprint of the model that made the embedding ([`crate::EncoderIdentity::fingerprint`]).
+    /// Empty means the model that the corpus is searched with.
     pub encoder: String,
-    /// Which rankings are wanted.
+    /// Search mode, which says which rankings are wanted.
     pub mode: SearchMode,
-    /// What may be found.
+    /// Filter on what may be found.
     pub filter: Filter,
-    /// Whether chunks or documents are ranked.
+    /// Unit that is ranked: chunks or documents.
     pub grouping: Grouping,
-    /// Most candidates wanted of each ranking.
+    /// Maximum number of candidates of each ranking.
     pub limit: usize,
     /// Whether to compare every vector instead of asking the vector index.
     pub exact: bool,
 }
 
-/// The rankings of one shard, best first. A ranking that was not asked for is empty.
+/// Rankings of one shard, best first. A ranking that was not requested is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Candidates {
-    /// By cosine similarity.
+    /// Ranking by cosine similarity.
     pub dense: Vec<Hit>,
-    /// By BM25 (k1 = 1.2, b = 0.75). Where documents are ranked by words alone, the score is that of
-    /// the whole document, title and text; otherwise that of its best chunk.
+    /// Ranking by BM25 (k1 = 1.2, b = 0.75). If documents are ranked by words alone, the score is
+    /// that of the whole document, title and text; otherwise that of its best chunk.
     pub sparse: Vec<Hit>,
-    /// The BM25 score that no row can reach, if the text index knows words of the query; the share
-    /// of it that a score is can be compared across queries and shards.
+    /// BM25 score that no row can reach, if the text index knows words of the query. The share of
+    /// it that a score reaches can be compared across queries and shards.
     pub attainable: Option<f32>,
 }
 
-/// A chunk that was found. Where documents are ranked it stands for its document, which comes once
-/// in a ranking.
+/// Chunk that was found. If documents are ranked, it stands for its document, which is in a ranking
+/// once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// The chunk.
+    /// Id of the chunk.
     pub chunk_id: ChunkId,
-    /// Its document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// The live version of the document.
+    /// Live version of the document.
     pub version: Version,
     /// Position among the document's chunks, from 0.
     pub ordinal: u32,
-    /// Where it lies in the document's text.
+    /// Range of the document's text.
     pub span: Span,
-    /// The passage.
+    /// Text of the passage.
     pub text: String,
     /// The document's title; may be empty.
     pub title: String,
-    /// When what it tells of happened.
+    /// Time when what it tells of happened.
     pub event_time: Option<Timestamp>,
-    /// Score of its ranking.
+    /// Score in its ranking.
     pub score: f32,
 }
 
-/// What became of a document that was offered.
+/// Result of sending a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
-    /// What it is to the documents that were there.
+    /// Relation to the documents that existed.
     pub novelty: Novelty,
 }
 
-/// What an accepted document is to the documents that were there.
+/// Relation of an accepted document to those that existed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Novelty {
-    /// There was none of its id.
+    /// There was no document with its id.
     New,
-    /// It replaced one of its id with other content.
+    /// It replaced a document with its id and other content.
     Replaced,
-    /// It was there already, with the same content: nothing was written.
+    /// A document with its id and content existed: nothing was written.
     Unchanged,
 }
 
-/// What becomes of a document that is offered while one of its id with other content is there.
+/// Treatment of a document that is sent while one with its id and other content exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfThere {
-    /// It replaces that one.
+    /// It replaces the existing one.
     Replace,
     /// It is refused.
     Refuse,
 }
 
 impl IfThere {
-    /// Whether a document with other content may be replaced.
+    /// Checks that a document with other content may be replaced.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] with the reason `DOCUMENT_EXISTS`.
+    /// Returns [`ErrorKind::AlreadyExists`] with the reason `DOCUMENT_EXISTS` if it may not.
     pub fn check_replaced(self) -> Result<(), Error> {
         match self {
             Self::Replace => Ok(()),
@@ -110,85 +110,88 @@ impl IfThere {
     }
 }
 
-/// What forgetting a document removed. All zero: there was nothing.
+/// Numbers of things that forgetting a document removed. All are zero if there was nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forgotten {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Accepted versions.
+    /// Number of accepted versions.
     pub versions: u64,
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Nodes of its trees, with the entities and relations of its segments. Nodes above documents, which
-    /// go too, are not counted.
+    /// Number of nodes of its trees, with the entities and relations of its segments. Nodes above
+    /// documents are removed too, but not counted.
     pub nodes: u64,
-    /// Recorded failures.
+    /// Number of recorded failures.
     pub failures: u64,
-    /// Compressed memories that held it. What else they held is read into others.
+    /// Number of compressed memories that held it. Their other contents are read into new memories.
     pub memories: u64,
     /// Bytes of the versions' texts.
     pub bytes: u64,
 }
 
 impl Forgotten {
-    /// There was nothing of that id.
+    /// Creates the result for an id of which there was nothing.
     pub fn nothing(document_id: DocumentId) -> Self {
         let (versions, chunks, nodes, failures, memories, bytes) = (0, 0, 0, 0, 0, 0);
         Self { document_id, versions, chunks, nodes, failures, memories, bytes }
     }
 }
 
-/// What forgetting documents of a shard did, and what is left of them.
+/// Result of forgetting documents of a shard: what was removed and what is left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Erasure {
-    /// What was removed, one for each document that was asked for, in their order.
+    /// Removed things, one entry for each document of the request, in the same order.
     pub documents: Vec<Forgotten>,
-    /// What the shard's owner found when it looked at what is stored afterwards.
+    /// Scan of the stored data that the shard's owner made afterwards.
     pub scan: ErasureScan,
-    /// Snapshots that hold any of the documents or may hold them, by name.
+    /// Snapshots that hold any of the documents or may hold them, ordered by name.
     pub snapshots: Vec<HoldingSnapshot>,
 }
 
-/// A scan of what is stored for documents that were forgotten: what was looked at, and what was found.
+/// Scan of stored data for forgotten documents: what was searched and what was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErasureScan {
-    /// Tables that were asked for rows of the documents.
+    /// Number of tables that were searched for rows of the documents.
     pub tables: u64,
-    /// Files that there are. Each was held against what the newest versions of the tables name.
+    /// Number of files that exist. Each was checked against what the newest versions of the tables
+    /// name.
     pub files: u64,
-    /// Parts of the documents' texts that were searched for.
+    /// Number of parts of the documents' texts that were searched for.
     pub texts: u64,
-    /// Files that were written in place of those that held the documents, and were searched for those parts.
+    /// Number of files that were written in place of those that held the documents, and were
+    /// searched for those parts.
     pub searched_files: u64,
-    /// Their bytes.
+    /// Size of the searched files, in bytes.
     pub searched_bytes: u64,
-    /// Such files that were not searched, as there were too many bytes or the storage engine compressed texts in them.
+    /// Number of such files that were not searched because they had too many bytes, or because the
+    /// storage engine compressed texts in them.
     pub unsearched_files: u64,
-    /// What is left of the documents, or may be: the first of it.
+    /// The first leftovers of the documents, certain or possible.
     pub left: Vec<Leftover>,
-    /// How much of that there is in all.
+    /// Number of leftovers in all.
     pub left_in_all: u64,
 }
 
-/// Something that was found of forgotten documents.
+/// Leftover of forgotten documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Where: a table, or a file by its name in the shard.
+    /// Table that holds it, or file by its name in the shard.
     pub place: String,
-    /// What.
+    /// Description of what was found.
     pub problem: String,
 }
 
 impl ErasureScan {
-    /// Most leftovers that are told.
+    /// Maximum number of leftovers that are listed.
     const MOST_TOLD: usize = 32;
 
-    /// Whether nothing was found.
+    /// Returns whether nothing was found.
     pub fn is_clean(&self) -> bool {
         self.left_in_all == 0
     }
 
-    /// Notes something that was found.
+    /// Adds a leftover.
     pub fn leave(&mut self, place: &str, problem: String) {
         self.left_in_all += 1;
         if self.left.len() < Self::MOST_TOLD {
@@ -211,21 +214,22 @@ impl ErasureScan {
     }
 }
 
-/// A snapshot that holds forgotten documents, or may hold them.
+/// Snapshot that holds forgotten documents, or may hold them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldingSnapshot {
-    /// Its name; empty: which snapshots there are is not known.
+    /// Name of the snapshot; empty if it is not known which snapshots exist.
     pub name: String,
-    /// When it was finished, if it was and that is known.
+    /// Time when it was completed, if it was and the time is known.
     pub taken_at: Option<Timestamp>,
-    /// How many of the documents it holds for certain.
+    /// Number of the documents that it certainly holds.
     pub documents: u64,
-    /// Why it is not known whether it holds more; empty if it is known.
+    /// Reason why it is not known whether it holds more; empty if that is known.
     pub problem: String,
 }
 
 impl HoldingSnapshot {
-    /// Adds what is known of the same snapshots for other documents; both are by name.
+    /// Merges what is known of the same snapshots for other documents. Both lists are ordered by
+    /// name.
     pub fn unite(known: &mut Vec<Self>, others: Vec<Self>) {
         for other in others {
             match known.binary_search_by(|one| one.name.cmp(&other.name)) {
@@ -243,7 +247,7 @@ impl HoldingSnapshot {
     }
 }
 
-/// A step on the way from an accepted document to chunks that can be found.
+/// Step from an accepted document to chunks that can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// Cutting the text into chunks.
@@ -260,7 +264,7 @@ impl Stage {
     /// Every stage, in order.
     pub const ALL: [Self; 4] = [Self::Chunking, Self::Embedding, Self::Storing, Self::Structuring];
 
-    /// Its name in the tables.
+    /// Returns the name in the tables.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Chunking => "chunking",
@@ -271,99 +275,101 @@ impl Stage {
     }
 }
 
-/// Where a document stands.
+/// State of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentState {
     /// Its newest version can be found.
     Indexed,
     /// Its newest version waits to be indexed; an older one may be found meanwhile.
     Pending,
-    /// Indexing its newest version failed and is tried again later.
+    /// Indexing its newest version failed and will be tried again.
     Retrying,
-    /// Indexing its newest version failed and is not tried again by itself.
+    /// Indexing its newest version failed and will not be tried again by itself.
     SetAside,
 }
 
-/// Why indexing a document failed.
+/// Failure to index a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureStatus {
-    /// Where.
+    /// Stage that failed.
     pub stage: Stage,
-    /// How many times.
+    /// Number of attempts.
     pub attempts: u32,
-    /// What kind of failure.
+    /// Kind of failure.
     pub kind: ErrorKind,
-    /// The outward message.
+    /// Message for callers.
     pub message: String,
-    /// When it is tried again; `None`: it is set aside.
+    /// Time of the next attempt; `None` if the document is set aside.
     pub next_try: Option<Timestamp>,
 }
 
-/// What is told of a document.
+/// Status of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DocumentStatus {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Where it stands.
+    /// State of the document.
     pub state: DocumentState,
     /// Its newest accepted version.
     pub version: Version,
-    /// The version that searches find, if any is.
+    /// Version that searches find, if any.
     pub live_version: Option<Version>,
-    /// When the newest version was accepted.
+    /// Time when the newest version was accepted.
     pub accepted_at: Timestamp,
-    /// Bytes of the newest version's text.
+    /// Size of the newest version's text, in bytes.
     pub bytes: u64,
-    /// Chunks of the live version.
+    /// Number of chunks of the live version.
     pub chunks: u64,
-    /// Tokens of the live version's chunks.
+    /// Number of tokens of the live version's chunks.
     pub tokens: u64,
-    /// Nodes of the live version's tree; 0 until it and the graph are made.
+    /// Number of nodes of the live version's tree; 0 until the tree and the graph are made.
     pub nodes: u64,
-    /// Why its newest version is not indexed, or has no tree and graph yet, if that failed.
+    /// Failure because of which its newest version is not indexed, or has no tree and graph yet, if
+    /// there was one.
     pub failure: Option<FailureStatus>,
-    /// What a caller must hold to see it: the labels of its newest version, and of the version that searches
-    /// find until then.
+    /// Labels that a caller must hold to see it: those of its newest version and, until that is
+    /// indexed, those of the version that searches find.
     pub labels: Labels,
 }
 
-/// A page of documents to be listed.
+/// Request for a page of documents.
 #[derive(Clone, Debug)]
 pub struct ListQuery {
-    /// Begin after this document; `None`: at the first.
+    /// Document after which the page begins; `None` for the first page.
     pub after: Option<DocumentId>,
-    /// Most documents wanted.
+    /// Maximum number of documents.
     pub limit: usize,
-    /// Only documents that stand here; `None`: all.
+    /// State of the documents; `None` for all states.
     pub state: Option<DocumentState>,
 }
 
-/// A document as it is stored.
+/// Document as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredDocument {
     /// The document.
     pub document: Document,
     /// Its version.
     pub version: Version,
-    /// When that version was accepted.
+    /// Time when that version was accepted.
     pub accepted_at: Timestamp,
 }
 
-/// A promise about what a shard stores, as a predicate over its tables.
+/// Promise about what a shard stores, as a predicate over its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Invariant {
     /// An accepted version of a document is stored once.
     StoredOnce,
     /// The text of a version is the one that was accepted.
     TextWhole,
-    /// The chunks that searches find of a document are there once each and cover its whole text.
+    /// The chunks of a document that searches find exist exactly once and cover its whole text.
     ChunksCover,
-    /// A chunk is the passage it says it is: its id, text, title and vector fit its document.
+    /// A chunk is the passage that it claims to be: its id, text, title and vector fit its
+    /// document.
     ChunkTrue,
-    /// The tree that is shown of a document has each node once: its segments cover the text, and each node
-    /// above covers its children.
+    /// The tree of a document that is shown has each node exactly once. Its segments cover the
+    /// text, and each node above covers its children.
     TreeTrue,
-    /// What the owner keeps in memory is what the tables say.
+    /// The state that the owner keeps in memory is the state in the tables.
     StateTrue,
 }
 
@@ -378,7 +384,7 @@ impl Invariant {
         Self::StateTrue,
     ];
 
-    /// Its name for reports.
+    /// Returns the name for reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::StoredOnce => "stored_once",
@@ -391,93 +397,96 @@ impl Invariant {
     }
 }
 
-/// A promise that does not hold for a document.
+/// Breach of a promise for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// Which promise.
+    /// Promise that does not hold.
     pub invariant: Invariant,
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// What was expected and what was found, without text of the document.
+    /// Description of what was expected and what was found, without text of the document.
     pub detail: String,
 }
 
-/// A page of documents to be checked.
+/// Request to check a page of documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckQuery {
-    /// Begin after this document; `None`: at the first, with what concerns the tables as a whole.
+    /// Document after which the page begins. `None` begins at the first and includes checks of the
+    /// tables as a whole.
     pub after: Option<DocumentId>,
-    /// Most documents wanted.
+    /// Maximum number of documents.
     pub limit: usize,
 }
 
-/// What checking a page of documents found.
+/// Result of checking a page of documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Documents that were looked at.
+    /// Number of documents that were checked.
     pub documents: u64,
-    /// Their chunks.
+    /// Number of their chunks.
     pub chunks: u64,
-    /// What does not hold.
+    /// Promises that do not hold.
     pub breaches: Vec<Breach>,
-    /// The last document that was looked at; `None`: there was none.
+    /// Last document that was checked; `None` if there was none.
     pub last: Option<DocumentId>,
 }
 
-/// A page of what a shard holds.
+/// Page of what a shard holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportPage {
     /// Rows of some tables.
     pub tables: Vec<ExportedRows>,
-    /// Documents in it.
+    /// Number of documents in the page.
     pub documents: u64,
-    /// Where the next page begins; `None`: this was the last.
+    /// Position where the next page begins; `None` if this was the last page.
     pub next: Option<String>,
 }
 
 /// Rows of one table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedRows {
-    /// Its name.
+    /// Name of the table.
     pub table: String,
-    /// The rows, as a stream of Arrow's interprocess format.
+    /// The rows, as a stream in Arrow's interprocess format.
     pub arrow: Vec<u8>,
 }
 
 /// Totals of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Documents that are accepted and not forgotten.
+    /// Number of documents that are accepted and not forgotten.
     pub accepted: u64,
-    /// Documents of which a version can be found.
+    /// Number of documents of which a version can be found.
     pub documents: u64,
-    /// Documents whose newest version waits to be indexed, failed ones left out.
+    /// Number of documents whose newest version waits to be indexed, without failed ones.
     pub pending: u64,
-    /// Documents whose newest version failed and is tried again.
+    /// Number of documents whose newest version failed and will be tried again.
     pub retrying: u64,
-    /// Documents whose newest version is set aside.
+    /// Number of documents whose newest version is set aside.
     pub set_aside: u64,
-    /// Chunks that can be found.
+    /// Number of chunks that can be found.
     pub chunks: u64,
-    /// Tokens of those chunks.
+    /// Number of tokens of those chunks.
     pub tokens: u64,
-    /// Bytes of the newest versions' texts.
+    /// Size of the newest versions' texts, in bytes.
     pub bytes: u64,
-    /// Documents whose tree and graph are made.
+    /// Number of documents with a tree and graph.
     pub structured: u64,
-    /// Documents that can be found and whose tree and graph are still to be made, those set aside left out.
+    /// Number of documents that can be found and whose tree and graph are still to be made, without
+    /// those set aside.
     pub unstructured: u64,
-    /// Nodes of the trees.
+    /// Number of nodes of the trees.
     pub nodes: u64,
 }
 
 impl Counts {
-    /// Adds what `status` counts for.
+    /// Adds what a document with this status contributes. `unstructured` is not changed, because
+    /// the status does not tell it.
     pub fn add(&mut self, status: &DocumentStatus) {
         self.apply(status, u64::checked_add);
     }
 
-    /// Takes away what `status` counted for.
+    /// Subtracts what a document with this status contributed. `unstructured` is not changed.
     pub fn subtract(&mut self, status: &DocumentStatus) {
         self.apply(status, u64::checked_sub);
     }

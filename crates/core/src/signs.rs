@@ -1,4 +1,4 @@
-//! Vectors in the small form in which those of very many entities are kept.
+//! Signs of vectors: a small form for storing the vectors of very many entities.
 
 use std::f32::consts::PI;
 
@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EncoderIdentity, Error};
 
-/// Most bytes of a vector's signs: those of 16,384 components.
+/// Maximum size of a vector's signs, in bytes: those of 16,384 components.
 const MOST_BYTES: usize = 2048;
 
-/// The signs of a vector's components, a bit each. The more two vectors turn away from each other, the more of their
-/// signs differ: on average the share of their angle in half a turn.
+/// Signs of a vector's components, one bit each. The more two vectors turn away from each other,
+/// the more of their signs differ: on average the share that their angle has of half a turn.
 ///
-/// A vector of 384 components takes 48 bytes instead of 1,536, and comparing two takes six instructions or so. It
-/// tells which of many are worth comparing exactly.
+/// A vector of 384 components takes 48 bytes instead of 1,536, and two of them are compared word by
+/// word in six steps. The result tells which of many vectors are worth comparing exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Signs(Box<[u64]>);
 
 impl Signs {
-    /// The signs of a vector `[dimension]`.
+    /// Computes the signs of a vector `[dimension]`.
     pub fn of(vector: &[f32]) -> Self {
         let word = |some: &[f32]| {
             let bit = |(at, x): (u32, &f32)| u64::from(*x > 0.0) << at;
@@ -28,10 +28,11 @@ impl Signs {
         Self(vector.chunks(64).map(word).collect())
     }
 
-    /// Signs as [`Self::to_bytes`] wrote them.
+    /// Reads signs that [`Self::to_bytes`] wrote.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::InvalidInput`] naming `field`.
+    /// Returns [`crate::ErrorKind::InvalidInput`] naming `field` if the number of bytes does not
+    /// fit.
     pub fn from_bytes(field: &str, bytes: &[u8]) -> Result<Self, Error> {
         let (words, rest) = bytes.as_chunks::<8>();
         if !rest.is_empty() || bytes.len() > MOST_BYTES {
@@ -44,12 +45,12 @@ impl Signs {
         Ok(Self(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
     }
 
-    /// Eight bytes for each 64 components.
+    /// Returns eight bytes for each 64 components.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// Bits, the first 64 in the first word.
+    /// Returns the bits, those of the first 64 components in the first word.
     pub fn words(&self) -> &[u64] {
         &self.0
     }
@@ -77,39 +78,42 @@ impl TryFrom<String> for Signs {
     }
 }
 
-/// How many of their signs two vectors differ in; the fewer, the more alike. Vectors are of one dimension.
+/// Returns in how many signs two vectors of the same dimension differ. The fewer, the more similar
+/// the vectors are.
 pub fn signs_apart(a: &[u64], b: &[u64]) -> u32 {
     a.iter().zip(b).map(|(a, b)| (a ^ b).count_ones()).sum()
 }
 
-/// The cosine that two vectors of so many components have on average which differ in so many signs.
+/// Returns the average cosine of two vectors of `dimension` components that differ in `apart`
+/// signs.
 #[expect(clippy::cast_precision_loss, reason = "vectors have some thousand components")]
 pub fn cosine_of_signs(apart: u32, dimension: usize) -> f32 {
     (PI * apart as f32 / dimension.max(1) as f32).cos()
 }
 
-/// Vectors of some of a segment's entities: each is of an entity's name and what the document says of it.
+/// Vectors of some of a segment's entities, each made from an entity's name and what the document
+/// says of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntityVectors {
     /// Fingerprint of the model that made them ([`EncoderIdentity::fingerprint`]).
     pub encoder: String,
-    /// Components of each.
+    /// Number of components of each vector.
     pub dimension: u32,
-    /// Indices of the extraction's entities, with their vectors.
+    /// Indices of entities in the extraction, with their vectors.
     pub of: Vec<(u32, Signs)>,
 }
 
-/// What entities are to be like.
+/// Vector to which entities are to be similar.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Like {
     /// Fingerprint of the model that made the vector.
     pub encoder: String,
-    /// The vector.
+    /// Signs of the vector.
     pub signs: Signs,
 }
 
 impl Like {
-    /// What is like a vector of that model.
+    /// Creates it from a vector of that model.
     pub fn vector(encoder: &EncoderIdentity, vector: &[f32]) -> Self {
         Self { encoder: encoder.fingerprint(), signs: Signs::of(vector) }
     }

@@ -1,4 +1,4 @@
-//! Snapshots of corpora: copies outside the data directory, out of which a corpus can be restored.
+//! Snapshots of corpora: copies outside the data directory from which a corpus can be restored.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CorpusName, DocumentId, Error, Timestamp};
 
-/// Name of a snapshot of a corpus: 1 to 63 of `a-z`, `0-9`, `-`, `_`, beginning with a letter or digit, so
-/// that it is a folder name everywhere.
+/// Name of a snapshot of a corpus: 1 to 63 characters of `a-z`, `0-9`, `-`, `_`, beginning with a
+/// letter or digit, so that it is valid as a folder name everywhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SnapshotName(String);
 
 impl SnapshotName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -57,16 +57,16 @@ impl From<SnapshotName> for String {
     }
 }
 
-/// How far a copying is. What is to be copied may change while it goes on.
+/// Progress of copying. The amount to copy may change while it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Files that are there.
+    /// Number of files that are copied.
     pub files: u64,
-    /// Files that there are to be.
+    /// Number of files to copy in all.
     pub of_files: u64,
-    /// Bytes that are there.
+    /// Number of bytes that are copied.
     pub bytes: u64,
-    /// Bytes that there are to be.
+    /// Number of bytes to copy in all.
     pub of_bytes: u64,
 }
 
@@ -79,89 +79,91 @@ impl std::ops::AddAssign for Copied {
     }
 }
 
-/// How far the copying of a shard to a snapshot is.
+/// Progress of copying a shard to a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardCopy {
-    /// How far.
+    /// Amount that is copied.
     pub copied: Copied,
-    /// Fingerprint of what the shard holds in the snapshot, once all of it is there.
+    /// Fingerprint of the shard's contents in the snapshot, once all of it is copied.
     pub digest: Option<String>,
 }
 
-/// A snapshot that is whole.
+/// Complete snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// Its corpus.
+    /// Corpus of the snapshot.
     pub corpus: CorpusName,
-    /// Its name.
+    /// Name of the snapshot.
     pub name: SnapshotName,
-    /// When it was finished. What was acknowledged before it was begun is in it.
+    /// Time when it was completed. It holds everything that was acknowledged before it was begun.
     pub taken_at: Timestamp,
-    /// Documents in it.
+    /// Number of documents in it.
     pub documents: u64,
-    /// Files it consists of.
+    /// Number of its files.
     pub files: u64,
-    /// Their bytes.
+    /// Size of its files, in bytes.
     pub bytes: u64,
 }
 
-/// A corpus to be restored.
+/// Request to restore a corpus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restoration {
-    /// The corpus; it keeps its name.
+    /// Corpus to restore; it keeps its name.
     pub corpus: CorpusName,
-    /// Out of this snapshot.
+    /// Snapshot to restore from.
     pub snapshot: SnapshotName,
-    /// Documents that are not brought back: they are forgotten before the corpus is there.
+    /// Documents that are not restored: they are forgotten before the corpus becomes available.
     pub leave_out: Vec<DocumentId>,
-    /// What [`RestoreStep::begun`] said before, if this goes on with a restoration.
+    /// [`RestoreStep::begun`] of the previous step, if this continues a restoration.
     pub begun: Option<Timestamp>,
 }
 
-/// How far the restoring of a corpus is.
+/// Progress of restoring a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreStep {
-    /// How far.
+    /// Amount that is copied.
     pub copied: Copied,
-    /// When it was begun, which is when the restored corpus counts as made.
+    /// Time when the restoration was begun. It counts as the time when the restored corpus was
+    /// created.
     pub begun: Timestamp,
-    /// Documents that were left out.
+    /// Number of documents that were left out.
     pub left_out: u64,
-    /// Whether the corpus is there.
+    /// Whether the corpus is available.
     pub is_done: bool,
 }
 
-/// A snapshot to be deleted.
+/// Request to delete a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotDeletion {
-    /// Its corpus, which may be gone.
+    /// Corpus of the snapshot; it may no longer exist.
     pub corpus: CorpusName,
-    /// The snapshot.
+    /// Name of the snapshot.
     pub snapshot: SnapshotName,
-    /// Whether to tell only whether it could be deleted.
+    /// Whether only to report if the snapshot could be deleted.
     pub is_dry_run: bool,
 }
 
-/// How far the deleting of a snapshot is. From the first step on it cannot be found or restored.
+/// Progress of deleting a snapshot. From the first step on, the snapshot cannot be found or
+/// restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeletionStep {
-    /// Files that this step removed, or in a dry run would.
+    /// Number of files that this step removed, or would have removed in a dry run.
     pub files: u64,
-    /// Whether nothing of it is left.
+    /// Whether nothing of the snapshot is left.
     pub is_done: bool,
 }
 
-/// How long snapshots are kept.
+/// Rule for how long snapshots are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotRetention {
-    /// Those that are not older are kept.
+    /// Maximum age of snapshots that are kept.
     pub older_than: Duration,
-    /// The newest are kept, however old: so many.
+    /// Number of newest snapshots that are kept whatever their age.
     pub keep: usize,
 }
 
 impl SnapshotRetention {
-    /// Which of all snapshots of a corpus are not kept at `now`, oldest first.
+    /// Returns those of all snapshots of a corpus that are not kept at `now`, oldest first.
     pub fn expired(&self, all: &[SnapshotSummary], now: Timestamp) -> Vec<SnapshotName> {
         let mut newest_first: Vec<_> = all.iter().collect();
         newest_first.sort_by_key(|snapshot| Reverse((snapshot.taken_at, &snapshot.name)));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A half-open byte range `start..end` of a document's UTF-8 text.
+/// Half-open byte range `start..end` of a document's UTF-8 text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Span {
     /// First byte.
@@ -12,31 +12,32 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span `start..end`.
+    /// Creates the span `start..end`.
     ///
     /// # Panics
-    /// If `start > end`, which is a programmer's error.
+    /// Panics if `start > end`, which is a bug of the caller.
     pub fn new(start: usize, end: usize) -> Self {
         assert!(start <= end, "span {start}..{end} ends before it starts");
         Self { start, end }
     }
 
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether the span covers nothing.
+    /// Returns whether the span covers nothing.
     pub fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// The text this span covers, or `None` if it reaches beyond `text` or cuts a character.
+    /// Returns the text that the span covers; `None` if it reaches beyond `text` or cuts a
+    /// character.
     pub fn of<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.get(self.start..self.end)
     }
 
-    /// This span moved right by `offset` bytes.
+    /// Returns this span moved right by `offset` bytes.
     pub fn shifted(&self, offset: usize) -> Self {
         Self { start: self.start + offset, end: self.end + offset }
     }

@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A point in time: microseconds since 1970-01-01T00:00:00Z.
+/// Point in time: microseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From microseconds since the Unix epoch.
+    /// Creates a timestamp from microseconds since the Unix epoch.
     pub fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// Microseconds since the Unix epoch.
+    /// Returns the microseconds since the Unix epoch.
     pub fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// This time plus `duration`, saturating at the end of representable time.
+    /// Returns this time plus `duration`, saturating at the end of representable time.
     pub fn saturating_add(self, duration: std::time::Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros))
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the duration since `earlier`; zero if this time is not after it.
     pub fn saturating_since(self, earlier: Self) -> std::time::Duration {
         let micros = self.0.saturating_sub(earlier.0).max(0);
         std::time::Duration::from_micros(micros.unsigned_abs())

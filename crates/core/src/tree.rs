@@ -1,9 +1,10 @@
-//! A tree of summaries over a corpus ("Walking Down the Memory Maze", section 3): what its nodes are, and
-//! the seam by which they are reached.
+//! Tree of summaries over a corpus ("Walking Down the Memory Maze", section 3): its nodes, and the
+//! trait by which they are reached.
 //!
-//! A document is cut into *segments*. Each segment has a summary, and so has each group of neighbouring
-//! summaries, up to one *root* for each document. Above the documents of a shard stands an *upper tree* over
-//! their roots, grouped by document id. Where it is still being built there are several *tops* instead of one.
+//! A document is cut into *segments*. Each segment has a summary, and so has each group of
+//! neighbouring summaries, up to one *root* for each document. Above the documents of a shard
+//! stands an *upper tree* over their roots, grouped by document id. While it is still being built,
+//! there are several *tops* instead of one.
 
 use std::fmt;
 use std::time::Instant;
@@ -13,15 +14,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{DocumentId, Error, Evidence, Filter, Partial, ShardIndex, Span, Version, Violations};
 
-/// How the tree and graph of a corpus are made.
+/// Settings of the tree and graph of a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StructureSettings {
-    /// Most tokens of a segment, by the corpus' encoder: whole sentences are packed up to here. QRMeM reads
-    /// segments of 600 tokens; MemWalker of 1,000 (QuALITY, SummScreenFD) to 1,200 (GovReport).
+    /// Maximum number of tokens of a segment, by the corpus' encoder. Whole sentences are packed up
+    /// to it. QRMeM reads segments of 600 tokens; MemWalker of 1,000 (QuALITY, SummScreenFD) to
+    /// 1,200 (GovReport).
     pub segment_tokens: u32,
-    /// Most children of a node. MemWalker groups eight (QuALITY, SummScreenFD), or ten (GovReport).
+    /// Maximum number of children of a node. MemWalker groups eight (QuALITY, SummScreenFD) or ten
+    /// (GovReport).
     pub max_children: u32,
-    /// Most bytes of a summary.
+    /// Maximum length of a summary, in bytes.
     pub summary_bytes: u32,
 }
 
@@ -32,7 +35,7 @@ impl Default for StructureSettings {
 }
 
 impl StructureSettings {
-    /// Adds what cannot work to `violations`.
+    /// Adds everything that cannot work to `violations`.
     pub fn check(&self, violations: &mut Violations) {
         let bounds = [
             ("corpus.structure.segment_tokens", self.segment_tokens, 64, 8192),
@@ -47,25 +50,25 @@ impl StructureSettings {
     }
 }
 
-/// Which node of a corpus' tree.
+/// Id of a node of a corpus' tree.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeId {
-    /// A node over the text of one document version.
+    /// Node over the text of one document version.
     Document {
-        /// The document.
+        /// Id of the document.
         document_id: DocumentId,
-        /// Its version.
+        /// Version of the document.
         version: Version,
-        /// 0 for a segment.
+        /// Level of the node; 0 for a segment.
         level: u32,
         /// Position among the document's nodes of that level, from 0.
         ordinal: u32,
     },
-    /// A node above documents.
+    /// Node above documents.
     Upper {
-        /// The shard that has it.
+        /// Shard that has the node.
         shard: ShardIndex,
-        /// What it stands above, see [`UpperKey`].
+        /// Key of the node.
         key: UpperKey,
     },
 }
@@ -81,13 +84,13 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Names a node above documents by what it stands above: a hash of its children, so that a node whose
-/// children change is another node.
+/// Key of a node above documents: a hash of the keys of its children, so that a node whose children
+/// change is another node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UpperKey(pub [u8; 16]);
 
 impl UpperKey {
-    /// The key of a node above `children`, by their keys.
+    /// Returns the key of a node above `children`.
     pub fn above(children: &[UpperKey]) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("clew upper node v1");
         for UpperKey(child) in children {
@@ -96,8 +99,8 @@ impl UpperKey {
         Self::of(&hasher)
     }
 
-    /// What stands for the tree of a document version, made by the recipe of that number, among the
-    /// children of a node above documents.
+    /// Returns the key that stands for the tree of a document version among the children of a node
+    /// above documents. `recipe` is the number of the recipe by which that tree was made.
     pub fn of_document(document: &DocumentId, version: Version, recipe: u64) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("clew document root v1");
         hasher.update(&version.0.to_le_bytes());
@@ -112,7 +115,7 @@ impl UpperKey {
         Self(key)
     }
 
-    /// The key that this hexadecimal text writes.
+    /// Parses a key from 32 hexadecimal digits. Returns `None` for anything else.
     pub fn from_hex(text: &str) -> Option<Self> {
         let mut key = [0; 16];
         if text.len() != 32 {
@@ -137,51 +140,53 @@ impl fmt::Debug for UpperKey {
     }
 }
 
-/// A node of a tree of summaries, as it is shown.
+/// Node of a tree of summaries, as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeNode {
-    /// Which.
+    /// Id of the node.
     pub id: NodeId,
-    /// Title of the document; empty above documents, and where there is none.
+    /// Title of the document; empty above documents, and if there is none.
     pub title: String,
-    /// What it covers, told in short.
+    /// Summary of what it covers.
     pub summary: String,
-    /// The range of the document's text that it covers; `None` above documents.
+    /// Range of the document's text that it covers; `None` above documents.
     pub span: Option<Span>,
-    /// First and last document that it covers, in the order of ids, of its shard.
+    /// First and last document of its shard that it covers, in the order of ids.
     pub documents: (DocumentId, DocumentId),
-    /// Bytes of text that it covers.
+    /// Size of the text that it covers, in bytes.
     pub bytes: u64,
-    /// How many children it has; 0 for a segment.
+    /// Number of its children; 0 for a segment.
     pub children: u32,
 }
 
-/// Which nodes of a shard's tree are wanted.
+/// Query for nodes of a shard's tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TreeQuery {
-    /// Those through which all documents with trees can be reached.
+    /// Nodes through which all documents with trees can be reached.
     Tops {
-        /// Of more than the limit, those that cover one of these documents come first.
+        /// Documents whose nodes come first if there are more nodes than the limit.
         first: Vec<DocumentId>,
-        /// Most nodes wanted.
+        /// Maximum number of nodes.
         limit: usize,
     },
-    /// The roots of these documents' trees.
+    /// Roots of these documents' trees.
     Roots(Vec<DocumentId>),
-    /// The children of this node, in order.
+    /// Children of this node, in order.
     Children(NodeId),
 }
 
-/// The tree of a corpus. Each answer names the shards that should have been asked and did not answer; that none did is
-/// an error.
+/// Tree of a corpus. Each result names the shards that should have been asked and did not answer.
+/// If none answered, the call fails.
 #[async_trait]
 pub trait Tree: Send + Sync {
-    /// The nodes at the top: all that `filter` admits can be reached through them. At most a few hundred;
-    /// where there are more, those of the documents that a search for `question` finds first.
+    /// Returns the nodes at the top. Everything that `filter` admits can be reached through them.
+    /// They are a few hundred at most. If there are more, the result holds those of the documents
+    /// that a search for `question` finds first.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the corpus has no tree by its
-    /// settings; [`crate::ErrorKind::Unavailable`]; [`crate::ErrorKind::DeadlineExceeded`].
+    /// Returns [`crate::ErrorKind::WrongState`] with the reason `NO_STRUCTURE` if the settings of
+    /// the corpus give it no tree, and [`crate::ErrorKind::Unavailable`] or
+    /// [`crate::ErrorKind::DeadlineExceeded`] if no shard answers.
     async fn tops(
         &self,
         question: &str,
@@ -189,27 +194,28 @@ pub trait Tree: Send + Sync {
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
-    /// The children of a node, in order; none of a segment, and of a node that is there no more because
-    /// what it covers has changed.
+    /// Returns the children of a node, in order. A segment has none, and neither has a node that no
+    /// longer exists because what it covers has changed.
     ///
     /// # Errors
-    /// As [`Self::tops`].
+    /// Returns the errors of [`Self::tops`].
     async fn children(
         &self,
         node: &NodeId,
         deadline: Instant,
     ) -> Result<Partial<Vec<TreeNode>>, Error>;
 
-    /// The text of a segment; `None` if it is there no more, or the node is none.
+    /// Returns the text of a segment; `None` if the segment no longer exists or the node is not a
+    /// segment.
     ///
     /// # Errors
-    /// As [`Self::tops`].
+    /// Returns the errors of [`Self::tops`].
     async fn segment(
         &self,
         node: &NodeId,
         deadline: Instant,
     ) -> Result<Partial<Option<Evidence>>, Error>;
 
-    /// Whether what was found stands in a text that `node` covers.
+    /// Returns whether `found` lies in a text that `node` covers.
     fn covers(&self, node: &TreeNode, found: &Evidence) -> bool;
 }
