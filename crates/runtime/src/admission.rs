@@ -1,8 +1,8 @@
-//! Admission: a permit is taken before a message is sent and travels in it.
+//! Admission: a permit is taken before a message is sent, and travels in the message.
 //!
 //! Mailboxes of actors are unbounded, so the bound is here. A permit is measured in units of what
-//! the queue is short of (tokens, bytes, requests) and given back when it is dropped, so a caller
-//! that goes away frees its place.
+//! is scarce (tokens, bytes, requests). It is given back when it is dropped, so a caller that goes
+//! away frees its place.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::tree::TreeNode;
 
-/// A bounded place in which work waits or runs.
+/// Bounded place in which work waits or runs.
 #[derive(Clone, Debug)]
 pub struct Gate {
     name: &'static str,
@@ -23,7 +23,7 @@ pub struct Gate {
     queue: Option<Arc<Queue>>,
 }
 
-/// A share of a [`Gate`], given back when dropped.
+/// Share of a [`Gate`], given back when dropped.
 #[derive(Debug)]
 #[must_use = "a dropped permit admits the next caller"]
 pub struct Permit {
@@ -31,15 +31,15 @@ pub struct Permit {
 }
 
 impl Gate {
-    /// A gate of `capacity` units. `name` is what callers are told is full; `retry_after` is about
-    /// how long the queue takes to make room.
+    /// Creates a gate of `capacity` units. Errors tell callers that `name` is full. `retry_after`
+    /// is about how long it takes to make room.
     pub fn new(name: &'static str, capacity: u32, retry_after: Duration) -> Self {
         let permits = Arc::new(Semaphore::new(capacity as usize));
         Self { name, capacity, retry_after, permits, queue: None }
     }
 
-    /// Has metrics see it as the queue called `queue`, in `unit`s (requests, bytes, tokens). Gates of one name are
-    /// added up.
+    /// Shows the gate in metrics as the queue `queue`, in `unit`s (requests, bytes, tokens). Gates
+    /// with the same name are added up.
     #[must_use]
     pub fn seen_as(mut self, queue: &'static str, unit: &'static str) -> Self {
         let (permits, capacity) = (Arc::clone(&self.permits), self.capacity as usize);
@@ -48,11 +48,11 @@ impl Gate {
         self
     }
 
-    /// Takes `units` now or refuses. A piece of work larger than the whole gate takes all of it.
+    /// Takes `units` now or refuses. Work that is larger than the whole gate takes all of it.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`] when full; [`clew_core::ErrorKind::Unavailable`] when
-    /// closed.
+    /// Returns [`clew_core::ErrorKind::Exhausted`] if the gate is full, and
+    /// [`clew_core::ErrorKind::Unavailable`] if it is closed.
     pub fn try_enter(&self, units: usize) -> Result<Permit, Error> {
         match Arc::clone(&self.permits).try_acquire_many_owned(self.clamp(units)) {
             Ok(permit) => Ok(Permit { _permit: permit }),
@@ -61,12 +61,12 @@ impl Gate {
         }
     }
 
-    /// Takes `units`, waiting until `deadline` for room: for streams, whose producer is slowed down
+    /// Takes `units`, waiting for room until `deadline`. For streams, whose producer is slowed down
     /// by not being read.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`] when there was no room in time;
-    /// [`clew_core::ErrorKind::Unavailable`] when closed.
+    /// Returns [`clew_core::ErrorKind::Exhausted`] if there was no room in time, and
+    /// [`clew_core::ErrorKind::Unavailable`] if the gate is closed.
     pub async fn enter(&self, units: usize, deadline: Instant) -> Result<Permit, Error> {
         let acquire = Arc::clone(&self.permits).acquire_many_owned(self.clamp(units));
         let began = Instant::now();
@@ -82,15 +82,15 @@ impl Gate {
         }
     }
 
-    /// Admits no one any more; what was admitted goes on.
+    /// Closes the gate: nothing more is admitted, and admitted work goes on.
     pub fn close(&self) {
         self.permits.close();
     }
 
-    /// Waits until everything that was admitted is done.
+    /// Waits until all admitted work is done.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::DeadlineExceeded`].
+    /// Returns [`clew_core::ErrorKind::DeadlineExceeded`] if it is not done by the deadline.
     pub async fn drained(&self, deadline: Instant) -> Result<(), Error> {
         let whole = Duration::from_millis(5);
         while self.permits.available_permits() < self.capacity as usize {
@@ -102,24 +102,24 @@ impl Gate {
         Ok(())
     }
 
-    /// Has metrics count how long what was admitted waited for its turn.
+    /// Adds to the metrics how long admitted work waited before it ran.
     pub fn waited(&self, time: Duration) {
         if let Some(queue) = &self.queue {
             queue.waited(time);
         }
     }
 
-    /// Units that are taken.
+    /// Returns the number of units that are taken.
     pub fn in_use(&self) -> usize {
         (self.capacity as usize).saturating_sub(self.permits.available_permits())
     }
 
-    /// Units it admits.
+    /// Returns the number of units that the gate admits.
     pub fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// How it shows in the tree.
+    /// Returns the gate's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let state = if self.permits.is_closed() { "closed" } else { "open" };
         TreeNode::new(self.name, "gate", state).with_queue(self.in_use(), self.capacity())

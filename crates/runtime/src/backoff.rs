@@ -1,8 +1,9 @@
-//! Exponential back-off with jitter, so that what failed together does not come back together.
+//! Exponential back-off with jitter, so that tasks that failed together do not retry together.
 
 use std::time::Duration;
 
-/// Delays between attempts: each up to twice the last, at least half of it random.
+/// Delays between attempts. Before jitter, each is twice the last; jitter takes away up to half of
+/// it.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     base: Duration,
@@ -11,24 +12,24 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Delays from about `base` up to `max`.
+    /// Creates delays that grow from `base`, before jitter, up to `max`.
     pub fn new(base: Duration, max: Duration) -> Self {
         Self { base, max, failures: 0 }
     }
 
-    /// The delay after one more failure.
+    /// Returns the delay after one more failure.
     pub fn next_delay(&mut self) -> Duration {
         let delay = Self::delay_after(self.base, self.max, self.failures);
         self.failures = self.failures.saturating_add(1);
         delay.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 
-    /// Forgets the failures after a success.
+    /// Forgets the failures, after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// The delay, without jitter, after `failures` earlier failures.
+    /// Returns the delay, without jitter, after `failures` earlier failures.
     pub fn delay_after(base: Duration, max: Duration, failures: u32) -> Duration {
         base.saturating_mul(1u32 << failures.min(20)).min(max)
     }

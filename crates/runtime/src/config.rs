@@ -16,7 +16,8 @@ pub const ENVIRONMENT_PREFIX: &str = "CLEW_";
 /// then by `flags` (only what the command line set).
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] naming the key at fault, or the file if it cannot be read.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] naming the key at fault, or the file if it cannot
+/// be read.
 pub fn load<T>(file: Option<&Path>, flags: impl Serialize) -> Result<T, Error>
 where
     T: Default + Serialize + DeserializeOwned,
@@ -29,7 +30,7 @@ where
         }
         figment = figment.merge(Toml::file(file));
     }
-    // Variables that are not configuration keys but names of places: the tools' own.
+    // Variables of the command-line tools and tests, which are not configuration keys.
     let environment = Env::prefixed(ENVIRONMENT_PREFIX)
         .ignore(&[
             "api_key",
@@ -49,10 +50,10 @@ where
         .map_err(|error| describe(&error))
 }
 
-/// The effective configuration as TOML, to be shown to a person.
+/// Returns the effective configuration as TOML, for people.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if a value has no TOML form.
+/// Returns [`clew_core::ErrorKind::Internal`] if a value has no TOML form.
 pub fn render(config: &impl Serialize) -> Result<String, Error> {
     toml::to_string_pretty(config)
         .map_err(|error| Error::internal("the configuration has no TOML form").with_source(error))

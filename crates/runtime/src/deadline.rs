@@ -1,4 +1,4 @@
-//! Every wait is bounded by the deadline of the request it serves.
+//! Deadlines: every wait is bounded by the deadline of the request that it serves.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -7,10 +7,11 @@ use clew_core::Error;
 use ractor::rpc::CallResult;
 use ractor::{ActorRef, Message, RpcReplyPort};
 
-/// The result of `future`, or an error that says what took too long.
+/// Returns the result of `future`, or an error that says what took too long.
 ///
 /// # Errors
-/// That of `future`; [`clew_core::ErrorKind::DeadlineExceeded`].
+/// Returns the error of `future`, or [`clew_core::ErrorKind::DeadlineExceeded`] if it does not end
+/// by the deadline.
 pub async fn within<T>(
     deadline: Instant,
     doing: &str,
@@ -25,8 +26,9 @@ pub async fn within<T>(
 /// Asks an actor and waits for its reply until `deadline`.
 ///
 /// # Errors
-/// The actor's own; [`clew_core::ErrorKind::DeadlineExceeded`];
-/// [`clew_core::ErrorKind::Unavailable`] if the actor is gone: its supervisor is restarting it.
+/// Returns the actor's own error, [`clew_core::ErrorKind::DeadlineExceeded`] if no reply comes in
+/// time, and [`clew_core::ErrorKind::Unavailable`] if the actor is gone, because its supervisor
+/// restarts it.
 pub async fn ask<M: Message, T: Send + 'static>(
     actor: &ActorRef<M>,
     deadline: Instant,
@@ -41,7 +43,7 @@ pub async fn ask<M: Message, T: Send + 'static>(
     }
 }
 
-/// The error for callers of an actor that is being restarted.
+/// Returns the error for callers of an actor that is being restarted.
 pub fn restarting(doing: &str) -> Error {
     Error::new(
         clew_core::ErrorKind::Unavailable,
@@ -50,8 +52,8 @@ pub fn restarting(doing: &str) -> Error {
     )
 }
 
-/// The deadline of a request: what its caller says (`grpc-timeout`), less a margin for the way back,
-/// else `default` from now on.
+/// Returns the deadline of a request: the one that its caller sent (`grpc-timeout`), less a margin
+/// for the way back, or else `default` from now on.
 pub fn of_request<T>(request: &tonic::Request<T>, default: Duration) -> Instant {
     let said = request.metadata().get("grpc-timeout").and_then(|value| value.to_str().ok());
     let patience = said
@@ -60,14 +62,14 @@ pub fn of_request<T>(request: &tonic::Request<T>, default: Duration) -> Instant 
     Instant::now() + patience.min(MAX_PATIENCE)
 }
 
-/// A request that tells its deadline, as [`of_request`] reads it.
+/// Creates a request that carries its deadline, as [`of_request`] reads it.
 pub fn request<T>(message: T, deadline: Instant) -> tonic::Request<T> {
     let mut request = tonic::Request::new(message);
     request.set_timeout(deadline.saturating_duration_since(Instant::now()));
     request
 }
 
-/// Longest deadline that is honoured: a request holds its permits no longer.
+/// Longest deadline that is honoured. A request holds its permits no longer.
 const MAX_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// Parses the gRPC timeout header: up to eight digits and a unit.

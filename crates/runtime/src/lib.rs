@@ -1,5 +1,5 @@
-//! What every service runs on: admission, deadlines, supervised restarts, remote peers and pools of
-//! them, configuration, and where the time of requests goes.
+//! Runtime of every service: admission, fair queues, deadlines, supervised restarts, remote peers
+//! and pools of them, configuration, and the timing of requests.
 
 pub mod admission;
 pub mod backoff;
@@ -14,11 +14,11 @@ pub mod turns;
 
 use std::time::Duration;
 
-/// How long threads that block get to end.
+/// Time that blocking threads get to end.
 const BLOCKED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Ends an asynchronous runtime whose work is done. A thread that hangs in a file system or in code of
-/// others cannot be ended; it does not keep the process from ending.
+/// Shuts down an asynchronous runtime whose work is done. A thread that hangs in a file system or
+/// in third-party code cannot be ended, but it does not keep the process from ending.
 pub fn shutdown(runtime: tokio::runtime::Runtime) {
     runtime.shutdown_timeout(BLOCKED_PATIENCE);
 }

@@ -1,4 +1,4 @@
-//! A remote peer, represented here by a supervised proxy actor.
+//! Remote peers, each represented by a supervised proxy actor.
 //!
 //! ```text
 //! Supervisor ── restarts ──► Proxy actor ── owns ──► one connection ──► the peer
@@ -6,9 +6,9 @@
 //!        health (grpc.health.v1.Health/Watch)   the connection's end
 //! ```
 //!
-//! A proxy owns exactly one connection. When that ends, however it ends (closed, reset, or silent for
-//! longer than HTTP/2's keepalive allows), the actor fails as a local worker would, its supervisor
-//! connects anew after a jittered back-off, and whoever had work on the connection is told at once.
+//! A proxy owns exactly one connection. The connection ends when it is closed, reset, or silent for
+//! longer than HTTP/2's keepalive allows. The actor then fails as a local worker would, and its
+//! supervisor connects again after a jittered back-off. Work on the lost connection fails at once.
 //! A peer that only says it is leaving is *draining*: it gets no new work and finishes what it has.
 
 use std::sync::Arc;
@@ -35,23 +35,24 @@ mod connection;
 
 use connection::Connection;
 
-/// Section `peers`: how other nodes are reached, and when one counts as lost.
+/// Section `peers` of the configuration: how other nodes are reached, and when one counts as lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PeerConfig {
-    /// Milliseconds a connection may take to be made, 10 to 60,000.
+    /// Maximum time for making a connection, in milliseconds, 10 to 60,000.
     pub connect_timeout_ms: u64,
-    /// Milliseconds between two keepalive pings, 10 to 600,000. A connection counts as lost when a
-    /// ping is not answered in time: after this and `keepalive_timeout_ms` together at the latest.
+    /// Time between two keepalive pings, in milliseconds, 10 to 600,000. A connection counts as
+    /// lost when a ping is not answered in time: at the latest after this time and
+    /// `keepalive_timeout_ms` together.
     pub keepalive_interval_ms: u64,
-    /// Milliseconds a keepalive ping may take to be answered, 10 to 600,000.
+    /// Maximum time for the answer to a keepalive ping, in milliseconds, 10 to 600,000.
     pub keepalive_timeout_ms: u64,
-    /// Longest pause in milliseconds before a lost peer is tried again, 10 to 600,000.
+    /// Longest pause before a lost peer is tried again, in milliseconds, 10 to 600,000.
     pub reconnect_max_ms: u64,
-    /// How many members a call is tried on, 1 to 100, if it may be repeated and time remains.
+    /// Maximum number of tries of a call, 1 to 100, if it may be repeated and time remains.
     pub attempts: u32,
-    /// Milliseconds a call waits for a member while none is there, at most 600,000. It bridges the
-    /// restart of the only one.
+    /// Time that a call waits for a member while none is serving, in milliseconds, at most 600,000.
+    /// It bridges the restart of the only member.
     pub wait_ms: u64,
 }
 
@@ -69,10 +70,10 @@ impl Default for PeerConfig {
 }
 
 impl PeerConfig {
-    /// Refuses values out of range.
+    /// Checks that the values are in range.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`ErrorKind::InvalidInput`] naming every key at fault.
     pub fn validate(&self) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut within = |key: &str, value: u64, low: u64, high: u64| {
@@ -90,30 +91,30 @@ impl PeerConfig {
         violations.into_result()
     }
 
-    /// How long a call waits for a member while none is there.
+    /// Returns how long a call waits for a member while none is serving.
     pub fn wait(&self) -> Duration {
         Duration::from_millis(self.wait_ms)
     }
 }
 
-/// What calls are made on; they carry the trace.
+/// Channel for calls to a peer. The calls carry the trace.
 pub type Channel = Traced<tonic::transport::Channel>;
 
-/// How a peer is.
+/// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerState {
     /// The connection is being made, or it is not known yet whether the peer serves.
     Connecting,
-    /// It takes work.
+    /// The peer takes work.
     Serving,
-    /// It takes no new work; what it has been given it finishes.
+    /// The peer takes no new work and finishes what it has.
     Draining,
-    /// The connection is lost, and what was under way on it with it.
+    /// The connection is lost, and with it the work under way on it.
     Dead,
 }
 
 impl PeerState {
-    /// One word for the tree.
+    /// Returns one word for the tree of running parts.
     pub fn word(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
@@ -124,27 +125,27 @@ impl PeerState {
     }
 }
 
-/// One connection to a peer. Cheap to clone; clones share the connection.
+/// Connection to a peer. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Link {
     channel: tonic::transport::Channel,
     generation: u64,
-    /// Closed when the connection ends.
+    /// Receiver that is closed when the connection ends.
     open: watch::Receiver<()>,
 }
 
 impl Link {
-    /// What calls are made on. It is good for this one connection and does not reconnect.
+    /// Returns the channel for calls. It is good for this one connection and does not reconnect.
     pub fn channel(&self) -> Channel {
         Traced::following(self.channel.clone())
     }
 
-    /// Which connection to the peer this is, from 1.
+    /// Returns the number of this connection to the peer, from 1.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// Whether the connection has ended.
+    /// Returns whether the connection has ended.
     pub fn is_lost(&self) -> bool {
         self.open.has_changed().is_err()
     }
@@ -152,14 +153,16 @@ impl Link {
     /// Waits for the end of the connection.
     pub async fn lost(&self) {
         let mut open = self.open.clone();
-        // Nothing is ever sent; the sender goes with the connection.
+        // Nothing is ever sent. The sender is dropped with the connection.
         while open.changed().await.is_ok() {}
     }
 
-    /// The result of `work` on this connection, or an error as soon as the connection is lost.
+    /// Returns the result of `work` on this connection, or an error as soon as the connection is
+    /// lost.
     ///
     /// # Errors
-    /// That of `work`; [`ErrorKind::Unavailable`] with the reason `PEER_LOST`.
+    /// Returns the error of `work`, or [`ErrorKind::Unavailable`] with the reason `PEER_LOST` if
+    /// the connection is lost.
     pub async fn run<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         tokio::select! {
             done = work => done,
@@ -168,16 +171,16 @@ impl Link {
     }
 }
 
-/// What is known of a peer now.
+/// Current knowledge of a peer.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// How it is.
+    /// State of the peer.
     pub state: PeerState,
-    /// The connection; there while serving or draining.
+    /// Connection to the peer; present while it is serving or draining.
     pub link: Option<Link>,
 }
 
-/// A peer under supervision. Cheap to clone; the last clone that is dropped ends its actors.
+/// Peer under supervision. Cheap to clone; dropping the last clone ends its actors.
 #[derive(Clone)]
 pub struct Peer {
     inner: Arc<Inner>,
@@ -197,42 +200,42 @@ impl Drop for Inner {
     }
 }
 
-/// What a peer is reached with.
+/// Options for the use of a peer.
 #[derive(Clone, Debug)]
 pub struct PeerOptions {
     /// Full name of the gRPC service whose health decides; empty for that of the whole server.
     pub service: String,
-    /// Most units of work (requests, tokens) that may be under way on it.
+    /// Maximum number of units of work (requests, tokens) that may be under way on the peer.
     pub credits: u32,
-    /// How it is reached.
+    /// Options for connections to the peer.
     pub reach: Reach,
 }
 
-/// How peers are reached.
+/// Options for connections to peers.
 #[derive(Clone, Debug, Default)]
 pub struct Reach {
-    /// Section `peers`.
+    /// Section `peers` of the configuration.
     pub config: PeerConfig,
-    /// This node's certificate; without it connections are in plain text.
+    /// Certificate of this node. Without it, connections are in plain text.
     pub tls: Option<Tls>,
-    /// The role that the peers' certificates have to name; `None`: whichever.
+    /// Role that the peers' certificates must name; `None` for any role.
     pub role: Option<&'static str>,
 }
 
 impl From<PeerConfig> for Reach {
-    /// In plain text.
+    /// Creates options for connections in plain text.
     fn from(config: PeerConfig) -> Self {
         Self { config, tls: None, role: None }
     }
 }
 
 impl Peer {
-    /// Starts the proxy of the peer `name` at `address`, such as `http://10.0.0.7:7421`. It connects
-    /// by and by, and again whenever the connection is lost.
+    /// Starts the proxy of the peer `name` at `address`, such as `http://10.0.0.7:7421`. It
+    /// connects in the background, and again whenever the connection is lost.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none; [`ErrorKind::Internal`] if the actor
-    /// system refuses.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is invalid, and [`ErrorKind::Internal`]
+    /// if the actor system refuses to start an actor.
     pub async fn start(name: &str, address: &str, options: &PeerOptions) -> Result<Self, Error> {
         let connection = Connection::try_new(address, &options.reach)?;
         let (published, view) = watch::channel(View { state: PeerState::Connecting, link: None });
@@ -249,41 +252,41 @@ impl Peer {
         Ok(Self { inner: Arc::new(Inner { name, address, credits, view, supervised }) })
     }
 
-    /// Its name.
+    /// Returns the name of the peer.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Its address.
+    /// Returns the address of the peer.
     pub fn address(&self) -> &str {
         &self.inner.address
     }
 
-    /// Where it is seen how the peer is.
+    /// Returns a receiver of what is known of the peer.
     pub fn view(&self) -> watch::Receiver<View> {
         self.inner.view.clone()
     }
 
-    /// How it is.
+    /// Returns the state of the peer.
     pub fn state(&self) -> PeerState {
         let view = self.inner.view.borrow();
         match &view.link {
-            // Known before the actor hears of it.
+            // The loss shows here before the actor hears of it.
             Some(link) if link.is_lost() => PeerState::Dead,
             _ => view.state,
         }
     }
 
-    /// Units of work under way on it.
+    /// Returns the units of work under way on the peer.
     pub fn in_flight(&self) -> usize {
         self.inner.credits.in_use()
     }
 
-    /// Takes credits for `units` of work, given back when the permit is dropped.
+    /// Takes credits for `units` of work. Dropping the permit gives them back.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] unless it is serving; [`ErrorKind::Exhausted`] when its credits
-    /// are used up.
+    /// Returns [`ErrorKind::Unavailable`] if the peer is not serving, and [`ErrorKind::Exhausted`]
+    /// if its credits are used up.
     pub fn try_enter(&self, units: usize) -> Result<(Link, Permit), Error> {
         let view = self.inner.view.borrow().clone();
         match (view.state, view.link) {
@@ -294,15 +297,15 @@ impl Peer {
         }
     }
 
-    /// Waits until nothing is under way on it any more.
+    /// Waits until no work is under way on the peer.
     ///
     /// # Errors
-    /// [`ErrorKind::DeadlineExceeded`].
+    /// Returns [`ErrorKind::DeadlineExceeded`] if there still is some at the deadline.
     pub async fn drained(&self, deadline: Instant) -> Result<(), Error> {
         self.inner.credits.drained(deadline).await
     }
 
-    /// How it shows in the tree.
+    /// Returns the peer's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let mut node = TreeNode::new(self.name(), "peer", self.state().word())
             .with_queue(self.in_flight(), self.inner.credits.capacity());
@@ -311,7 +314,7 @@ impl Peer {
     }
 }
 
-/// What the proxy of one peer is made from.
+/// Line of the proxy of one peer.
 struct ProxyLine {
     name: String,
     connection: Connection,
@@ -346,8 +349,8 @@ impl Line for ProxyLine {
         (Duration::from_millis(50).min(self.longest_pause), self.longest_pause)
     }
 
-    /// That machines go away is expected; what matters is said where work has to wait for them. So
-    /// the loss is told once, and the attempts that follow are not.
+    /// Logs the loss once as a warning, and the failed attempts that follow only for debugging.
+    /// Machines are expected to go away; an error is logged where work has to wait for them.
     fn log_failure(&self, generation: u64, error: &Error) {
         let (peer, problem) = (&self.name, error.chain());
         if error.reason() == connection::UNREACHABLE && generation > 1 {
@@ -358,12 +361,12 @@ impl Line for ProxyLine {
     }
 }
 
-/// The actor: owns one connection and publishes what is known of the peer behind it.
+/// Actor that owns one connection and publishes what is known of the peer behind it.
 struct Proxy;
 
 #[derive(Debug)]
 enum Message {
-    /// The peer says how it is.
+    /// The peer reported its state.
     Says(PeerState),
     /// The connection takes no new requests.
     Closing,
@@ -386,7 +389,8 @@ struct State {
 }
 
 impl Drop for State {
-    /// However the actor ends: what has the link finds out by itself, nobody gets it any more.
+    /// Withdraws the connection, however the actor ends. Work that has the link notices the loss by
+    /// itself.
     fn drop(&mut self) {
         self.published.send_replace(View { state: PeerState::Dead, link: None });
     }
@@ -404,7 +408,7 @@ impl Actor for Proxy {
     ) -> Result<State, ActorProcessingErr> {
         let Arguments { link, mut closing, service, published } = arguments;
         let mut watches = JoinSet::new();
-        // Casts fail once the actor is gone, and the tasks with it.
+        // Casts fail once the actor is gone, and the tasks end with it.
         let (actor, watched) = (myself.clone(), link.clone());
         watches.spawn(async move {
             watched.lost().await;
@@ -432,7 +436,8 @@ impl Actor for Proxy {
                 state.is_closing = true;
                 PeerState::Draining
             }
-            // What the server says of itself is worth nothing on a connection that takes no work.
+            // On a connection that takes no new requests, the server's report about itself does not
+            // count.
             Message::Says(_) if state.is_closing => PeerState::Draining,
             Message::Says(says) => says,
         };
@@ -442,10 +447,10 @@ impl Actor for Proxy {
     }
 }
 
-/// Pauses between two subscriptions to a server's health.
+/// Shortest and longest pause between two subscriptions to a server's health.
 const WATCH_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// Reports what the server says of its health, for as long as the connection stands.
+/// Reports the health that the server states, for as long as the connection stands.
 async fn watch_health(channel: Channel, service: String, proxy: ActorRef<Message>) {
     let mut client = HealthClient::new(channel);
     let mut backoff = Backoff::new(WATCH_PAUSES.0, WATCH_PAUSES.1);
@@ -464,23 +469,24 @@ async fn watch_health(channel: Channel, service: String, proxy: ActorRef<Message
                     });
                 }
             }
-            // A server without a health service takes work for as long as it is connected.
+            // A server without a health service counts as serving while it is connected.
             Err(status) if status.code() == Code::Unimplemented => {
                 say(PeerState::Serving);
                 return;
             }
-            // It has one, and does not know the service, or not any more.
+            // The server has a health service, which does not know the service, or no longer knows
+            // it.
             Err(status) if status.code() == Code::NotFound => {
                 say(PeerState::Draining);
             }
-            // Whether the connection is lost is seen elsewhere.
+            // The loss of the connection is noticed elsewhere.
             Err(_) => {}
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
 }
 
-/// The error for those whose work was on a connection that ended.
+/// Returns the error for work on a connection that ended.
 fn lost() -> Error {
     let problem = "the connection to a peer was lost; retry";
     Error::new(ErrorKind::Unavailable, "PEER_LOST", problem)

@@ -1,5 +1,5 @@
-//! A pool of peers that do the same work: gives a call to the member with the least under way, and
-//! tries another when one fails.
+//! Pools of peers that do the same work. A call goes to the member with the least work under way,
+//! and to another if that member fails.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use crate::deadline::within;
 use crate::peer::{Channel, Link, Peer, PeerOptions, PeerState};
 use crate::tree::TreeNode;
 
-/// How long a member that was taken out may take to finish what it was given.
+/// Time that a removed member gets to finish its work.
 const RETIRE_PATIENCE: Duration = Duration::from_secs(600);
 
-/// Pauses between two tries of a call.
+/// Shortest and longest pause between two tries of a call.
 const TRY_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
-/// A pool of peers. Cheap to clone; the last clone that is dropped ends the proxies of its members.
+/// Pool of peers. Cheap to clone; dropping the last clone ends the proxies of its members.
 #[derive(Clone)]
 pub struct Pool {
     inner: Arc<Inner>,
@@ -30,31 +30,33 @@ struct Inner {
     name: &'static str,
     options: PeerOptions,
     members: RwLock<Arc<Vec<Peer>>>,
-    /// Members that were taken out and finish. Held while the members change.
+    /// Removed members that finish their work. Locked while the members change.
     retiring: Mutex<JoinSet<()>>,
 }
 
-/// A place for a piece of work on a member: credits are taken until it is dropped.
+/// Place for a piece of work on a member. It holds credits of the member until it is dropped.
 pub struct Place {
     /// The member.
     pub peer: Peer,
-    /// The connection to it.
+    /// Connection to the member.
     pub link: Link,
     _permit: Permit,
 }
 
 impl Pool {
-    /// A pool without members. `name` is what its members are called in errors: `encoders`.
+    /// Creates a pool without members. `name` is the word for its members in errors, such as
+    /// `encoders`.
     pub fn new(name: &'static str, options: PeerOptions) -> Self {
         let (members, retiring) = (RwLock::default(), Mutex::default());
         Self { inner: Arc::new(Inner { name, options, members, retiring }) }
     }
 
-    /// Makes `members`, as names and addresses, the members. Those that stay keep their connection;
-    /// those that are missing get no new work and finish what they have.
+    /// Sets the members, as names and addresses. Those that stay keep their connection. Those that
+    /// are removed get no new work and finish what they have.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none; then nothing is changed.
+    /// Returns [`ErrorKind::InvalidInput`] if an address is invalid or a name occurs twice. Nothing
+    /// is changed then.
     pub async fn update(&self, members: Vec<(String, String)>) -> Result<(), Error> {
         let mut retiring = self.inner.retiring.lock().await;
         let before = self.members();
@@ -86,26 +88,26 @@ impl Pool {
         Ok(())
     }
 
-    /// The members now.
+    /// Returns the current members.
     pub fn members(&self) -> Arc<Vec<Peer>> {
         Arc::clone(&self.inner.members.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Section `peers`, and what else its members are reached with.
+    /// Returns the section `peers` and the other options by which members are reached.
     pub fn options(&self) -> &PeerOptions {
         &self.inner.options
     }
 
-    /// A place for `units` of work on the serving member with the fewest units under way.
+    /// Returns a place for `units` of work on the serving member with the fewest units under way.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] with a retry delay when all serving members are full;
-    /// [`ErrorKind::Unavailable`] with the reason `NO_PEER` when none is serving.
+    /// Returns [`ErrorKind::Exhausted`] with a retry delay if all serving members are full, and
+    /// [`ErrorKind::Unavailable`] with the reason `NO_PEER` if none is serving.
     pub fn pick(&self, units: usize) -> Result<Place, Error> {
         self.pick_but(units, &[])
     }
 
-    /// As [`Self::pick`], with the peers of those names left out.
+    /// Picks a place like [`Self::pick`], but not on the peers with the names `without`.
     fn pick_but(&self, units: usize, without: &[String]) -> Result<Place, Error> {
         let members = self.members();
         let mut serving: Vec<&Peer> = members
@@ -113,7 +115,7 @@ impl Pool {
             .filter(|peer| peer.state() == PeerState::Serving)
             .filter(|peer| !without.iter().any(|name| name == peer.name()))
             .collect();
-        // Among equals none is preferred, so that an idle pool warms all of its members.
+        // Equals come in random order, so that an idle pool warms all of its members.
         serving.sort_by_cached_key(|peer| (peer.in_flight(), fastrand::u32(..)));
         let mut refused = None;
         for peer in serving {
@@ -121,7 +123,7 @@ impl Pool {
                 Ok((link, permit)) => {
                     return Ok(Place { peer: peer.clone(), link, _permit: permit });
                 }
-                // The state may have changed since it was looked at.
+                // The member's state may have changed since it was read.
                 Err(error) if error.kind() != ErrorKind::Exhausted => {}
                 Err(error) => refused = Some(error),
             }
@@ -129,15 +131,16 @@ impl Pool {
         Err(refused.unwrap_or_else(|| self.nobody()))
     }
 
-    /// Has a member do `units` of work that may be repeated. When it fails in a way that another
-    /// might not, another is asked, as long as `deadline` and the configured attempts allow. While no
-    /// member is serving, one is waited for as long as configured.
+    /// Has a member do `units` of work that may be repeated. If it fails in a way that another
+    /// member might not, another is tried, as long as `deadline` and the configured attempts allow.
+    /// If no member is serving, the call waits for one as long as configured.
     ///
     /// `call` makes the request on the channel it is given and sets its timeout itself.
     ///
     /// # Errors
-    /// That of the last try; [`ErrorKind::Exhausted`] at once when all serving members are full;
-    /// [`ErrorKind::Unavailable`]; [`ErrorKind::DeadlineExceeded`].
+    /// Returns the error of the last try, [`ErrorKind::Exhausted`] at once if all serving members
+    /// are full, [`ErrorKind::Unavailable`] if none is serving, and
+    /// [`ErrorKind::DeadlineExceeded`].
     pub async fn call<T, F>(
         &self,
         units: usize,
@@ -165,7 +168,7 @@ impl Pool {
                         done => return done,
                     }
                 }
-                // All that serve were tried: they may be tried again.
+                // All serving members were tried. They may be tried again.
                 Err(error) if !tried.is_empty() && error.reason() == "NO_PEER" => {
                     tried.clear();
                     error
@@ -187,7 +190,7 @@ impl Pool {
         Error::new(ErrorKind::Unavailable, "NO_PEER", problem)
     }
 
-    /// How it shows in the tree.
+    /// Returns the pool's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let children: Vec<TreeNode> = self.members().iter().map(Peer::node).collect();
         let serving = children.iter().any(|peer| peer.state == PeerState::Serving.word());

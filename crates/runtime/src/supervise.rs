@@ -1,8 +1,8 @@
-//! Supervised restarts: a line of actors that lives, dies and comes back together.
+//! Supervised restarts: a *line* of actors that starts, fails and restarts together.
 //!
-//! ractor tells a parent when a child ends and leaves the rest to it. What the rest is, is the same
-//! everywhere here: the children of a line depend on each other's state, so when one fails the
-//! others are stopped, and after a jittered back-off the whole line is made anew from storage, with
+//! ractor tells a parent when a child ends and leaves the rest to the parent. Here the rest is the
+//! same everywhere. The children of a line depend on each other's state, so when one fails the
+//! others are stopped. After a jittered back-off the whole line is started again from storage, with
 //! a generation number that tells late messages of the old line from those of the new one.
 
 use std::future::Future;
@@ -21,27 +21,28 @@ use tokio::task::JoinHandle;
 use crate::backoff::Backoff;
 use crate::tree::TreeNode;
 
-/// What makes a line of actors.
+/// Definition of a line of actors: how to start it and how to restart it.
 pub trait Line: Send + Sync + 'static {
-    /// How callers reach the line while it runs.
+    /// Handle by which callers reach the line while it runs.
     type Handle: Clone + Send + Sync + 'static;
 
-    /// What the line is called in logs.
+    /// Returns the name of the line in logs.
     fn name(&self) -> String;
 
-    /// Starts the actors of the line, linked to `supervisor`. What it started before failing is
-    /// stopped by the supervisor.
+    /// Starts the actors of the line, linked to `supervisor`. If it fails, the supervisor stops the
+    /// actors that it has started.
     ///
     /// # Errors
-    /// Whatever keeps the line from running now; it is tried again after a back-off.
+    /// Returns whatever error keeps the line from running now. The start is tried again after a
+    /// back-off.
     fn start(
         &self,
         supervisor: ActorCell,
         generation: u64,
     ) -> impl Future<Output = Result<Self::Handle, Error>> + Send;
 
-    /// Least and longest pause before the line is made anew. The default is short enough to go
-    /// unnoticed after a hiccup, and long enough not to spin on a full disk.
+    /// Returns the shortest and the longest pause before a restart of the line. The default is
+    /// short enough to go unnoticed after a hiccup, and long enough not to spin on a full disk.
     fn pauses(&self) -> (Duration, Duration) {
         (Duration::from_millis(100), Duration::from_secs(10))
     }
@@ -55,11 +56,12 @@ pub trait Line: Send + Sync + 'static {
 
 /// Starts an actor that `supervisor` watches.
 ///
-/// The future is boxed: an actor's futures hold those of whatever it awaits and starts, and without a box between two
-/// actors the compiler has to lay out all of them as one type, which it refuses beyond a certain depth.
+/// The future is boxed. The futures of an actor contain those of whatever it awaits and starts.
+/// Without a box between two actors, the compiler has to lay out all of them as one type, which it
+/// refuses beyond a certain depth.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::Internal`] if the actor's own start fails.
+/// Returns [`clew_core::ErrorKind::Internal`] if the actor's own start fails.
 pub fn start_child<A: Actor>(
     actor: A,
     arguments: A::Arguments,
@@ -73,21 +75,21 @@ pub fn start_child<A: Actor>(
     })
 }
 
-/// Whether a line runs.
+/// State of a line.
 #[derive(Clone, Debug)]
 pub enum LineState<H> {
-    /// Not yet.
+    /// The line has not started yet.
     Starting,
-    /// It runs.
+    /// The line runs.
     Running(H),
-    /// It failed and is tried again; the error is what callers are told.
+    /// The line failed and is restarted. Callers get this error.
     Failed(Arc<Error>),
-    /// It was stopped and stays so.
+    /// The line was stopped and is not restarted.
     Stopped,
 }
 
 impl<H> LineState<H> {
-    /// One word for the tree.
+    /// Returns one word for the tree of running parts.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -111,7 +113,7 @@ impl<H: Clone + Send + Sync + 'static> Supervised<H> {
     /// Starts a supervisor that keeps `line` running.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
+    /// Returns [`clew_core::ErrorKind::Internal`] if the actor system refuses to start an actor.
     pub async fn start<L: Line<Handle = H>>(line: L) -> Result<Self, Error> {
         let (published, state) = watch::channel(LineState::Starting);
         let restarts = Arc::new(AtomicU64::new(0));
@@ -124,31 +126,31 @@ impl<H: Clone + Send + Sync + 'static> Supervised<H> {
         Ok(Self { name, actor, state, restarts })
     }
 
-    /// Where the line's state is seen.
+    /// Returns a receiver of the line's state.
     pub fn state(&self) -> watch::Receiver<LineState<H>> {
         self.state.clone()
     }
 
-    /// How often the line was made anew.
+    /// Returns how often the line was restarted.
     pub fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
     }
 
-    /// Has the line stop, without waiting for it.
+    /// Asks the line to stop, without waiting for its end.
     pub fn begin_stop(&self) {
         self.actor.stop(None);
     }
 
-    /// Stops the line and waits for its end; false if it did not end within `patience`.
+    /// Stops the line and waits for its end. Returns false if it did not end within `patience`.
     pub async fn stop(&self, patience: Duration) -> bool {
         self.begin_stop();
         let mut state = self.state();
         let stopped = state.wait_for(|state| matches!(state, LineState::Stopped));
-        // A supervisor that is gone has dropped its end, which counts as stopped.
+        // A supervisor that is gone has dropped its sender, which counts as stopped.
         tokio::time::timeout(patience, stopped).await.is_ok()
     }
 
-    /// How it shows in the tree.
+    /// Returns the line's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let mut node = TreeNode::new(&self.name, "supervisor", self.state.borrow().word());
         node.restarts = self.restarts();
@@ -156,7 +158,7 @@ impl<H: Clone + Send + Sync + 'static> Supervised<H> {
     }
 }
 
-/// The actor that keeps one line running.
+/// Actor that keeps one line running.
 pub struct Supervisor<L>(std::marker::PhantomData<L>);
 
 /// Messages of [`Supervisor`].
@@ -164,7 +166,7 @@ pub struct Supervisor<L>(std::marker::PhantomData<L>);
 pub enum Message<H> {
     /// Start the line of this generation.
     Start(u64),
-    /// What became of starting it.
+    /// Result of starting the line of this generation.
     Started(u64, Result<H, Error>),
 }
 
@@ -172,7 +174,7 @@ pub enum Message<H> {
 pub struct State<L: Line> {
     line: Arc<L>,
     generation: u64,
-    /// The attempt that is under way. It may take minutes, and a stop does not wait for it.
+    /// Attempt to start that is under way. It may take minutes, and a stop does not wait for it.
     starting: Option<JoinHandle<()>>,
     backoff: Backoff,
     running_since: Option<Instant>,
@@ -180,7 +182,7 @@ pub struct State<L: Line> {
     restarts: Arc<AtomicU64>,
 }
 
-/// How long the children of a failed line get to end.
+/// Time that the children of a failed line get to end.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 impl<L: Line> Actor for Supervisor<L> {
@@ -218,14 +220,15 @@ impl<L: Line> Actor for Supervisor<L> {
             Message::Start(generation) if generation == state.generation => {
                 let line = Arc::clone(&state.line);
                 state.starting = Some(tokio::spawn(async move {
-                    // Boxed for the reason that `start_child` has.
+                    // Boxed for the reason that `start_child` gives.
                     let start = Box::pin(line.start(myself.get_cell(), generation));
                     let start = AssertUnwindSafe(start);
-                    // A panic over broken files ends the attempt and not us.
+                    // A panic, for example over broken files, ends the attempt and not the
+                    // supervisor.
                     let started = start.catch_unwind().await.unwrap_or_else(|_panic| {
                         Err(Error::internal("starting a part of the service panicked"))
                     });
-                    // Nobody is told if the supervisor has ended.
+                    // If the supervisor has ended, nobody is told.
                     drop(myself.cast(Message::Started(generation, started)));
                 }));
             }
@@ -239,7 +242,7 @@ impl<L: Line> Actor for Supervisor<L> {
             Message::Started(generation, Err(error)) if generation == state.generation => {
                 restart(&myself, state, error).await;
             }
-            // Of a generation that is over.
+            // Messages of earlier generations.
             Message::Start(_) | Message::Started(..) => {}
         }
         Ok(())
@@ -261,7 +264,7 @@ impl<L: Line> Actor for Supervisor<L> {
                 .with_source(cause);
                 restart(&myself, state, error).await;
             }
-            // Ordinary ends are those of a line we stopped ourselves.
+            // Children end ordinarily if this supervisor stopped their line.
             SupervisionEvent::ActorTerminated(..)
             | SupervisionEvent::ActorStarted(_)
             | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -281,8 +284,8 @@ impl<L: Line> Actor for Supervisor<L> {
     }
 }
 
-/// Two children that fail together are two calls: the later one only makes the earlier attempt's
-/// generation stale.
+/// Stops the line and schedules its next start. If two children fail together, this is called
+/// twice: the later call only makes the earlier attempt's generation stale.
 async fn restart<L: Line>(
     myself: &ActorRef<Message<L::Handle>>,
     state: &mut State<L>,
@@ -292,7 +295,8 @@ async fn restart<L: Line>(
     state.line.log_failure(state.generation, &error);
     state.published.send_replace(LineState::Failed(Arc::new(error)));
     myself.stop_children_and_wait(None, Some(STOP_PATIENCE)).await;
-    // A line that ran for a while starts over; one that fails right away waits longer each time.
+    // A line that ran for a while starts over with the shortest pause. One that fails right away
+    // waits longer each time.
     if state.running_since.take().is_some_and(|since| since.elapsed() > state.line.pauses().1) {
         state.backoff.reset();
     }
@@ -306,7 +310,7 @@ async fn restart<L: Line>(
 async fn end_attempt<L: Line>(state: &mut State<L>) {
     if let Some(attempt) = state.starting.take() {
         attempt.abort();
-        // It ends where it waits next.
+        // The task ends at its next await point.
         drop(tokio::time::timeout(STOP_PATIENCE, attempt).await);
     }
 }
@@ -315,7 +319,7 @@ async fn end_attempt<L: Line>(state: &mut State<L>) {
 mod tests {
     use super::*;
 
-    /// A child that fails when told so.
+    /// Child that fails, or panics, when told to.
     struct Child;
 
     impl Actor for Child {
@@ -398,7 +402,7 @@ mod tests {
         assert!(matches!(&*state.borrow(), LineState::Stopped));
     }
 
-    /// A line that never comes to run, or panics over it.
+    /// Line that never starts, or panics when it is started.
     struct Hopeless {
         panics: bool,
     }

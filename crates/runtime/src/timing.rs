@@ -1,7 +1,8 @@
-//! Where the time of a request goes: whoever spends it says so, and whoever answers reads it.
+//! Timing of requests: code that spends time records it, and code that answers the request reads
+//! it.
 //!
 //! A [`Stopwatch`] belongs to the task that works on a request. Code below it calls [`measured`] or
-//! [`spent`] without knowing of it; without one they cost nothing and tell nobody.
+//! [`spent`] without knowing of it. Without a stopwatch, these functions record nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use clew_core::Timing;
 
-/// What time is spent on.
+/// Part of a request's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Waiting for a turn or a device.
+    /// Waiting for a slot or a device.
     Queue,
     /// Embedding.
     Compute,
@@ -20,7 +21,7 @@ pub enum Part {
     Store,
 }
 
-/// The time of one request. Cheap to clone; clones are the same one.
+/// Stopwatch of one request. Cheap to clone; clones share the time.
 #[derive(Clone, Debug)]
 pub struct Stopwatch(Arc<Spent>);
 
@@ -37,19 +38,19 @@ tokio::task_local! {
 }
 
 impl Stopwatch {
-    /// Begins now.
+    /// Starts a stopwatch.
     pub fn begin() -> Self {
         let [queue_nanos, compute_nanos, store_nanos] = [(); 3].map(|()| AtomicU64::new(0));
         let began = Instant::now();
         Self(Arc::new(Spent { began, queue_nanos, compute_nanos, store_nanos }))
     }
 
-    /// Has what `future` spends counted here. Tasks that it starts are not part of it.
+    /// Runs `future` and counts the time that it records. Tasks that it starts are not included.
     pub async fn over<T>(&self, future: impl Future<Output = T>) -> T {
         CURRENT.scope(self.clone(), future).await
     }
 
-    /// Where the time went, until now.
+    /// Returns the times until now.
     pub fn read(&self) -> Timing {
         let spent = &self.0;
         let read = |nanos: &AtomicU64| Duration::from_nanos(nanos.load(Ordering::Relaxed));
@@ -62,9 +63,9 @@ impl Stopwatch {
     }
 }
 
-/// Counts time of the request that this task works on, if it works on one.
+/// Adds time to the request on which this task works, if it works on one.
 pub fn spent(part: Part, time: Duration) {
-    // Outside of a request nobody wants to know.
+    // Outside of a request nobody reads the time.
     let Ok(Stopwatch(spent)) = CURRENT.try_with(Stopwatch::clone) else { return };
     let nanos = match part {
         Part::Queue => &spent.queue_nanos,
@@ -74,7 +75,7 @@ pub fn spent(part: Part, time: Duration) {
     nanos.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
 
-/// Counts the time that `future` takes.
+/// Runs `future` and records the time that it takes.
 pub async fn measured<T>(part: Part, future: impl Future<Output = T>) -> T {
     let began = Instant::now();
     let result = future.await;

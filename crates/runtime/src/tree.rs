@@ -1,34 +1,33 @@
-//! What runs here, for a person to see: a snapshot of supervisors, pools, peers and gates as a tree.
+//! Tree of the running parts of a service, for people: its supervisors, pools, peers and gates.
 //!
-//! There is no registry: whoever owns a part of the service asks it for its node and puts its own
-//! above it.
+//! There is no registry. The owner of a part asks it for its node and puts its own node above it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One part of a running service, with the parts it looks after.
+/// Part of a running service, with the parts that it manages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeNode {
-    /// What it is called among its siblings.
+    /// Name of the part among its siblings.
     pub name: String,
-    /// What it is: `supervisor`, `pool`, `peer`, `gate`, ...
+    /// Kind of part: `supervisor`, `pool`, `peer`, `gate`, ...
     pub kind: Cow<'static, str>,
-    /// How it is: `running`, `failed`, `serving`, `draining`, `dead`, ...
+    /// State of the part: `running`, `failed`, `serving`, `draining`, `dead`, ...
     pub state: Cow<'static, str>,
-    /// How often it was made anew since the process began.
+    /// Number of restarts since the process began.
     pub restarts: u64,
-    /// Units (requests, tokens, bytes) that wait in it or are worked on.
+    /// Units (requests, tokens, bytes) that wait or run in it.
     pub queued: u64,
-    /// Most units it takes; 0: it takes none.
+    /// Maximum number of units in it; 0 if it takes none.
     pub capacity: u64,
-    /// What it looks after.
+    /// Parts that it manages.
     pub children: Vec<TreeNode>,
 }
 
 impl TreeNode {
-    /// A part without restarts, units and children.
+    /// Creates a part without restarts, units and children.
     pub fn new(
         name: impl Into<String>,
         kind: impl Into<Cow<'static, str>>,
@@ -38,14 +37,14 @@ impl TreeNode {
         Self { name, kind, state, restarts: 0, queued: 0, capacity: 0, children: Vec::new() }
     }
 
-    /// Sets how much it holds of how much it takes.
+    /// Sets how many units it holds, and how many it can hold.
     #[must_use]
     pub fn with_queue(mut self, queued: usize, capacity: usize) -> Self {
         (self.queued, self.capacity) = (queued as u64, capacity as u64);
         self
     }
 
-    /// Sets what it looks after.
+    /// Sets the parts that it manages.
     #[must_use]
     pub fn with_children(mut self, children: Vec<TreeNode>) -> Self {
         self.children = children;
@@ -73,7 +72,7 @@ impl TreeNode {
     }
 }
 
-/// One line a node, its children below it.
+/// Writes one line per node, with its children below it.
 impl fmt::Display for TreeNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.draw(f, "")

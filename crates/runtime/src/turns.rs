@@ -1,10 +1,11 @@
-//! Turns: few pieces of work run at once, the others wait a short while, and no one's crowd keeps another
-//! waiting.
+//! Fair queues: a few pieces of work run at once, the others wait a short while, and many of one
+//! key do not hold up those of another key.
 //!
-//! What shares a processor gets slower the more there is of it, until nothing is done in time any more. So a
-//! [`Turnstile`] lets a few run; who comes in between waits with those of the same key, and the keys take turns.
-//! Who would wait longer than is worth it is refused at once, by how long turns took of late: the parts of one
-//! question, which come together, are so let in together or not at all.
+//! Work that shares a processor gets slower the more there is of it, until nothing finishes in
+//! time. A [`Turnstile`] therefore lets a few pieces run. The others wait in a queue for each key,
+//! and the keys are served in rotation. Work that would wait too long, as estimated from recent run
+//! times, is refused at once. The parts of one question come together, so they are admitted
+//! together or not at all.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,13 +17,14 @@ use tokio::sync::oneshot;
 
 use crate::tree::TreeNode;
 
-/// Lets a bounded number of pieces of work run at once. Cheap to clone; clones are the same one.
+/// Fair queue that lets a bounded number of pieces of work run at once. Cheap to clone; clones
+/// share the queue.
 #[derive(Clone, Debug)]
 pub struct Turnstile {
     name: &'static str,
     at_once: usize,
     patience: Duration,
-    /// How many of one key may wait.
+    /// Maximum number of waiting pieces for each key.
     crowd: usize,
     queue: Option<Arc<Queue>>,
     state: Arc<Mutex<State>>,
@@ -31,17 +33,17 @@ pub struct Turnstile {
 #[derive(Debug, Default)]
 struct State {
     running: usize,
-    /// How long turns took of late; nothing is known at first.
+    /// Moving mean of recent run times. Zero until the first piece ends.
     mean_turn: Duration,
-    /// Who waits, by key; no queue is empty.
+    /// Waiting pieces by key; no queue is empty.
     waiting: HashMap<String, VecDeque<oneshot::Sender<Turn>>>,
-    /// The keys of `waiting`, the next one first.
+    /// Keys of `waiting`, the next one first.
     keys: VecDeque<String>,
-    /// When somebody came last.
+    /// Time at which a piece last came.
     asked: Option<Instant>,
 }
 
-/// The right to run, given on when dropped.
+/// Slot: the right to run. Dropping it passes it on.
 #[derive(Debug)]
 #[must_use = "a dropped turn lets the next one run"]
 pub struct Turn {
@@ -49,25 +51,25 @@ pub struct Turn {
     began: Instant,
 }
 
-/// The share that the last turn has in the mean.
+/// Weight of the newest run time in the moving mean.
 const NEWEST: f64 = 0.1;
 
-/// How many pieces of work go at once on this machine: two for each core, so that one computes while another
-/// waits for the storage.
+/// Returns how many pieces of work run at once on this machine: two for each core, so that one
+/// computes while another waits for the storage.
 pub fn two_for_each_core() -> usize {
     2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Turnstile {
-    /// Lets `at_once` run, at least one, and others wait for about `patience` at most. `name` is what callers
-    /// are told is full.
+    /// Creates a queue that lets `at_once` pieces run, at least one, and others wait for about
+    /// `patience` at most. Errors tell callers that `name` is full.
     pub fn new(name: &'static str, at_once: usize, patience: Duration) -> Self {
         let (at_once, crowd) = (at_once.max(1), usize::MAX);
         Self { name, at_once, patience, crowd, queue: None, state: Arc::default() }
     }
 
-    /// Has at most `crowd` of one key wait, and metrics see it as the queue called `queue`: of each key as many
-    /// as run and may wait.
+    /// Lets at most `crowd` pieces of each key wait, and shows the queue in metrics under the name
+    /// `queue`. Its capacity there is what may run, and for each waiting key what may wait.
     #[must_use]
     pub fn bounded_as(mut self, queue: &'static str, crowd: usize) -> Self {
         let (state, at_once) = (Arc::clone(&self.state), self.at_once);
@@ -80,12 +82,12 @@ impl Turnstile {
         self
     }
 
-    /// Waits for a turn, with others of the same key in the order in which they came. Where it is not bounded,
-    /// how many may wait is bounded by the caller.
+    /// Waits for a slot. Pieces of the same key get theirs in the order in which they came. Unless
+    /// the queue is bounded, the caller has to bound how many wait.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Exhausted`], at once if it would take too long or too many wait, or if there was
-    /// no turn in time.
+    /// Returns [`clew_core::ErrorKind::Exhausted`]: at once if it would take too long or too many
+    /// wait, and later if there was no slot in time.
     pub async fn enter(&self, key: &str, deadline: Instant) -> Result<Turn, Error> {
         let began = Instant::now();
         let mine = {
@@ -106,9 +108,10 @@ impl Turnstile {
             }
             mine
         };
-        // The estimate may be wrong, but not by more than this.
+        // The estimate may be wrong, but nobody waits longer than this.
         let until = deadline.min(began + 2 * self.patience);
-        // A turn that is given in the moment in which the wait ends is dropped with `mine`, and given on.
+        // A slot that is given at the moment when the wait ends is dropped with `mine`, and passed
+        // on.
         match tokio::time::timeout_at(until.into(), mine).await {
             Ok(Ok(turn)) => {
                 if let Some(queue) = &self.queue {
@@ -127,17 +130,17 @@ impl Turnstile {
         Error::exhausted(self.name, self.patience)
     }
 
-    /// Whether somebody came, let in or not, in the last `time`.
+    /// Returns whether a piece came in the last `time`, admitted or not.
     pub fn was_asked_within(&self, time: Duration) -> bool {
         locked(&self.state).asked.is_some_and(|asked| asked.elapsed() < time)
     }
 
-    /// How many wait.
+    /// Returns the number of waiting pieces.
     pub fn waiting(&self) -> usize {
         locked(&self.state).all_waiting()
     }
 
-    /// How it shows in the tree.
+    /// Returns the queue's node for the tree of running parts.
     pub fn node(&self) -> TreeNode {
         let running = locked(&self.state).running;
         TreeNode::new(self.name, "turnstile", "open").with_queue(running, self.at_once)
@@ -150,7 +153,7 @@ fn locked(state: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl State {
-    /// How many of `key` wait.
+    /// Returns the number of waiting pieces of `key`.
     fn waiting(&self, key: &str) -> usize {
         self.waiting.get(key).map_or(0, VecDeque::len)
     }
@@ -159,17 +162,18 @@ impl State {
         self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// How long one more of `key` would wait, if turns take as long as of late.
+    /// Returns how long one more piece of `key` would wait if run times stay as they were recently.
     fn expected_wait(&self, key: &str, at_once: usize) -> Duration {
         let before = self.waiting(key);
-        // Each key that waits has as many turns as this one until then, if it has as many waiting.
+        // Until then, each other waiting key is served as often as this one, if it has as many
+        // waiting.
         let of_others = |queue: &VecDeque<_>| queue.len().min(before + 1);
         let others = self.waiting.iter().filter(|(other, _)| *other != key);
         let ahead = before + others.map(|(_, queue)| of_others(queue)).sum::<usize>() + 1;
         self.mean_turn.mul_f64(ahead as f64 / at_once as f64)
     }
 
-    /// Who is next: the first of the next key.
+    /// Takes the next waiting piece: the first of the next key.
     fn next(&mut self) -> Option<oneshot::Sender<Turn>> {
         let key = self.keys.pop_front()?;
         let queue = self.waiting.get_mut(&key)?;
@@ -184,7 +188,7 @@ impl State {
 }
 
 impl Turn {
-    /// Begins now.
+    /// Creates a slot that begins now.
     fn of(turnstile: &Turnstile) -> Self {
         Self { turnstile: turnstile.clone(), began: Instant::now() }
     }
@@ -196,14 +200,15 @@ impl Drop for Turn {
             let mut state = locked(&self.turnstile.state);
             let took = self.began.elapsed();
             state.mean_turn = state.mean_turn.mul_f64(1.0 - NEWEST) + took.mul_f64(NEWEST);
-            // Those that wait no longer are passed over.
+            // Waiters that have left are skipped.
             let next = std::iter::from_fn(|| state.next()).find(|next| !next.is_closed());
             if next.is_none() {
                 state.running -= 1;
             }
             next
         };
-        // Not under the lock: if its receiver has left since, the turn comes back and is dropped, too.
+        // Not under the lock: if the receiver has left since, the slot comes back and is dropped,
+        // too.
         if let Some(next) = next {
             drop(next.send(Self::of(&self.turnstile)));
         }
@@ -251,7 +256,7 @@ mod tests {
         // It would be the third: 12 seconds.
         let refused = turnstile.enter("crowd", later()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Exhausted);
-        // One of the crowd goes before it: 8 seconds.
+        // One of the crowd is served before it: 8 seconds.
         assert_eq!(locked(&turnstile.state).expected_wait("calm", 1), Duration::from_secs(8));
     }
 
@@ -288,7 +293,7 @@ mod tests {
                 let _turn = turnstile.enter(key, later()).await.unwrap();
                 order.lock().unwrap().push(key);
             }));
-            // It waits before the next one comes.
+            // It waits in the queue before the next one comes.
             tokio::task::yield_now().await;
         }
         drop(running);

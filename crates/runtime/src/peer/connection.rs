@@ -1,8 +1,8 @@
-//! One HTTP/2 connection that tells of its own end.
+//! An HTTP/2 connection that reports its own end.
 //!
-//! A tonic channel hides its connection: it makes a new one whenever the old one ends, so that nobody
-//! learns that it ended, or that the server behind it is another one. Here the socket tells when it
-//! is dropped, and a channel gets one socket in its life.
+//! A tonic channel hides its connection: it makes a new one whenever the old one ends, so that
+//! nobody learns that the old one ended, or that another server is behind the new one. Here the
+//! socket reports when it is dropped, and a channel gets only one socket in its life.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ use tonic::transport::{Endpoint, Uri};
 
 use super::{Link, Reach};
 
-/// Reason of the error when no connection can be made.
+/// Reason of the error if no connection can be made.
 pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";
 
-/// Where and how to connect.
+/// Address and options of a connection.
 pub(super) struct Connection {
     endpoint: Endpoint,
     tls: Option<Tls>,
@@ -28,11 +28,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Creates the description of a connection to `address`, without connecting.
+    ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for an address that is none.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is invalid.
     pub(super) fn try_new(address: &str, reach: &Reach) -> Result<Self, Error> {
         let Reach { config, tls, role } = reach;
-        // Never in plain text to a cluster that is encrypted, whatever a list of members says.
+        // An encrypted cluster is never reached in plain text, whatever a list of members says.
         let scheme = if tls.is_some() { "https" } else { "http" };
         let expected = format!("expected an address like {scheme}://10.0.0.7:7421");
         let invalid = || Error::invalid("peer.address", format!("{expected}, got `{address}`"));
@@ -45,15 +47,15 @@ impl Connection {
             .connect_timeout(Duration::from_millis(config.connect_timeout_ms))
             .http2_keep_alive_interval(Duration::from_millis(config.keepalive_interval_ms))
             .keep_alive_timeout(Duration::from_millis(config.keepalive_timeout_ms))
-            // A member without work must be known to be there before work is given to it.
+            // An idle member must be known to be alive before it gets work.
             .keep_alive_while_idle(true);
         Ok(Self { endpoint, tls: tls.clone(), role: *role })
     }
 
-    /// Makes a connection, and the place where it is seen that it takes no new requests.
+    /// Makes a connection. The receiver turns true when the connection takes no new requests.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if nobody answers in time.
+    /// Returns [`ErrorKind::Unavailable`] if nobody answers in time.
     pub(super) async fn open(
         &self,
         generation: u64,
@@ -72,19 +74,19 @@ impl Connection {
                 let alive = alive
                     .ok_or_else(|| io::Error::other("the connection was closed by the peer"))?;
                 let host = uri.host().unwrap_or_default();
-                // IPv6 addresses stand in brackets in an address, and without them here.
+                // An address has brackets around an IPv6 address; they must not be here.
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(80))).await?;
                 stream.set_nodelay(true)?;
-                // When a connection is given up, so is what the other end has not received of it.
-                // Otherwise the kernel delivers it once the network heals, and an old write comes
-                // after newer ones that went another way.
+                // When a connection is given up, data that the other end has not received must be
+                // discarded, too. Otherwise the kernel delivers it once the network heals, and an
+                // old write arrives after newer ones that took another way.
                 stream.set_zero_linger()?;
                 let stream = match tls {
                     Some(tls) => tls.connect_to_node(stream, role).await?,
                     None => Stream::Plain(stream),
                 };
-                // Its end is seen by the receivers.
+                // Dropping the stream drops `alive`, which the receivers notice.
                 Ok::<_, io::Error>(TokioIo::new(Keeping::new(stream, alive)))
             }
         });

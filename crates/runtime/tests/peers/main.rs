@@ -1,4 +1,4 @@
-//! Peers and pools of them over real servers and connections on loopback.
+//! Tests of peers and pools with real servers and connections on loopback.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 

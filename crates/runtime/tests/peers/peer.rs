@@ -1,4 +1,4 @@
-//! One peer.
+//! Tests of one peer.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ async fn a_service_that_the_server_does_not_know_gets_no_work() {
     let options = PeerOptions { service: "another.Service".to_owned(), ..options(1) };
     let peer = Peer::start("a", &server.address(), &options).await.unwrap();
     until(&peer, PeerState::Draining).await;
-    // It is asked again, so that a server may come to know it.
+    // It is asked again, because a server may come to know the service.
     server.health.set_service_status("another.Service", tonic_health::ServingStatus::Serving).await;
     until(&peer, PeerState::Serving).await;
 }
@@ -85,7 +85,7 @@ async fn silence_is_noticed_by_keepalive() {
     let failed = link.run(work(link.channel())).await.unwrap_err();
     assert_eq!(failed.kind(), ErrorKind::Unavailable);
     let noticed = silent.elapsed();
-    // 100 ms until a ping and 200 ms for its answer, and as much again for a busy machine.
+    // 100 ms until a ping and 200 ms for its answer; the rest is for a busy machine.
     assert!(noticed < Duration::from_millis(1500), "{noticed:?}");
     server.wire.forward();
     until(&peer, PeerState::Serving).await;

@@ -1,4 +1,4 @@
-//! Pools.
+//! Tests of pools.
 
 use std::time::Instant;
 
@@ -77,7 +77,7 @@ async fn a_member_that_leaves_gets_nothing_new_and_finishes() {
         async move { pool.call(1, soon(), work).await }
     });
     a.started(1).await;
-    // The second comes, and the first says that it leaves.
+    // The second joins, and the first says that it leaves.
     pool.update(members(&[&a, &b])).await.unwrap();
     let both = pool.members();
     until(&both[1], PeerState::Serving).await;

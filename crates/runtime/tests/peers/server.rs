@@ -1,7 +1,7 @@
-//! A server whose health and work are in the test's hands, behind a wire that can be cut.
+//! A server whose health and work the test controls, behind a wire that can be cut.
 //!
-//! Its work is the health service's `Check`, which every build has at hand: it answers when the test
-//! says so.
+//! Its work is the health service's `Check`, which every build has. Each call waits until the test
+//! lets it be answered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use tonic_health::pb::health_server::{Health, HealthServer};
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::server::{HealthReporter, HealthService, WatchStream};
 
-/// Longest time that a test waits for what has to happen.
+/// Maximum time that a test waits for something that has to happen.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct TestServer {
@@ -81,24 +81,24 @@ impl TestServer {
         format!("http://{}", self.wire.address())
     }
 
-    /// Says how it is.
+    /// Sets the health that the server reports.
     pub async fn say(&self, status: ServingStatus) {
         self.health.set_service_status("", status).await;
     }
 
-    /// Waits until so many calls have reached it in all.
+    /// Waits until `calls` calls have reached the server in all.
     pub async fn started(&self, calls: usize) {
         let mut started = self.started.subscribe();
         let enough = started.wait_for(|started| *started >= calls);
         tokio::time::timeout(PATIENCE, enough).await.unwrap().unwrap();
     }
 
-    /// How many calls have reached it.
+    /// Returns how many calls have reached the server.
     pub fn calls(&self) -> usize {
         *self.started.borrow()
     }
 
-    /// Lets so many calls be answered.
+    /// Lets `calls` more calls be answered.
     pub fn allow(&self, calls: usize) {
         self.allowed.add_permits(calls);
     }
@@ -119,7 +119,7 @@ pub async fn serve(routes: Routes) -> (SocketAddr, JoinHandle<()>) {
     (address, tokio::spawn(async move { server.await.unwrap() }))
 }
 
-/// The work that the server does.
+/// Makes a call that is the server's work.
 pub async fn work(channel: Channel) -> Result<(), Error> {
     let request = HealthCheckRequest::default();
     match HealthClient::new(channel).check(request).await {
@@ -128,7 +128,8 @@ pub async fn work(channel: Channel) -> Result<(), Error> {
     }
 }
 
-/// Peers that are missed within a tenth of a second and a fifth, and tried again soon.
+/// Returns options with a keepalive ping every 100 ms, 200 ms for its answer, and retries within
+/// 100 ms.
 pub fn options(credits: u32) -> PeerOptions {
     let config = PeerConfig {
         keepalive_interval_ms: 100,
@@ -139,7 +140,7 @@ pub fn options(credits: u32) -> PeerOptions {
     PeerOptions { service: String::new(), credits, reach: config.into() }
 }
 
-/// Waits until the peer is so.
+/// Waits until the peer has this state.
 pub async fn until(peer: &Peer, state: PeerState) {
     let mut view = peer.view();
     let seen = view.wait_for(|view| view.state == state);
