@@ -1,4 +1,4 @@
-//! Which sentences a summary takes: budgeted maximum coverage, greedily.
+//! Choice of the sentences of a summary: greedy budgeted maximum coverage.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
@@ -6,25 +6,25 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet};
 use clew_core::Quote;
 use clew_text::{Term, terms};
 
-/// A sentence that may be chosen.
+/// Sentence that may be chosen.
 pub(crate) struct Candidate {
     quote: Quote,
-    /// Bytes it takes of a summary.
+    /// Bytes that it takes in a summary.
     bytes: usize,
     /// Its distinct terms, in order, so that sums of floats are the same each time.
     terms: Vec<Term>,
 }
 
 impl Candidate {
-    /// The sentence at `quote`, which reads `text`.
+    /// Creates the candidate for the sentence at `quote`, which reads `text`.
     pub fn new(quote: Quote, text: &str) -> Self {
         let terms: BTreeSet<Term> = terms(text).collect();
         Self { quote, bytes: text.len(), terms: terms.into_iter().collect() }
     }
 }
 
-/// A candidate with what it added when that was last looked at: no less than it adds now, since what is
-/// covered only grows.
+/// Candidate with its gain when that was last computed. The gain now is no larger, because coverage
+/// only grows.
 struct Bound {
     gain: f32,
     index: usize,
@@ -51,8 +51,9 @@ impl PartialEq for Bound {
 
 impl Eq for Bound {}
 
-/// What is chosen of `candidates` so that their texts, with a blank between, take at most `max_bytes`;
-/// best first. With `each_part_first`, no part gives a second sentence while another may give its first.
+/// Chooses sentences of `candidates` whose texts, with a blank between, take at most `max_bytes`;
+/// best first. With `each_part_first`, no part gives a second sentence while another may give its
+/// first.
 pub(crate) fn choose(
     candidates: &[Candidate],
     max_bytes: usize,
@@ -82,14 +83,14 @@ impl<'c> Choice<'c> {
             *counts.entry(term).or_default() += 1.0;
         }
         let weights = counts.into_iter().map(|(term, count)| (term, count.ln_1p())).collect();
-        // The first sentence has no blank before it.
+        // The first sentence needs no blank before it.
         let room = max_bytes.saturating_add(1);
         let (covered, parts, chosen) = (HashSet::new(), HashSet::new(), Vec::new());
         Self { candidates, weights, covered, parts, chosen, room }
     }
 
-    /// Takes what adds most, and fits, again and again. With `one_of_part`, of each part that has given
-    /// nothing yet, one sentence.
+    /// Takes the candidate that adds most and fits, again and again. With `one_of_part`, it takes
+    /// one sentence of each part that has given none yet.
     fn take(&mut self, one_of_part: bool) {
         let gain = |choice: &Self, index: usize| choice.gain(&choice.candidates[index]);
         let mut heap: BinaryHeap<Bound> = (0..self.candidates.len())
@@ -106,7 +107,7 @@ impl<'c> Choice<'c> {
                 heap.push(Bound { gain: now, index: best.index });
                 continue;
             }
-            // A first choice is made even among sentences without terms.
+            // The first choice is made even among sentences without terms.
             if now <= 0.0 && !self.chosen.is_empty() {
                 return;
             }
@@ -117,7 +118,7 @@ impl<'c> Choice<'c> {
         }
     }
 
-    /// What a sentence adds, for its length.
+    /// Returns what a sentence adds, relative to its length.
     fn gain(&self, candidate: &Candidate) -> f32 {
         let new = candidate.terms.iter().filter(|term| !self.covered.contains(term));
         let weight: f32 = new.filter_map(|term| self.weights.get(term)).sum();

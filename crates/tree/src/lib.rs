@@ -1,23 +1,25 @@
-//! Summarises texts into one by choosing among their sentences.
+//! Extractive summaries: summarises texts into one by choosing among their sentences.
 //!
-//! This is the extractive counterpart of the prompts with which MemWalker builds its tree of summaries
-//! ("Walking Down the Memory Maze", section 3 and appendix A.1), for machines without a language model:
-//! a summary says nothing that its parts do not say.
+//! This is the extractive counterpart of the prompts with which MemWalker builds its tree of
+//! summaries ("Walking Down the Memory Maze", section 3 and appendix A.1), for machines without a
+//! language model. A summary says nothing that its parts do not say.
 //!
-//! # How it chooses
+//! # Choice of sentences
 //!
-//! Sentences are taken greedily by how much they add, until no more fit: the weight of their terms that no
-//! chosen sentence holds yet, over the square root of their length. A term weighs the logarithm of one plus
-//! the number of sentences that hold it, so that what comes up again and again is covered first. That is
-//! the budgeted maximum coverage of Lin and Bilmes ("A Class of Submodular Functions for Document
-//! Summarization", 2011, section 3.3), of their objective the coverage part alone: it needs no
-//! similarity of all pairs, so that its cost is linear in the text but for sorting, and covering already
-//! keeps the chosen from repeating each other. The exponent ½ lies between theirs of 0.3 and a plain
-//! density, which prefers fragments.
+//! Sentences are taken greedily, best first, until no more fit. The gain of a sentence is the
+//! weight of its terms that no chosen sentence holds yet, divided by the square root of its length.
+//! The weight of a term is the logarithm of one plus the number of sentences that hold it, so that
+//! recurring terms are covered first. This is the budgeted maximum coverage of Lin and Bilmes ("A
+//! Class of Submodular Functions for Document Summarization", 2011, section 3.3), with only the
+//! coverage part of their objective. That part needs no similarity of all pairs, so the cost is
+//! linear in the text except for sorting, and coverage already keeps the chosen sentences from
+//! repeating each other. The exponent ½ lies between their 0.3 and a plain density, which prefers
+//! fragments.
 //!
-//! Sentences that state something come before questions, headings and code. For an inner node each part
-//! gives its best sentence before any gives a second, as far as they fit: whoever walks the tree has to
-//! recognise every child in it. The chosen stand in the order of the text.
+//! Questions, headings and code are used only where no sentence states something. For an inner
+//! node, each part gives its best sentence before any part gives a second, as far as they fit:
+//! whoever walks the tree has to recognise every child in it. The chosen sentences stand in the
+//! order of the text.
 
 mod choice;
 
@@ -28,16 +30,17 @@ use clew_text::{Shape, one_line};
 
 use crate::choice::{Candidate, choose};
 
-/// The summary of a task's parts: whole sentences of theirs, with single blanks for white space, or the
-/// beginning of the best one if not even one fits.
+/// Returns the summary of a task's parts: whole sentences of theirs, with single blanks for white
+/// space. If not even one sentence fits, it is the beginning of the best one.
 ///
-/// Cost is linear in the parts but for sorting; it blocks.
+/// The cost is linear in the parts except for sorting; the call blocks.
 pub fn summarise(task: &SummaryTask) -> Summary {
     let sentences = sentences(&task.parts);
     let each_part_first = task.level == SummaryLevel::Inner;
     let states = |sentence: &&Sentence| sentence.shape == Shape::Statement;
     let stating: HashSet<usize> = sentences.iter().filter(states).map(|s| s.quote.part).collect();
-    // What states nothing counts where nothing else is there: in its part, or in all of them.
+    // A sentence that states nothing counts only where nothing else is there: in its part for an
+    // inner node, in all parts for a leaf.
     let is_all_there_is = |sentence: &Sentence| match each_part_first {
         true => !stating.contains(&sentence.quote.part),
         false => stating.is_empty(),
@@ -50,7 +53,7 @@ pub fn summarise(task: &SummaryTask) -> Summary {
     let mut chosen = choose(&candidates, task.max_bytes, each_part_first);
     chosen.sort_by_key(|quote| (quote.part, quote.span));
     if chosen.is_empty() {
-        // Nothing fits whole.
+        // No whole sentence fits.
         let best = choose(&candidates, usize::MAX, false).into_iter().next();
         chosen.extend(best.and_then(|quote| shortened(&task.parts, quote, task.max_bytes)));
     }
@@ -58,7 +61,7 @@ pub fn summarise(task: &SummaryTask) -> Summary {
     Summary { text: texts.collect::<Vec<_>>().join(" "), quotes: chosen, cost: Cost::default() }
 }
 
-/// A sentence of a part.
+/// Sentence of a part.
 struct Sentence {
     quote: Quote,
     text: String,
@@ -85,7 +88,8 @@ fn text_of(parts: &[String], quote: Quote) -> &str {
     parts.get(quote.part).and_then(|part| quote.span.of(part)).unwrap_or_default()
 }
 
-/// The beginning of a sentence that fits into `max_bytes`, up to the end of a word where it has one.
+/// Returns the beginning of a sentence that fits into `max_bytes`, up to the end of a word if there
+/// is one.
 fn shortened(parts: &[String], quote: Quote, max_bytes: usize) -> Option<Quote> {
     let text = text_of(parts, quote);
     let fitting = &text[..text.floor_char_boundary(max_bytes)];
