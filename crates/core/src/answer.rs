@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{DocumentId, SearchMode, SegmentId, ShardIndex, Span, Version};
+use crate::{Cost, DocumentId, Place, SearchMode, SegmentId, ShardIndex, Span, Version};
 
 /// Outcome of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +30,6 @@ pub struct Citation {
     pub span: Span,
     /// The text of that range.
     pub quote: String,
-}
-
-/// Range of a stored document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Id of the document.
-    pub document_id: DocumentId,
-    /// Version of the document.
-    pub version: Version,
-    /// Byte range of the document's text.
-    pub span: Span,
 }
 
 /// Step of answering a question, as the trace shows it.
@@ -211,50 +200,6 @@ pub enum PointFate {
     Inserted,
     /// The point was merged from others.
     Merged,
-}
-
-/// Cost of answering a question, or of a part of that work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cost {
-    /// Number of tokens that were embedded.
-    pub embedded_tokens: u64,
-    /// Number of tokens that a reranker read.
-    pub reranked_tokens: u64,
-    /// Number of calls to language models.
-    pub model_calls: u64,
-    /// Number of tokens sent to language models.
-    pub prompt_tokens: u64,
-    /// Number of tokens received from language models.
-    pub completion_tokens: u64,
-    /// Number of shards that were asked.
-    pub shards_searched: u64,
-    /// Whether something was left undone because a budget of calls, tokens or time was used up.
-    pub is_out_of_budget: bool,
-}
-
-impl Cost {
-    /// Returns the number of tokens that models read and wrote.
-    pub fn tokens(&self) -> u64 {
-        let read = self.embedded_tokens.saturating_add(self.reranked_tokens);
-        read.saturating_add(self.prompt_tokens).saturating_add(self.completion_tokens)
-    }
-}
-
-impl std::ops::AddAssign for Cost {
-    fn add_assign(&mut self, other: Self) {
-        // Endpoints report these numbers; a wrong one must not overflow the sum.
-        for (sum, more) in [
-            (&mut self.embedded_tokens, other.embedded_tokens),
-            (&mut self.reranked_tokens, other.reranked_tokens),
-            (&mut self.model_calls, other.model_calls),
-            (&mut self.prompt_tokens, other.prompt_tokens),
-            (&mut self.completion_tokens, other.completion_tokens),
-            (&mut self.shards_searched, other.shards_searched),
-        ] {
-            *sum = sum.saturating_add(more);
-        }
-        self.is_out_of_budget = self.is_out_of_budget || other.is_out_of_budget;
-    }
 }
 
 /// Breakdown of a request's time. Parts that run at the same time all count, so their sum may

@@ -20,9 +20,15 @@ mod account;
 pub mod answer;
 mod chat;
 mod chunk;
+mod clock;
 mod clock_offset;
+mod clues;
 mod corpus;
+mod cost;
 mod document;
+mod document_range;
+mod encoder;
+mod encoder_identity;
 mod error;
 pub mod fusion;
 mod generation;
@@ -34,11 +40,15 @@ mod limits;
 mod listening;
 mod memorising;
 mod memory_graph;
+mod memory_point;
+mod memory_settings;
 mod navigation;
 mod partial;
 pub mod placement;
 mod planning;
 mod query;
+mod reasoner;
+mod recipe;
 mod reembedding;
 mod reranking;
 mod seam;
@@ -48,21 +58,26 @@ mod shard;
 mod signs;
 mod snapshot;
 mod span;
+mod task;
 mod time;
 mod tree;
 
 pub use access::{Access, Label, Labels};
 pub use account::{Account, GraphBuilders, Owner, Reasoners};
-pub use answer::{
-    Answer, Citation, Cost, Outcome, Place, PointFate, PointState, Timing, TraceEvent,
-};
+pub use answer::{Answer, Citation, Outcome, PointFate, PointState, Timing, TraceEvent};
 pub use chat::{
     ChatChoice, ChatSettings, History, Layout, Merging, Notes, ReadingStrategy, TimeUse, Value,
 };
 pub use chunk::{Chunk, ChunkId};
+pub use clock::{Clock, SystemClock};
 pub use clock_offset::ClockOffset;
+pub use clues::{ClueQuery, Clues, DraftTask, DraftedClues};
 pub use corpus::{Corpus, Listed, Unusable};
+pub use cost::Cost;
 pub use document::{AttributeName, Attributes, ContentHash, Document, MediaType, Version};
+pub use document_range::Place;
+pub use encoder::{Embedding, Encoder, Encoders, OneEncoder, Priority, TextKind};
+pub use encoder_identity::EncoderIdentity;
 pub use error::{BUDGET_SPENT, Error, ErrorKind, Violation, Violations};
 pub use generation::{
     ChatMessage, ChatRole, Finish, Generated, GenerationRequest, GeneratorIdentity, Heard,
@@ -78,30 +93,32 @@ pub use ledger::{Budget, Call, Ledger, Loan, Spent};
 pub use limits::Limits;
 pub use listening::Listener;
 pub use memorising::{
-    COUNTED_BYTES, ClueQuery, DraftTask, DraftedClues, FormTask, FormedMemory, KeptMemory,
-    MemoryEncoder, MemoryModelIdentity, MemoryPart, MemoryRecord, MemorySettings, MemoryText,
-    NoMemoryModel, SNAPSHOT_BYTES, check_counted, kept_slots,
+    COUNTED_BYTES, FormTask, FormedMemory, KeptMemory, MemoryEncoder, MemoryModelIdentity,
+    MemoryPart, MemoryRecord, MemoryText, NoMemoryModel, SNAPSHOT_BYTES, check_counted, kept_slots,
 };
 pub use memory_graph::{
     EntityKey, EntityNode, GraphMemory, GraphQuery, RelationEdge, SegmentId, Subgraph,
 };
+pub use memory_point::MemoryPoint;
+pub use memory_settings::MemorySettings;
 pub use navigation::{
     ChildChoice, EntityChoice, LeafReading, Named, Navigator, Reflection, Triage, TriageStep,
 };
 pub use partial::{Partial, unanswered};
 pub use planning::{
-    Clues, Concerns, Findings, Guide, Memory, MemoryPoint, MergedPoint, NewPoint, Planner,
-    PointChanges, Rewording, UpdatedPoint,
+    Concerns, Findings, Guide, Memory, MergedPoint, NewPoint, Planner, PointChanges, Rewording,
+    UpdatedPoint,
 };
 pub use query::{Evidence, Filter, Grouping, Query, SearchMode, TimeRange};
+pub use reasoner::{Assignment, Reading, Reasoner};
+pub use recipe::{Recipe, Recipes};
 pub use reembedding::{Phase, ReembedStep, Reembedded, Reembedding};
 pub use reranking::{NoReranker, Reranker, Scored};
-pub use seam::{
-    Accepting, Assignment, Clock, Corpora, Documents, Embedding, Encoder, Encoders, Generator,
-    GraphBuilder, MemoryUse, OneEncoder, Priority, Reading, Reasoner, Retrieved, Retriever, Shard,
-    SystemClock, Task, TextKind, WholeDocument,
-};
-pub use settings::{Chunking, CorpusSettings, EncoderIdentity, Recipe, Recipes};
+pub use seam::corpora::Corpora;
+pub use seam::generator::{Generator, GraphBuilder};
+pub use seam::retriever::{Documents, Retrieved, Retriever, WholeDocument};
+pub use seam::shard::{Accepting, Shard};
+pub use settings::{Chunking, CorpusSettings};
 pub use shape::{DocumentShape, UpperNode, UpperTree};
 pub use shard::{
     Accepted, Breach, CandidateQuery, Candidates, CheckQuery, Checked, Counts, DocumentState,
@@ -114,5 +131,6 @@ pub use snapshot::{
     SnapshotRetention, SnapshotSummary,
 };
 pub use span::Span;
+pub use task::{MemoryUse, Task};
 pub use time::Timestamp;
 pub use tree::{NodeId, StructureSettings, Tree, TreeNode, TreeQuery, UpperKey};

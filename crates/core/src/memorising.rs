@@ -1,57 +1,18 @@
 //! Compressed memories: the keys and values that a light long-range model keeps of documents
 //! (MemoRAG, section 2.2).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Cost;
-use crate::{Clues, DocumentId, Error, ErrorKind, Filter, Span, Task, Version, Violations};
+use crate::{DocumentId, DraftTask, DraftedClues, Error, ErrorKind, Span, Version};
 
-/// Maximum number of tokens that one memory covers. Beyond it, a model's positions are far from
-/// those it was trained on.
-const MOST_SEGMENT_TOKENS: u32 = 4_000_000;
-/// Maximum number of tokens for each one that is kept.
-const MOST_RATIO: u32 = 128;
 /// Maximum size of a serialized memory, in bytes.
 pub const SNAPSHOT_BYTES: usize = 32 << 30;
-
 /// Maximum size of the texts, titles included, whose tokens one call counts, in bytes.
 pub const COUNTED_BYTES: usize = 1 << 20;
-
-/// Settings for forming the compressed memories of a corpus.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemorySettings {
-    /// Number of tokens for each one that is kept. The model's window is a multiple of it.
-    pub ratio: u32,
-    /// Approximate number of tokens that one memory covers. A larger corpus has several memories.
-    pub segment_tokens: u32,
-}
-
-impl Default for MemorySettings {
-    /// Returns the ratio of the published models, and as many tokens as fit into their positions at
-    /// it.
-    fn default() -> Self {
-        Self { ratio: 4, segment_tokens: 100_000 }
-    }
-}
-
-impl MemorySettings {
-    pub(crate) fn check(&self, violations: &mut Violations) {
-        if !(1..=MOST_RATIO).contains(&self.ratio) {
-            let problem = format!("expected 1 to {MOST_RATIO}, got {}", self.ratio);
-            violations.push("corpus.memory.ratio", problem);
-        }
-        if !(256..=MOST_SEGMENT_TOKENS).contains(&self.segment_tokens) {
-            let problem =
-                format!("expected 256 to {MOST_SEGMENT_TOKENS}, got {}", self.segment_tokens);
-            violations.push("corpus.memory.segment_tokens", problem);
-        }
-    }
-}
 
 /// Identity of a model that forms memories.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,76 +124,6 @@ pub trait KeptMemory: Send + Sync {
     async fn bytes(&self, deadline: Instant) -> Result<Arc<Vec<u8>>, Error>;
 }
 
-/// Task of drafting from a memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DraftTask {
-    /// Purpose of the drafts.
-    pub task: Task,
-    /// Question, or subject of a summary.
-    pub question: String,
-    /// Whether the memory also answers by itself; ignored for a summary.
-    pub answers: bool,
-}
-
-/// Query for drafts from the memories of a corpus or a shard.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ClueQuery {
-    /// Task of each memory.
-    pub draft: DraftTask,
-    /// Filter on documents. A memory that holds any document that does not pass drafts nothing.
-    pub filter: Filter,
-}
-
-/// Drafts of memories.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DraftedClues {
-    /// Drafts of all memories.
-    pub clues: Clues,
-    /// Number of memories that there were to draft from.
-    pub memories: u32,
-    /// Cost of drafting.
-    pub cost: Cost,
-}
-
-impl DraftedClues {
-    /// Merges the drafts of several memories: the first of each, then the second of each, and so
-    /// on, each text once. They take turns because each memory has seen another part.
-    pub fn united(drafts: Vec<Self>) -> Self {
-        let mut all = Self::default();
-        let (mut queries, mut clues) = (Vec::new(), Vec::new());
-        let (mut key_points, mut answers) = (Vec::new(), Vec::new());
-        for draft in drafts {
-            all.memories += draft.memories;
-            all.cost += draft.cost;
-            queries.push(draft.clues.queries);
-            clues.push(draft.clues.clues);
-            key_points.push(draft.clues.key_points);
-            answers.push(draft.clues.answers);
-        }
-        all.clues = Clues {
-            queries: in_turn(queries),
-            clues: in_turn(clues),
-            key_points: in_turn(key_points),
-            answers: in_turn(answers),
-        };
-        all
-    }
-}
-
-fn in_turn(drafts: Vec<Vec<String>>) -> Vec<String> {
-    let longest = drafts.iter().map(Vec::len).max().unwrap_or(0);
-    let mut drafts: Vec<_> = drafts.into_iter().map(Vec::into_iter).collect();
-    let (mut all, mut known) = (Vec::new(), HashSet::new());
-    for _ in 0..longest {
-        for text in drafts.iter_mut().filter_map(Iterator::next) {
-            if known.insert(text.clone()) {
-                all.push(text);
-            }
-        }
-    }
-    all
-}
-
 /// Model that forms memories of texts and drafts clues from them.
 #[async_trait]
 pub trait MemoryEncoder: Send + Sync {
@@ -325,29 +216,5 @@ impl MemoryEncoder for NoMemoryModel {
         _deadline: Instant,
     ) -> Result<DraftedClues, Error> {
         Err(Self::refusal())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drafts_of_several_memories_are_taken_in_turn() {
-        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let drafted = |queries: &[&str], clues: &[&str]| DraftedClues {
-            clues: Clues { queries: texts(queries), clues: texts(clues), ..Clues::default() },
-            memories: 1,
-            cost: Cost { model_calls: 2, ..Cost::default() },
-        };
-        let all = DraftedClues::united(vec![
-            drafted(&["a 0", "a 1", "a 2"], &["x"]),
-            drafted(&["b 0"], &[]),
-            drafted(&["a 1", "c"], &["y", "x"]),
-        ]);
-        assert_eq!(all.clues.queries, ["a 0", "b 0", "a 1", "c", "a 2"]);
-        assert_eq!(all.clues.clues, ["x", "y"]);
-        assert_eq!((all.memories, all.cost.model_calls), (3, 6));
-        assert_eq!(DraftedClues::united(Vec::new()), DraftedClues::default());
     }
 }

@@ -6,21 +6,9 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::{ClueQuery, Cost, Error, Evidence, Listener, Named, Navigator, Partial};
-
-/// Drafted texts to search for (MemoRAG, section 2.3).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clues {
-    /// Questions that say more exactly what is asked.
-    pub queries: Vec<String>,
-    /// Possible contents of the answer, in words that the corpus may use. They need not be true.
-    pub clues: Vec<String>,
-    /// Points that a task without a question has to cover.
-    pub key_points: Vec<String>,
-    /// Answers that memories gave by themselves, if they were asked to. Without evidence they do
-    /// not count.
-    pub answers: Vec<String>,
-}
+use crate::{
+    ClueQuery, Clues, Cost, Error, Evidence, Listener, MemoryPoint, Named, Navigator, Partial,
+};
 
 /// Way of rewording a question (RQ-RAG: rewrite, decompose, disambiguate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,15 +19,6 @@ pub enum Rewording {
     Decompose,
     /// Questions that it may mean.
     Disambiguate,
-}
-
-/// Point of a working memory: a hyperedge over entities.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MemoryPoint {
-    /// Entities that it is about.
-    pub entities: Vec<String>,
-    /// Statement about them.
-    pub text: String,
 }
 
 /// Concerns about a working memory: what it lacks to resolve the question.

@@ -1,13 +1,14 @@
 //! Settings of a corpus: what it derives from its documents, and by which models.
 
-use std::fmt;
+mod moves;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ChatSettings, CorpusName, Error, ErrorKind, Limits, MemorySettings, Reembedding,
-    StructureSettings, Timestamp, Violations,
+    ChatSettings, CorpusName, EncoderIdentity, Error, Limits, MemorySettings, Recipe, Recipes,
+    Reembedding, StructureSettings, Timestamp, Violations,
 };
 
 /// Rule for cutting documents into chunks. Sizes are tokens of the corpus' encoder.
@@ -50,47 +51,6 @@ impl Chunking {
     /// longer than 200 tokens: longer passages blur what their vector means.
     pub fn default_for(encoder: &EncoderIdentity) -> Self {
         Self::Sections { max_tokens: (encoder.max_tokens * 4 / 5).min(200) }
-    }
-}
-
-/// Identity of an embedding model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EncoderIdentity {
-    /// Name of the model, such as `all-MiniLM-L6-v2`.
-    pub model: String,
-    /// Fingerprint of its weights and tokenizer.
-    pub revision: String,
-    /// Dimension of its vectors.
-    pub dimension: u32,
-    /// Maximum number of tokens that it reads of a text, special tokens included.
-    pub max_tokens: u32,
-}
-
-impl EncoderIdentity {
-    /// Returns a fingerprint that tells it from every other model: 16 hexadecimal digits.
-    pub fn fingerprint(&self) -> String {
-        let Self { model, revision, dimension, max_tokens } = self;
-        let identity = serde_json::json!([model, revision, dimension, max_tokens]).to_string();
-        blake3::hash(identity.as_bytes()).to_hex()[..16].to_owned()
-    }
-
-    /// Returns the error for a call that needs vectors of this model where only `offered` are
-    /// available. Vectors of two models cannot be compared.
-    pub fn missing_among(&self, offered: &[Self]) -> Error {
-        let offered: Vec<String> = offered.iter().map(Self::to_string).collect();
-        let problem = format!(
-            "vectors of encoder {self} are needed, but loaded is {}; configure the former (`encoder.model`, or \
-             `encoder.next_model` beside another)",
-            offered.join(" and ")
-        );
-        Error::new(ErrorKind::WrongState, "ENCODER_MISMATCH", problem)
-    }
-}
-
-impl fmt::Display for EncoderIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, revision, dimension, max_tokens } = self;
-        write!(f, "`{model}` (dimension {dimension}, window {max_tokens}, revision {revision})")
     }
 }
 
@@ -238,43 +198,6 @@ impl CorpusSettings {
         // encoder follows, so the first one counts.
         let encoder = self.first_encoder();
         Some(Recipe::of(&serde_json::json!(["structure", DERIVER_VERSION, structure, encoder])))
-    }
-}
-
-/// Fingerprint of what chunks, or a tree and graph, are made with: settings, encoder and the
-/// version of the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Recipe(pub u64);
-
-/// Recipes by which existing chunks may have been made without having to be made again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recipes {
-    /// Recipe by which chunks are made.
-    pub wanted: Recipe,
-    /// Recipe of chunks that have everything wanted, and also vectors of a model that is no longer
-    /// used.
-    pub as_good: Option<Recipe>,
-}
-
-impl Recipes {
-    /// Returns whether chunks of this recipe have everything that is wanted.
-    pub fn are_met_by(&self, recipe: Recipe) -> bool {
-        recipe == self.wanted || Some(recipe) == self.as_good
-    }
-}
-
-impl Recipe {
-    fn of(parts: &serde_json::Value) -> Self {
-        let hash = blake3::hash(parts.to_string().as_bytes());
-        let mut first = [0; 8];
-        first.copy_from_slice(&hash.as_bytes()[..8]);
-        Self(u64::from_le_bytes(first))
-    }
-}
-
-impl fmt::Display for Recipe {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "recipe-{:016x}", self.0)
     }
 }
 

@@ -11,14 +11,15 @@
 //! supervisor connects again after a jittered back-off. Work on the lost connection fails at once.
 //! A peer that only says it is leaving is *draining*: it gets no new work and finishes what it has.
 
+pub use self::config::PeerConfig;
+use self::link::lost;
+pub use self::link::{Channel, Link};
+pub use self::reach::Reach;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clew_core::{Error, ErrorKind, Violations};
-use clew_telemetry::Traced;
-use clew_tls::Tls;
+use clew_core::Error;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
-use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::Code;
@@ -31,74 +32,12 @@ use crate::backoff::Backoff;
 use crate::supervise::{Line, Supervised, start_child};
 use crate::tree::TreeNode;
 
+mod config;
 mod connection;
+mod link;
+mod reach;
 
 use connection::Connection;
-
-/// Section `peers` of the configuration: how other nodes are reached, and when one counts as lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PeerConfig {
-    /// Maximum time for making a connection, in milliseconds, 10 to 60,000.
-    pub connect_timeout_ms: u64,
-    /// Time between two keepalive pings, in milliseconds, 10 to 600,000. A connection counts as
-    /// lost when a ping is not answered in time: at the latest after this time and
-    /// `keepalive_timeout_ms` together.
-    pub keepalive_interval_ms: u64,
-    /// Maximum time for the answer to a keepalive ping, in milliseconds, 10 to 600,000.
-    pub keepalive_timeout_ms: u64,
-    /// Longest pause before a lost peer is tried again, in milliseconds, 10 to 600,000.
-    pub reconnect_max_ms: u64,
-    /// Maximum number of tries of a call, 1 to 100, if it may be repeated and time remains.
-    pub attempts: u32,
-    /// Time that a call waits for a member while none is serving, in milliseconds, at most 600,000.
-    /// It bridges the restart of the only member.
-    pub wait_ms: u64,
-}
-
-impl Default for PeerConfig {
-    fn default() -> Self {
-        Self {
-            connect_timeout_ms: 2_000,
-            keepalive_interval_ms: 1_000,
-            keepalive_timeout_ms: 2_000,
-            reconnect_max_ms: 2_000,
-            attempts: 3,
-            wait_ms: 3_000,
-        }
-    }
-}
-
-impl PeerConfig {
-    /// Checks that the values are in range.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::InvalidInput`] naming every key at fault.
-    pub fn validate(&self) -> Result<(), Error> {
-        let mut violations = Violations::default();
-        let mut within = |key: &str, value: u64, low: u64, high: u64| {
-            if !(low..=high).contains(&value) {
-                let problem = format!("expected {low} to {high}, got {value}");
-                violations.push(format!("peers.{key}"), problem);
-            }
-        };
-        within("connect_timeout_ms", self.connect_timeout_ms, 10, 60_000);
-        within("keepalive_interval_ms", self.keepalive_interval_ms, 10, 600_000);
-        within("keepalive_timeout_ms", self.keepalive_timeout_ms, 10, 600_000);
-        within("reconnect_max_ms", self.reconnect_max_ms, 10, 600_000);
-        within("attempts", self.attempts.into(), 1, 100);
-        within("wait_ms", self.wait_ms, 0, 600_000);
-        violations.into_result()
-    }
-
-    /// Returns how long a call waits for a member while none is serving.
-    pub fn wait(&self) -> Duration {
-        Duration::from_millis(self.wait_ms)
-    }
-}
-
-/// Channel for calls to a peer. The calls carry the trace.
-pub type Channel = Traced<tonic::transport::Channel>;
 
 /// State of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -121,52 +60,6 @@ impl PeerState {
             Self::Serving => "serving",
             Self::Draining => "draining",
             Self::Dead => "dead",
-        }
-    }
-}
-
-/// Connection to a peer. Cheap to clone; clones share the connection.
-#[derive(Clone, Debug)]
-pub struct Link {
-    channel: tonic::transport::Channel,
-    generation: u64,
-    /// Receiver that is closed when the connection ends.
-    open: watch::Receiver<()>,
-}
-
-impl Link {
-    /// Returns the channel for calls. It is good for this one connection and does not reconnect.
-    pub fn channel(&self) -> Channel {
-        Traced::following(self.channel.clone())
-    }
-
-    /// Returns the number of this connection to the peer, from 1.
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Returns whether the connection has ended.
-    pub fn is_lost(&self) -> bool {
-        self.open.has_changed().is_err()
-    }
-
-    /// Waits for the end of the connection.
-    pub async fn lost(&self) {
-        let mut open = self.open.clone();
-        // Nothing is ever sent. The sender is dropped with the connection.
-        while open.changed().await.is_ok() {}
-    }
-
-    /// Returns the result of `work` on this connection, or an error as soon as the connection is
-    /// lost.
-    ///
-    /// # Errors
-    /// Returns the error of `work`, or [`ErrorKind::Unavailable`] with the reason `PEER_LOST` if
-    /// the connection is lost.
-    pub async fn run<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        tokio::select! {
-            done = work => done,
-            () = self.lost() => Err(lost()),
         }
     }
 }
@@ -209,24 +102,6 @@ pub struct PeerOptions {
     pub credits: u32,
     /// Options for connections to the peer.
     pub reach: Reach,
-}
-
-/// Options for connections to peers.
-#[derive(Clone, Debug, Default)]
-pub struct Reach {
-    /// Section `peers` of the configuration.
-    pub config: PeerConfig,
-    /// Certificate of this node. Without it, connections are in plain text.
-    pub tls: Option<Tls>,
-    /// Role that the peers' certificates must name; `None` for any role.
-    pub role: Option<&'static str>,
-}
-
-impl From<PeerConfig> for Reach {
-    /// Creates options for connections in plain text.
-    fn from(config: PeerConfig) -> Self {
-        Self { config, tls: None, role: None }
-    }
 }
 
 impl Peer {
@@ -484,10 +359,4 @@ async fn watch_health(channel: Channel, service: String, proxy: ActorRef<Message
         }
         tokio::time::sleep(backoff.next_delay()).await;
     }
-}
-
-/// Returns the error for work on a connection that ended.
-fn lost() -> Error {
-    let problem = "the connection to a peer was lost; retry";
-    Error::new(ErrorKind::Unavailable, "PEER_LOST", problem)
 }

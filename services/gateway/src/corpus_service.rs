@@ -8,47 +8,29 @@ use clew_core::{
     CheckQuery, Chunking, Corpus, CorpusSettings, Counts, DocumentId, Error, Listed, Partial,
     Unusable,
 };
-use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, corpus_to_wire, unusable_to_wire};
+use clew_proto::convert::corpus::{NewCorpus, breach_to_wire, unusable_to_wire};
 use clew_proto::convert::query::shards_to_wire;
 use clew_proto::convert::{Page, document_id};
 use clew_proto::corpus::v1 as wire;
 use clew_proto::corpus::v1::corpus_service_server::CorpusService;
 use clew_proto::to_status;
+use describe::{counts_to_wire, described};
 use futures::{StreamExt, stream};
+use handler::Corpora;
+use snapshots::Events;
 use tonic::{Request, Response, Status};
 
-use crate::Backends;
 use crate::shards::Shards;
-use snapshots::Events;
 
+pub(crate) mod describe;
 mod export;
+pub(crate) mod handler;
 mod reembed;
 mod snapshots;
 
 /// Number of corpora of a listing that are counted at the same time: one that does not run does not
 /// delay the others.
 const COUNTED_AT_ONCE: usize = 16;
-
-/// Handler of `CorpusService`.
-pub(crate) struct Corpora {
-    pub backends: Arc<Backends>,
-}
-
-/// Converts counts for the wire.
-pub(crate) fn counts_to_wire(counts: &Counts) -> wire::CorpusCounts {
-    wire::CorpusCounts {
-        documents: counts.accepted,
-        indexed_documents: counts.accepted - counts.pending - counts.retrying - counts.set_aside,
-        pending_documents: counts.pending + counts.retrying,
-        failed_documents: counts.set_aside,
-        chunks: counts.chunks,
-        tokens: counts.tokens,
-        text_bytes: counts.bytes,
-        structured_documents: counts.structured,
-        unstructured_documents: counts.unstructured,
-        nodes: counts.nodes,
-    }
-}
 
 impl Corpora {
     async fn describe(
@@ -196,13 +178,6 @@ impl Corpora {
             next_page_token: next.as_deref().map(Page::token_after).unwrap_or_default(),
         })
     }
-}
-
-/// Converts a corpus for the wire, under its caller's name.
-fn described(caller: &Caller, corpus: &Corpus, counts: Option<wire::CorpusCounts>) -> wire::Corpus {
-    let settings = corpus.settings();
-    let name = caller.name_of(&settings.name).to_owned();
-    wire::Corpus { name, ..corpus_to_wire(settings.clone(), counts) }
 }
 
 /// Parses the position of a page: its shard, and the document that it begins after.

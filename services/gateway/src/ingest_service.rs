@@ -10,8 +10,9 @@ use clew_core::{
     Accepting, Corpus, DocumentId, DocumentState, DocumentStatus, Erasure, Error, ErrorKind,
     Forgotten, HoldingSnapshot, ListQuery,
 };
-use clew_proto::convert::{Page, document_id, timestamp_to_wire};
-use clew_proto::convert::{ingest as convert, shard as convert_shard};
+use clew_proto::convert::{
+    Page, document_id, ingest as convert, shard as convert_shard, timestamp_to_wire,
+};
 use clew_proto::ingest::v1 as wire;
 use clew_proto::ingest::v1::ingest_service_server::IngestService;
 use clew_proto::to_status;
@@ -23,7 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 use tracing::{Instrument, Span};
 
 use crate::Backends;
-use crate::corpus_service::counts_to_wire;
+use crate::corpus_service::describe::counts_to_wire;
 use crate::reading::while_read;
 
 mod assemble;

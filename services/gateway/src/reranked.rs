@@ -60,7 +60,9 @@ impl<R: Retriever> Reranked<R> {
         let passages = found.iter().map(|item| item.text.clone()).collect();
         let Scored { scores, tokens } = self.reranker.score(asked, passages, deadline).await?;
         if scores.len() != found.len() {
-            return Err(Error::internal("the reranker returned fewer scores than passages"));
+            return Err(Error::internal(
+                "the reranker returned another number of scores than passages",
+            ));
         }
         let scored = found.into_iter().zip(scores);
         let mut ranked: Vec<Evidence> =

@@ -20,7 +20,7 @@ use tonic_health::server::HealthReporter;
 
 use crate::Backends;
 use crate::chat_service::Chats;
-use crate::corpus_service::Corpora;
+use crate::corpus_service::handler::Corpora;
 use crate::ingest_service::Ingestion;
 use crate::memory_service::Memories;
 use crate::query_service::Queries;

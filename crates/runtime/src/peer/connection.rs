@@ -15,7 +15,8 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tonic::transport::{Endpoint, Uri};
 
-use super::{Link, Reach};
+use super::link::Link;
+use super::reach::Reach;
 
 /// Reason of the error if no connection can be made.
 pub(super) const UNREACHABLE: &str = "PEER_UNREACHABLE";

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status};
 
-use super::Corpora;
+use super::handler::Corpora;
 use super::snapshots::{Events, Patience};
 
 /// Number of messages that are buffered for the client.

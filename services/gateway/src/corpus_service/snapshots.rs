@@ -18,7 +18,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Status};
 
-use super::{Corpora, counts_to_wire, described};
+use super::describe::{counts_to_wire, described};
+use super::handler::Corpora;
 use crate::Backends;
 
 /// Response stream of progress events.

@@ -10,6 +10,7 @@
 //! replaced documents free; versions of tables that are not pruned yet.
 
 mod memories;
+mod run;
 mod sample;
 mod storage;
 mod structure;
@@ -22,6 +23,7 @@ use clew_proto::ingest::v1 as wire;
 use clew_runtime::deadline::within;
 use tonic::Request;
 
+use self::run::Run;
 use self::sample::{Cut, Samples};
 use self::storage::{Amounts, Storage};
 use self::structure::Structured;
@@ -96,12 +98,6 @@ fn check_sizes(request: &wire::EstimateIngestionRequest, limits: &Limits) -> Res
         return Err(Error::invalid("text_bytes", problem));
     }
     Ok(())
-}
-
-/// Size of the whole ingestion.
-struct Run {
-    documents: u64,
-    text_bytes: u64,
 }
 
 /// Ratio of the whole ingestion to the samples.
@@ -188,18 +184,5 @@ impl Made<'_> {
                 .saturating_add(run.share(upper.summary_bytes, upper.documents)),
             extraction_bytes: scale.bytes(structured.extraction_bytes),
         }
-    }
-}
-
-impl Run {
-    /// Reads the size from a request. Text belongs to at least one document.
-    fn of(request: &wire::EstimateIngestionRequest) -> Self {
-        let wire::EstimateIngestionRequest { documents, text_bytes, .. } = *request;
-        Self { documents: documents.max(u64::from(text_bytes > 0)), text_bytes }
-    }
-
-    /// Scales an `amount` of `documents` documents to all documents of the ingestion.
-    fn share(&self, amount: u64, documents: u64) -> u64 {
-        (amount as f64 * self.documents as f64 / documents.max(1) as f64).ceil() as u64
     }
 }

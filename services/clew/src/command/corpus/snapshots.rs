@@ -11,6 +11,7 @@ use clew_proto::corpus::v1 as wire;
 use futures::StreamExt;
 use serde_json::{Value, json};
 
+use super::describe;
 use crate::connection::Connection;
 use crate::output::{Output, read, timestamp};
 use crate::progress::Progress;
@@ -188,10 +189,10 @@ pub async fn restore(
             Some(Event::Restored(restored)) => {
                 progress.finish();
                 let corpus = restored.corpus.unwrap_or_default();
-                let mut shown = super::document(&corpus);
+                let mut shown = describe::document(&corpus);
                 shown["left_out"] = json!(restored.left_out);
                 return output.print(&shown, |_| {
-                    format!("restored {}, {} left out", super::line(&corpus), restored.left_out)
+                    format!("restored {}, {} left out", describe::line(&corpus), restored.left_out)
                 });
             }
             None => {}

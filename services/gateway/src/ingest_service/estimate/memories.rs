@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use clew_core::{COUNTED_BYTES, Corpus, Document, Error, MemorySettings, MemoryText};
 
-use super::Run;
+use super::run::Run;
 use super::sample::Samples;
 use crate::Backends;
 

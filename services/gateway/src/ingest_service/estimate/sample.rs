@@ -9,7 +9,7 @@ use clew_core::{
 use clew_proto::convert::ingest as convert;
 use clew_proto::ingest::v1 as wire;
 
-use super::Run;
+use super::run::Run;
 
 /// Maximum bytes of all samples together, and maximum number of samples.
 const SAMPLE_BYTES: usize = 1 << 20;

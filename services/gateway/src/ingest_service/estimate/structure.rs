@@ -11,7 +11,7 @@ use clew_core::{
     SummaryTask, UpperKey, UpperTree, Version,
 };
 
-use super::Run;
+use super::run::Run;
 use super::sample::CutDocument;
 
 /// Bytes of a tree node's key.
