@@ -1,4 +1,4 @@
-//! What a request spends, charged however it ends.
+//! Charging of the tokens that a request spends, however the request ends.
 
 use clew_core::{Account, Budget};
 use tokio::runtime::Handle;
@@ -6,10 +6,12 @@ use tokio::task::JoinHandle;
 
 use crate::Caller;
 
-/// The account of a caller's request. What is spent on it comes out of the tenant's quota of tokens: when it is settled,
-/// and what was spent since then when it is dropped, as it is when the caller leaves or the time is over.
+/// The account of a caller's request, charged to the tenant's quota of tokens. [`Bill::settle`]
+/// charges what was spent so far. Dropping the bill charges the rest, so that a request whose
+/// caller leaves or whose deadline passes is paid for as well.
 ///
-/// So it is to be held by whatever does the work, and dropped after it.
+/// The work that spends the tokens must therefore own the bill and drop it when it ends, within an
+/// asynchronous runtime.
 pub struct Bill {
     caller: Caller,
     account: Account,
@@ -17,31 +19,33 @@ pub struct Bill {
 }
 
 impl Bill {
-    /// A new account of `caller` that may spend `budget` on language models.
+    /// Opens a new account for `caller` that may spend `budget` on language models.
     pub fn open(caller: &Caller, budget: Budget) -> Self {
         Self::on(caller, Account::open(caller.owner(), budget))
     }
 
-    /// What is spent on `account` from now on, at the cost of `caller`.
+    /// Creates a bill that charges `caller` for everything spent on `account` from now on.
     pub fn on(caller: &Caller, account: Account) -> Self {
         let charged = account.ledger().cost().tokens();
         Self { caller: caller.clone(), account, charged }
     }
 
-    /// What the work is done on.
+    /// Returns the account that the work is done on.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// Charges what was spent so far, so that the caller's next request finds it counted.
+    /// Charges what was spent so far and waits for it, so that the caller's next request sees the
+    /// charge.
     pub async fn settle(&mut self) {
         if let Some(charging) = self.charge() {
-            // A task ends without a result only with its process.
+            // The task fails only if the process is shutting down.
             charging.await.ok();
         }
     }
 
-    /// On a task of its own: whoever waits for it may be gone at any time. Its waits are short.
+    /// Charges on a task of its own, because the caller's future may be dropped at any time. The
+    /// task waits only briefly.
     fn charge(&mut self) -> Option<JoinHandle<()>> {
         let spent = self.account.ledger().cost().tokens();
         let due = spent.saturating_sub(self.charged);

@@ -1,4 +1,4 @@
-//! Who calls.
+//! The authenticated caller of a request.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -11,22 +11,22 @@ use tonic::Request;
 
 use crate::tenant::TenantEntry;
 
-/// What a key opens.
+/// A class of operations that a key permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Searching, asking, and seeing what is stored.
     Read,
-    /// Bringing documents and turns, and forgetting them.
+    /// Storing and forgetting documents and turns.
     Write,
-    /// Making and deleting corpora.
+    /// Creating and deleting corpora.
     Admin,
 }
 
 impl Scope {
     const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Admin];
 
-    /// Its name.
+    /// Returns the name of the scope.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -47,15 +47,15 @@ impl FromStr for Scope {
     }
 }
 
-/// Several scopes.
+/// A set of scopes.
 pub type Scopes = BTreeSet<Scope>;
 
-/// Who calls, as the guard found out. Cheap to clone.
+/// The caller of a request, as the guard identified it. Cheap to clone.
 #[derive(Clone)]
 pub struct Caller(Arc<Inner>);
 
 struct Inner {
-    /// Name of his key, for logs.
+    /// Name of the caller's key, for logs.
     key: String,
     tenant: Option<TenantName>,
     access: Access,
@@ -70,7 +70,8 @@ impl std::fmt::Debug for Caller {
 }
 
 impl Caller {
-    /// Whoever calls a server that asks nobody for a key, or is a node of the cluster: he may do everything.
+    /// Creates a caller that may do everything: a node of the cluster, or a caller that needs no
+    /// key.
     pub fn operator(key: &str) -> Self {
         Self(Arc::new(Inner {
             key: key.to_owned(),
@@ -91,39 +92,42 @@ impl Caller {
         Self(Arc::new(Inner { key: key.to_owned(), tenant, access, quota, quotas }))
     }
 
-    /// Who sent a request.
+    /// Returns the caller that sent a request.
     ///
     /// # Errors
-    /// [`ErrorKind::Internal`] if no guard has seen it: then nobody knows, and it is refused.
+    /// Returns [`ErrorKind::Internal`] if the request did not pass a guard, so that its caller is
+    /// unknown.
     pub fn of<T>(request: &Request<T>) -> Result<Self, Error> {
         let caller = request.extensions().get::<Self>().cloned();
         caller.ok_or_else(|| Error::internal("a request came past the guard"))
     }
 
-    /// Name of his key.
+    /// Returns the name of the caller's key.
     pub fn key(&self) -> &str {
         &self.0.key
     }
 
-    /// Whose corpora he reaches; `None`: those of all tenants and the operator's own, by their full names.
+    /// Returns the tenant whose corpora the caller can reach. `None` stands for an operator, who
+    /// reaches the corpora of all tenants and the operator's own by their full names.
     pub fn tenant(&self) -> Option<&TenantName> {
         self.0.tenant.as_ref()
     }
 
-    /// Whose account his requests are on.
+    /// Returns the owner whose account the caller's requests are on.
     pub fn owner(&self) -> Owner {
         Owner::of(self.tenant().map(TenantName::as_str))
     }
 
-    /// The access labels he holds.
+    /// Returns the access labels that the caller holds.
     pub fn access(&self) -> &Access {
         &self.0.access
     }
 
-    /// The full name of the corpus that he calls `name`.
+    /// Returns the full name of the corpus that the caller calls `name`.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if a tenant names another's.
+    /// Returns [`ErrorKind::InvalidInput`] if the caller has a tenant and `name` already contains
+    /// one.
     pub fn corpus(&self, name: &CorpusName) -> Result<CorpusName, Error> {
         match &self.0.tenant {
             Some(tenant) => CorpusName::of_tenant(tenant, name),
@@ -131,7 +135,7 @@ impl Caller {
         }
     }
 
-    /// What he calls a corpus.
+    /// Returns the name by which the caller knows `corpus`.
     pub fn name_of<'a>(&self, corpus: &'a CorpusName) -> &'a str {
         match self.0.tenant {
             Some(_) => corpus.within_tenant(),
@@ -139,32 +143,32 @@ impl Caller {
         }
     }
 
-    /// Takes a request out of the tenant's quota.
+    /// Charges one request to the tenant's quota.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] with the time to wait.
+    /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn take_request(&self) -> Result<(), Error> {
         self.take("requests", 1.0, self.0.quota.requests_per_second).await
     }
 
-    /// Takes bytes of text that he brings out of the tenant's quota.
+    /// Charges `bytes` of incoming text to the tenant's quota.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] with the time to wait.
+    /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn take_bytes(&self, bytes: usize) -> Result<(), Error> {
         self.take("bytes", bytes as f64, self.0.quota.bytes_per_second).await
     }
 
-    /// Refuses if the tenant has used up his tokens.
+    /// Checks that the tenant has tokens left, without charging any.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] with the time to wait.
+    /// Returns [`ErrorKind::Exhausted`] with the time to wait if the quota is used up.
     pub async fn has_tokens(&self) -> Result<(), Error> {
         self.take("tokens", 0.0, self.0.quota.tokens_per_second).await
     }
 
-    /// Tells how many tokens were read and written for him. What it took is known only afterwards, so that the
-    /// next request waits for it.
+    /// Charges `tokens` that were read and written for the tenant. The cost of a request is known
+    /// only after it ran, so if it exceeds the quota, the tenant's next request waits for it.
     pub(crate) async fn used_tokens(&self, tokens: u64) {
         if let (Some(tenant), Some(rate)) = (&self.0.tenant, self.0.quota.tokens_per_second) {
             let name = format!("{tenant}:tokens");

@@ -5,23 +5,24 @@ use std::path::PathBuf;
 use clew_core::Error;
 use serde::{Deserialize, Serialize};
 
-/// Section `auth`: who may call.
+/// Section `auth`: the callers that are let in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthConfig {
-    /// File (TOML) of the keys' hashes, and of what their tenants may use; read again when it changes. Without
-    /// it whoever reaches the server may do everything.
+    /// TOML file with the hashes of the keys and the quotas of their tenants; read again when it
+    /// changes. Without it, anybody who can reach the server may do everything.
     pub keys_file: Option<PathBuf>,
-    /// Listen beyond this machine although callers need no key, or connections are in plain text. Not together with
-    /// `keys_file`.
+    /// Whether to listen beyond this machine although callers need no key or connections are in
+    /// plain text. Cannot be combined with `keys_file`.
     pub insecure: bool,
 }
 
 impl AuthConfig {
-    /// Refuses keys that would be of no use.
+    /// Refuses settings under which keys would not protect anything.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming both keys.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming both settings, if `insecure` and
+    /// `keys_file` are both set.
     pub fn validate(&self) -> Result<(), Error> {
         if self.keys_file.is_none() || !self.insecure {
             return Ok(());

@@ -19,30 +19,34 @@ use crate::keys::Keys;
 use crate::methods::{Needs, callers, may_call, needs};
 use crate::{AuthConfig, Scope};
 
-/// Finds out who calls and whether he may, before anything of the request's body is read. Cheap to clone.
+/// The guard before a service. It identifies the caller of each request and checks what they may
+/// do, before any of the request's body is read. Cheap to clone.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
 
 struct Inner {
     keys: Option<Followed<Keys>>,
-    /// Whether callers that present nothing may do everything.
+    /// Whether callers without a key may call every method except those for nodes.
     open: bool,
-    /// Whether whoever presents nothing may be a node: where nodes cannot prove it, and nothing is asked of others.
+    /// Whether callers without a certificate count as nodes. Set if connections are in plain text,
+    /// where nodes cannot prove who they are, and clients need no key.
     nodes_open: bool,
     quotas: Quotas,
     clock: Arc<dyn Clock>,
 }
 
 impl Guard {
-    /// A guard as configured. `encrypted` says whether connections are, so that nodes prove who they are; `quotas`
-    /// count what tenants use.
+    /// Starts a guard as configured. `encrypted` says whether connections are encrypted, so that
+    /// nodes prove who they are by certificate. `quotas` count what tenants use.
     ///
-    /// Without keys whoever connects in plain text may do everything, since nothing can be asked of him. Over
-    /// encrypted connections only nodes are let in then, unless `auth.insecure` says otherwise. With keys in plain text,
-    /// nobody calls what is for nodes: no key opens it, and nobody can prove to be one.
+    /// Without keys, anybody who connects in plain text may do everything, since callers have no
+    /// way to prove who they are. Over encrypted connections only nodes are let in then, unless
+    /// `auth.insecure` is set. With keys but in plain text, nobody can call the methods for nodes:
+    /// no key permits them, and no caller can prove to be a node.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] if the keys cannot be read, or would be of no use.
+    /// Returns [`ErrorKind::InvalidInput`] if the keys cannot be read, or would not protect
+    /// anything.
     pub async fn start(
         config: &AuthConfig,
         encrypted: bool,
@@ -66,7 +70,7 @@ impl Guard {
         Ok(Self(Arc::new(Inner { keys, open, nodes_open, quotas, clock })))
     }
 
-    /// A guard of services that nobody reaches but their own process.
+    /// Creates a guard that lets everybody in, for services that only their own process can reach.
     pub fn open() -> Self {
         Self(Arc::new(Inner {
             keys: None,
@@ -77,7 +81,8 @@ impl Guard {
         }))
     }
 
-    /// Who presents `key` on a connection that proves `proof`, if he may call `path`.
+    /// Returns the caller that presents `key` on a connection that proves `proof`, if they may call
+    /// `path`.
     fn admit(&self, path: &str, proof: &Proof, key: Option<&[u8]>) -> Result<Caller, Error> {
         let needed = needs(path);
         let inner = &self.0;
@@ -125,7 +130,7 @@ impl Guard {
     }
 }
 
-/// Refuses a node that calls what its roles have no need of.
+/// Returns the error for a node that calls a method that its roles do not use.
 fn not_of_its_role(roles: &NodeRoles, path: &str) -> Error {
     let callers: Vec<&str> = callers(path).iter().map(|role| role.as_str()).collect();
     let problem = format!(
@@ -135,7 +140,7 @@ fn not_of_its_role(roles: &NodeRoles, path: &str) -> Error {
     Error::new(ErrorKind::Denied, "ROLE_MISSING", problem)
 }
 
-/// The key in `authorization: Bearer KEY`.
+/// Returns the key in `authorization: Bearer KEY`.
 fn bearer(request: &Request<Body>) -> Option<&[u8]> {
     let value = request.headers().get(AUTHORIZATION)?.as_bytes();
     let (scheme, key) = value.split_at_checked(7)?;
@@ -183,7 +188,7 @@ where
             let address = connection.and_then(|connection| connection.address);
             tracing::info!(path, ?address, reason = error.reason(), "a request was refused");
         }
-        // The one that is ready, not the clone that may not be.
+        // `poll_ready` was called on this instance, so the call must not go to the fresh clone.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         Box::pin(async move {
@@ -194,7 +199,7 @@ where
             if let Err(error) = caller.take_request().await {
                 return Ok(to_status(&error).into_http());
             }
-            // Nobody behind the guard needs it, and it might be logged.
+            // No handler needs the key, and it might end up in a log.
             request.headers_mut().remove(AUTHORIZATION);
             request.extensions_mut().insert(caller);
             inner.call(request).await
@@ -256,7 +261,7 @@ mod tests {
         assert_eq!(reason(&guard, SEARCH, Proof::Client, None), "KEY_REFUSED");
         assert_eq!(reason(&guard, HEALTH, Proof::Encrypted, None), "let in");
         assert_eq!(reason(&guard, SHARD, node("gateway"), None), "let in");
-        // A node is a client like others, unless its role calls the service.
+        // A node counts as an ordinary client unless its role calls the service.
         assert_eq!(reason(&guard, SEARCH, node("gateway"), None), "KEY_REFUSED");
         assert_eq!(reason(&guard, SEARCH, node("gateway"), Some(&reader)), "let in");
         assert_eq!(reason(&guard, SUMMARISE, node("retriever"), None), "let in");
@@ -273,7 +278,7 @@ mod tests {
             assert!(refused.message().ends_with(role), "{}", refused.message());
             assert_eq!(reason(&guard, HEALTH, node(role), None), "let in");
         }
-        // A certificate of before roles were named.
+        // A certificate issued before roles were named.
         assert_eq!(reason(&guard, SHARD, Proof::Node(NodeRoles::default()), None), "let in");
     }
 

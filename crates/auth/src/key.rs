@@ -7,25 +7,25 @@ use clew_core::Error;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 
-/// What every key begins with, so that one that leaked is recognised by whoever scans for such things.
+/// Prefix of every key, by which secret scanners recognise a leaked one.
 const PREFIX: &str = "clew_";
-/// Random bytes of a key.
+/// Number of random bytes in a key.
 const SECRET_BYTES: usize = 32;
 
-/// An API key: `clew_` and 64 hexadecimal digits. It is never shown but to whoever made it.
+/// An API key: `clew_` and 64 hexadecimal digits. Shown only to the person who created it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
-/// What is stored of a key: its BLAKE3 hash. Compared in constant time.
+/// The BLAKE3 hash of a key, which is all that is stored of it. Compared in constant time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyHash(blake3::Hash);
 
 impl ApiKey {
-    /// A new key.
+    /// Generates a new key.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::Internal`] if the system has no random numbers.
+    /// Returns [`clew_core::ErrorKind::Internal`] if the system has no source of random numbers.
     pub fn generate() -> Result<Self, Error> {
         let mut secret = [0; SECRET_BYTES];
         SystemRandom::new()
@@ -35,12 +35,12 @@ impl ApiKey {
         Ok(Self(format!("{PREFIX}{digits}")))
     }
 
-    /// The key itself, for whoever made it.
+    /// Returns the key itself, to show it to the person who created it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is stored of it.
+    /// Returns the hash to store.
     pub fn hash(&self) -> KeyHash {
         KeyHash::of(self.0.as_bytes())
     }
@@ -53,7 +53,7 @@ impl fmt::Debug for ApiKey {
 }
 
 impl KeyHash {
-    /// The hash of what a caller presents.
+    /// Hashes the key that a caller presents.
     pub fn of(presented: &[u8]) -> Self {
         Self(blake3::hash(presented))
     }
@@ -71,7 +71,7 @@ impl FromStr for KeyHash {
     fn from_str(digits: &str) -> Result<Self, Error> {
         let hash = blake3::Hash::from_hex(digits);
         hash.map(Self).map_err(|_| {
-            // What came may be the key itself, put there by mistake.
+            // The message leaves out the input, which may be the key itself, put there by mistake.
             Error::invalid("hash", "expected 64 hexadecimal digits, as `clew key` prints them")
         })
     }

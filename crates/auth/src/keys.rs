@@ -1,4 +1,4 @@
-//! The file of keys.
+//! The file of keys and tenants.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,31 +10,33 @@ use crate::caller::{Caller, Scopes};
 use crate::key::KeyHash;
 use crate::tenant::TenantEntry;
 
-/// The keys that open a server.
+/// The keys that a server accepts, with the quotas of their tenants.
 #[derive(Debug, Default)]
 pub struct Keys {
     by_hash: HashMap<KeyHash, (KeyEntry, Access)>,
     tenants: HashMap<TenantName, TenantEntry>,
 }
 
-/// A key, `[[key]]` in the file.
+/// A key: an entry `[[key]]` of the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyEntry {
-    /// What it is called in logs; unique.
+    /// Name of the key in logs; unique.
     pub name: String,
     /// BLAKE3 hash of the key, as `clew key` prints it.
     pub hash: KeyHash,
-    /// Whose corpora it opens. Without it the key is an operator's: it opens those of all, by their full names
-    /// (`tenant.corpus`), and tells of the cluster.
+    /// Tenant whose corpora the key gives access to. Without one, the key is an operator's: it
+    /// gives access to the corpora of all tenants, by their full names (`tenant.corpus`), and to
+    /// the cluster's state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<TenantName>,
-    /// What may be done with it.
+    /// Scopes that the key permits.
     pub scopes: Scopes,
-    /// The access labels its bearer holds; without it none, `["*"]` for all.
+    /// Access labels that the key's bearer holds, none by default. `["*"]` stands for all labels.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub labels: BTreeSet<String>,
-    /// When it ends, such as `2030-01-31T00:00:00Z`; without it never.
+    /// Time at which the key expires, such as `2030-01-31T00:00:00Z`. Without it, the key never
+    /// expires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<jiff::Timestamp>,
 }
@@ -48,14 +50,14 @@ struct File {
     tenant: Vec<TenantEntry>,
 }
 
-/// Every label, in a key's list of labels.
+/// Entry of a key's list of labels that stands for every label.
 const ALL_LABELS: &str = "*";
 
 impl KeyEntry {
-    /// What its bearer sees.
+    /// Returns the access that the key's labels give.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] if something is no label.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if an entry of `labels` is not a valid label.
     pub fn access(&self) -> Result<Access, Error> {
         if self.labels.contains(ALL_LABELS) {
             return Ok(Access::all());
@@ -66,15 +68,17 @@ impl KeyEntry {
 }
 
 impl Keys {
-    /// Reads the file.
+    /// Parses the file.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] naming what is at fault. Nothing of the file's text is in it.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`], naming the fields at fault, if the file is
+    /// not valid. The message contains nothing of the file's text.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         let not_toml = |place: String| Error::invalid("auth.keys_file", place);
         let text = std::str::from_utf8(text).map_err(|_| not_toml("expected UTF-8".to_owned()))?;
         let file: File = toml::from_str(text).map_err(|error| {
-            // Its own words show the line, which may hold a key that was put there by mistake.
+            // The parser's own message quotes the line, which may hold a key that was put there by
+            // mistake.
             let line = error.span().map_or(0, |span| text[..span.start].lines().count().max(1));
             not_toml(format!(
                 "expected [[key]] and [[tenant]] tables with the fields of the manual; line {line} has something else"
@@ -106,7 +110,8 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Who presents a key, and what he may do; `None` if it is unknown, or has ended.
+    /// Returns the caller that presents a key, and the key's scopes. Returns `None` if the key is
+    /// unknown or has expired.
     pub(crate) fn find(
         &self,
         presented: &[u8],

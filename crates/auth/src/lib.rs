@@ -1,4 +1,5 @@
-//! Who calls and what he may do: API keys, tenants, scopes and quotas, and the guard before every service.
+//! Authentication and authorisation: API keys, tenants, scopes, quotas, and the guard before every
+//! service.
 //!
 //! ```text
 //! connection (what it proves) ─┐
@@ -6,9 +7,10 @@
 //! method (what it needs) ──────┘     └─► UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED
 //! ```
 //!
-//! What a request spends on models is on a [`Bill`], so that the tenant pays for it however the request ends.
+//! A [`Bill`] records the tokens that a request spends on models, so that its tenant pays for them
+//! however the request ends.
 //!
-//! Keys are random, so that a hash of them is all that is stored: there is nothing to guess.
+//! Keys are random, so a plain hash of a key is safe to store: nobody can guess the key from it.
 
 mod bill;
 mod caller;

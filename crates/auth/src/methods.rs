@@ -1,27 +1,28 @@
-//! What every method needs of its caller.
+//! The access that each gRPC method requires of its caller.
 
 use clew_cluster::Role;
 use clew_tls::NodeRoles;
 
 use crate::caller::Scope;
 
-/// What a method needs of its caller.
+/// Access that a method requires of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Nothing.
+    /// No key.
     Nothing,
-    /// A key, whatever it opens.
+    /// Any valid key.
     AnyKey,
-    /// A key that opens this of a tenant's corpora.
+    /// A key with this scope.
     Key(Scope),
-    /// A key without a tenant that opens this.
+    /// A key with this scope and without a tenant.
     Operator(Scope),
-    /// To be a node of the cluster.
+    /// A node of the cluster.
     Node,
 }
 
-/// The services that nodes call, and which roles do. It follows from the pools that the roles open of each other, which
-/// `tests/deploy/network.py` compares it with. Those that have no methods in [`METHODS`] are called by nobody else.
+/// The services that nodes call, with the roles that call them. The list follows from the pools
+/// that roles open to each other, and `tests/deploy/network.py` compares it with them. Services
+/// without methods in [`METHODS`] are called by nodes only.
 const CALLERS: &[(&str, &[Role])] = {
     use Role::{Gateway, Generator, GraphBuilder, Retriever};
     &[
@@ -34,8 +35,9 @@ const CALLERS: &[(&str, &[Role])] = {
     ]
 };
 
-/// The methods of the services that clients call, by their paths. One that is not here is refused. A node that calls one
-/// is a client like others, unless its role is among the callers above.
+/// The methods that clients call, by path, with the access they require. A method that is neither
+/// in this list nor of a service for nodes only is refused. A node that calls a method of this list
+/// counts as an ordinary client, unless its role is listed above as a caller of the service.
 pub const METHODS: &[(&str, Needs)] = {
     use Needs::{AnyKey, Key, Nothing, Operator};
     use Scope::{Admin, Read, Write};
@@ -82,29 +84,30 @@ pub const METHODS: &[(&str, Needs)] = {
     ]
 };
 
-/// The service of the method at `path`.
+/// Returns the service of the method at `path`.
 fn service(path: &str) -> Option<&str> {
     path.strip_prefix('/')?.split_once('/').map(|(service, _)| service)
 }
 
-/// The roles whose nodes call the service of the method at `path`.
+/// Returns the roles whose nodes call the service of the method at `path`.
 pub(crate) fn callers(path: &str) -> &'static [Role] {
     let found = CALLERS.iter().find(|(called, _)| service(path) == Some(called));
     found.map_or(&[], |(_, roles)| roles)
 }
 
-/// Whether a node of these roles may call the method at `path` as a node.
+/// Returns whether a node with these roles may call the method at `path` as a node.
 pub(crate) fn may_call(roles: &NodeRoles, path: &str) -> bool {
     callers(path).iter().any(|role| roles.have(role.as_str()))
 }
 
-/// Whether the method at `path` is of a service that only nodes call.
+/// Returns whether the method at `path` belongs to a service that only nodes call.
 pub fn is_for_nodes(path: &str) -> bool {
     let is_for_clients = || METHODS.iter().any(|(known, _)| service(known) == service(path));
     !callers(path).is_empty() && !is_for_clients()
 }
 
-/// What the method at `path` needs; `None` if there is none such.
+/// Returns the access that the method at `path` requires. Returns `None` if there is no such
+/// method.
 pub(crate) fn needs(path: &str) -> Option<Needs> {
     if is_for_nodes(path) {
         return Some(Needs::Node);
@@ -157,9 +160,9 @@ mod tests {
         for role in ["encoder", "graph-builder", "generator"] {
             assert!(!may(&[role], shard), "{role}");
         }
-        // One that has several, and a certificate of before roles were named.
+        // A node with several roles, and a certificate issued before roles were named.
         assert!(may(&["encoder", "gateway"], shard) && may(&[], shard));
-        // What it may not call as a node, it may call as a client.
+        // A method that a node may not call as a node, it may still call as a client.
         assert!(!may(&["gateway"], "/clew.query.v1.QueryService/Search"));
         assert!(!may(&["nobody-knows"], encoder));
     }

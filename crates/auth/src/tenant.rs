@@ -1,4 +1,4 @@
-//! What a tenant may use.
+//! Quotas of tenants.
 
 use clew_cluster::Rate;
 use clew_core::{TenantName, Violations};
@@ -6,19 +6,21 @@ use serde::{Deserialize, Serialize};
 
 const BURST_SECS: f64 = 10.0;
 
-/// What a tenant may use over all his keys, `[[tenant]]` in the file; what is left out has no bound.
+/// Quotas of a tenant over all its keys: an entry `[[tenant]]` of the file. A quota that is left
+/// out is unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TenantEntry {
-    /// Who.
+    /// Name of the tenant.
     pub name: Option<TenantName>,
-    /// Requests a second.
+    /// Requests per second.
     pub requests_per_second: Option<f64>,
-    /// Bytes of text a second that are brought, or given to graph builders.
+    /// Bytes per second of text that is stored, or sent to graph builders.
     pub bytes_per_second: Option<f64>,
-    /// Tokens a second that models read and write for his questions, and for texts that graph builders read for him.
+    /// Tokens per second that models read and write for the tenant's questions, and for texts that
+    /// graph builders read for the tenant.
     pub tokens_per_second: Option<f64>,
-    /// For how many seconds' worth of a quota may be used at once after a rest, 1 to 3600; 10 by default.
+    /// Seconds' worth of a quota that may be used at once after a pause, 1 to 3600; 10 by default.
     pub burst_secs: Option<f64>,
 }
 
