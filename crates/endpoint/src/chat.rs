@@ -1,8 +1,9 @@
-//! Chat completions on the wire.
+//! The wire format of chat completions.
 //!
-//! Source: OpenAI's API reference, "Create chat completion" and "chat.completion.chunk". Read tolerantly:
-//! an answer is told from its first byte, not from its content type; a server may stream or not, may leave
-//! out the usage and the closing `[DONE]`, and may use words of its own for why a reply ended.
+//! Source: OpenAI's API reference, "Create chat completion" and "chat.completion.chunk". The reader
+//! is tolerant. It recognises a streamed response by its first byte, not by its content type. A
+//! server may stream or not, may leave out the usage and the closing `[DONE]`, and may use its own
+//! names for the reasons why a reply ended.
 
 use bytes::Bytes;
 use clew_core::{Error, ErrorKind, Finish, GenerationRequest, Heard};
@@ -12,23 +13,26 @@ use serde_json::Value;
 use crate::connection::{Failure, Progress, Reader};
 use crate::sse::Decoder;
 
-/// More bytes than a token has in any text that a model is asked for.
+/// Upper bound of the bytes of a token in the texts that models are asked for.
 pub(crate) const BYTES_PER_TOKEN: usize = 16;
-/// What a reply of few tokens may have beyond that.
+/// Bytes that a reply may have beyond that bound, for replies of few tokens.
 const SLACK_BYTES: usize = 1 << 10;
-/// Most bytes of one event, or of a whole response that is not streamed, beyond its text.
+/// Maximum number of bytes of one event, or of a whole response that is not streamed, beyond its
+/// text.
 const MOST_EVENT_BYTES: usize = 1 << 20;
-/// Most bytes that are sent for a token: its event with all names, probabilities and thoughts.
+/// Maximum number of bytes sent for one token: its event with all names, probabilities and
+/// thoughts.
 const SENT_BYTES_PER_TOKEN: usize = 4 << 10;
 
-/// Something that was said.
+/// Message of a conversation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Message {
     pub(crate) role: &'static str,
     pub(crate) content: String,
 }
 
-/// The body of a request. Parameters that OpenAI's servers do not know are sent only if they do anything.
+/// Body of a request. Parameters that OpenAI's servers do not know are sent only if they have an
+/// effect.
 #[derive(Debug, Serialize)]
 struct Body<'a> {
     model: &'a str,
@@ -60,9 +64,9 @@ struct StreamOptions {
     include_usage: bool,
 }
 
-/// The body that asks `model` for a reply to `messages`, which stand for those of `request`. A model that
-/// may take `thinking_tokens` before it replies is told neither how to choose tokens nor where to end: it
-/// refuses both.
+/// Returns the body of a request to `model` for a reply to `messages`, which replace those of
+/// `request`. With `thinking_tokens`, the body has neither sampling parameters (except the seed)
+/// nor stop texts, because models that think before they reply refuse them.
 pub(crate) fn body(
     model: &str,
     messages: &[Message],
@@ -93,7 +97,7 @@ pub(crate) fn body(
     serde_json::to_vec(&body).map(Bytes::from)
 }
 
-/// One event of a streamed reply, or all of another.
+/// One event of a streamed reply, or the whole body of a reply that is not streamed.
 #[derive(Deserialize)]
 struct Piece {
     #[serde(default)]
@@ -104,9 +108,9 @@ struct Piece {
 
 #[derive(Deserialize)]
 struct Choice {
-    /// In a streamed reply.
+    /// Present in a streamed reply.
     delta: Option<Said>,
-    /// In another.
+    /// Present in a reply that is not streamed.
     message: Option<Said>,
     finish_reason: Option<String>,
 }
@@ -116,7 +120,7 @@ struct Said {
     content: Option<String>,
 }
 
-/// Tokens as the server counts them.
+/// Token counts of the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(crate) struct Tokens {
     #[serde(rename = "prompt_tokens")]
@@ -125,44 +129,44 @@ pub(crate) struct Tokens {
     pub(crate) completion: u64,
 }
 
-/// What the model said.
+/// Reply of the model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
     pub(crate) finish: Finish,
-    /// If the server told.
+    /// Token counts, if the server reported them.
     pub(crate) tokens: Option<Tokens>,
 }
 
-/// Reads a reply and tells `heard` of it as it comes.
+/// Reader of a reply that passes the text to `heard` as it arrives.
 pub(crate) struct ReplyReader<'a> {
     heard: &'a mut (dyn FnMut(Heard<'_>) + Send),
     most_text_bytes: usize,
     most_sent_bytes: usize,
-    /// Whether `heard` was told of text.
+    /// Whether text was passed to `heard`.
     is_heard: bool,
     sent_bytes: usize,
     form: Form,
     text: String,
-    /// Whether the model said anything, even nothing.
+    /// Whether a choice arrived, even one without text.
     has_choice: bool,
     finish: Option<Finish>,
     tokens: Option<Tokens>,
 }
 
-/// How the server answers.
+/// Form of a response.
 enum Form {
-    /// Nothing but white space came.
+    /// Only white space has arrived.
     Unknown,
-    /// As a stream of events.
+    /// A stream of events.
     Events(Decoder),
-    /// As one JSON object.
+    /// One JSON object.
     Whole(Vec<u8>),
 }
 
 impl<'a> ReplyReader<'a> {
-    /// A reader of a reply of at most `max_tokens`. A server that says much more than that is not listened
-    /// to any longer.
+    /// Creates a reader of a reply of at most `max_tokens` tokens. It stops reading if the server
+    /// sends much more than that.
     pub(crate) fn new(max_tokens: u32, heard: &'a mut (dyn FnMut(Heard<'_>) + Send)) -> Self {
         let of_tokens = |bytes: usize, slack| {
             usize::try_from(max_tokens)
@@ -199,7 +203,7 @@ impl<'a> ReplyReader<'a> {
     }
 
     fn piece(&mut self, json: &[u8]) -> Result<Progress, Failure> {
-        // The parser's error may quote the reply, so it is not kept.
+        // The parser's error is dropped, because it may quote the reply.
         let piece: Piece = serde_json::from_slice(json)
             .map_err(|_| Failure::broken("sent what is not a chat completion"))?;
         if piece.error.is_some_and(|error| !error.is_null()) {
@@ -220,7 +224,7 @@ impl<'a> ReplyReader<'a> {
         Ok(Progress::More)
     }
 
-    /// Adds to the text, up to its limit; done when that is reached.
+    /// Appends `text` up to the limit of the reply. Returns [`Progress::Done`] if that cuts it.
     fn say(&mut self, text: &str) -> Progress {
         let room = self.most_text_bytes - self.text.len();
         let kept = &text[..text.floor_char_boundary(room)];
@@ -294,7 +298,7 @@ impl Reader for ReplyReader<'_> {
     }
 
     fn end(&mut self) -> Result<Reply, Failure> {
-        // What is read to its limit or to its last word has nothing more to say.
+        // A reply that reached its limit or its finish reason is complete.
         match std::mem::replace(&mut self.form, Form::Unknown) {
             _ if self.finish.is_some() => {}
             Form::Unknown => return Err(Failure::broken("sent an empty response")),
@@ -315,7 +319,7 @@ impl Reader for ReplyReader<'_> {
     }
 }
 
-/// Why the model stopped, in the words of OpenAI and of others.
+/// Maps a finish reason, in the words of OpenAI and of others.
 fn finish(reason: &str) -> Result<Finish, Failure> {
     match reason {
         "length" | "max_tokens" => Ok(Finish::Length),
@@ -345,7 +349,8 @@ mod tests {
         "data: [DONE]\n\n",
     );
 
-    /// The reply in a response that comes in these pieces, and what was heard of it.
+    /// Reads a response that arrives in `pieces`. Returns the reply and the text that was heard of
+    /// it.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Result<Reply, Failure>, String) {
         let mut told = String::new();
         let mut heard = |part: Heard<'_>| match part {

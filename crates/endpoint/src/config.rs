@@ -1,4 +1,4 @@
-//! How an endpoint is reached: a section of the configuration.
+//! The configuration section for reaching an endpoint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,71 +8,74 @@ use clew_core::{Error, ErrorKind, Violations};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// An endpoint that serves one language model. The key itself is never part of it.
+/// Configuration of an endpoint that serves one language model. It never contains the key itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EndpointConfig {
-    /// Address that `/chat/completions` is appended to, such as `http://host:8000/v1`; for Azure that of
-    /// the resource, `https://name.openai.azure.com`. Over `http://` everybody on the way can read the
-    /// conversation and the key.
+    /// Address that `/chat/completions` is appended to, such as `http://host:8000/v1`. For Azure,
+    /// the address of the resource, `https://name.openai.azure.com`. Over `http://`, anyone on the
+    /// network path can read the conversation and the key.
     pub url: String,
-    /// Name of the model as the server knows it; for Azure that of the deployment.
+    /// Name of the model as the server knows it. For Azure, the name of the deployment.
     pub model: String,
-    /// Environment variable that holds the key. Excludes `api_key_file`; without both no key is sent.
+    /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
+    /// sent.
     pub api_key_env: Option<String>,
     /// File that holds the key and nothing else. Excludes `api_key_env`.
     pub api_key_file: Option<PathBuf>,
-    /// Whose dialect the server speaks.
+    /// Dialect of the server.
     pub flavour: Flavour,
-    /// Version of Azure's interface, such as `2024-10-21`; for Azure only, which needs it.
+    /// Version of Azure's API, such as `2024-10-21`. Required for Azure, and allowed only there.
     pub api_version: Option<String>,
-    /// Most tokens of a conversation and its reply together, at least 256, as the server is set up. More
-    /// than it takes makes it refuse long conversations.
+    /// Maximum number of tokens of a conversation and its reply together, at least 256, as the
+    /// server is set up. If you set more than the server takes, it refuses long conversations.
     pub window: u32,
-    /// Requests that may be under way at once, 1 to 1,000. More raises throughput until the server's batch
-    /// is full.
+    /// Maximum number of concurrent requests, 1 to 1,000. More raises throughput until the server's
+    /// batch is full.
     pub max_concurrency: u32,
-    /// Requests that may wait for those under way, 0 to 100,000; one more is refused at once.
+    /// Maximum number of requests that wait for a running one to end, 0 to 100,000. Any further
+    /// request is refused at once.
     pub max_waiting: u32,
-    /// Requests that may be begun in a minute, 1 to 1,000,000, repeated ones included; without it any
-    /// number.
+    /// Maximum number of requests started per minute, 1 to 1,000,000, retries included. Unlimited
+    /// if absent.
     pub requests_per_minute: Option<u32>,
-    /// How often a request is tried, 1 to 10.
+    /// Maximum number of attempts per request, 1 to 10.
     pub attempts: u32,
-    /// Seconds that one attempt may take, its reply included, 1 to 3,600.
+    /// Maximum duration of one attempt in seconds, its reply included, 1 to 3,600.
     pub timeout_secs: u64,
-    /// Seconds that the server may send nothing, 1 to 3,600. A server that does not stream sends nothing
-    /// until its whole reply is there.
+    /// Maximum time in seconds that the server may send nothing, 1 to 3,600. A server that does not
+    /// stream sends nothing until its whole reply is complete.
     pub idle_timeout_secs: u64,
-    /// Tokens that the model may take to think before it replies, 0 to 1,000,000. Above 0 it is asked as
-    /// OpenAI's reasoning models want it: with `max_completion_tokens`, and without a temperature or texts
-    /// that end the reply.
+    /// Maximum number of tokens that the model may think before it replies, 0 to 1,000,000. If
+    /// greater than 0, requests suit OpenAI's reasoning models: they use `max_completion_tokens`,
+    /// and have no temperature and no stop texts.
     pub thinking_tokens: u32,
-    /// How the model is held to a format.
+    /// Method that holds the model to a format.
     pub structured_output: StructuredOutput,
 }
 
-/// Whose dialect an endpoint speaks.
+/// Dialect of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flavour {
-    /// That of OpenAI, which vLLM, Ollama, llama.cpp and most others speak too.
+    /// OpenAI's dialect, which vLLM, Ollama, llama.cpp and most others use too.
     #[default]
     Openai,
-    /// That of Azure: deployments in the path, a version in the query, a key in a header of its own.
+    /// Azure's dialect: deployments in the path, a version in the query, the key in a separate
+    /// header.
     Azure,
 }
 
-/// How a model is held to a format. A reply is checked in every case.
+/// Method that holds a model to a format. A reply is checked in every case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredOutput {
-    /// The server lets no token through that the JSON schema does not admit.
+    /// The server admits only tokens that the JSON schema allows.
     #[default]
     JsonSchema,
-    /// The server lets JSON through only, and the prompt tells the schema.
+    /// The server admits only JSON, and the prompt states the schema.
     JsonObject,
-    /// The prompt tells the format: for servers that know nothing of it.
+    /// The prompt states the format, for servers without support for formats.
     Prompt,
 }
 
@@ -99,11 +102,11 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// Refuses what is missing, contradicts itself or is out of range. `section` is where the
-    /// configuration holds this, for the names of the keys.
+    /// Checks that the settings are present, consistent and in range. `section` is the section of
+    /// the configuration, for the names of the keys in errors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`ErrorKind::InvalidInput`] with every invalid key if there is one.
     pub fn validate(&self, section: &str) -> Result<(), Error> {
         let mut violations = Violations::default();
         let mut refuse = |key: &str, problem: String| {
@@ -120,7 +123,7 @@ impl EndpointConfig {
             refuse("api_key_file", problem.to_owned());
         }
         if self.api_key_env.as_deref().is_some_and(|name| name.is_empty() || name.contains('=')) {
-            // Not repeated: whoever mixes up key and name has put the key here.
+            // The value is not repeated: a user who confuses name and key has put the key here.
             let problem = "expected the name of an environment variable, got something else";
             refuse("api_key_env", problem.to_owned());
         }
@@ -151,11 +154,12 @@ impl EndpointConfig {
         violations.into_result()
     }
 
-    /// Reads the key from where the configuration says it is: from the environment or from a file, whose
-    /// white space at both ends is no part of it. `None` if it says nothing.
+    /// Reads the key from the configured environment variable or file, without white space around
+    /// it. Returns `None` if neither is configured.
     ///
     /// # Errors
-    /// [`ErrorKind::WrongState`] if it is not there or cannot be sent.
+    /// Returns [`ErrorKind::WrongState`] if the key is missing, cannot be read, or cannot be sent
+    /// in a header.
     pub fn load_key(&self) -> Result<Option<ApiKey>, Error> {
         let absent = |key: &str, problem: String| {
             let message = format!("`{key}` names no key: {problem}");
@@ -179,7 +183,7 @@ impl EndpointConfig {
         Ok(Some(key))
     }
 
-    /// Where to send requests for `operation`, such as `chat/completions`.
+    /// Returns the address for requests of `operation`, such as `chat/completions`.
     pub(crate) fn address(&self, operation: &str) -> Result<Url, &'static str> {
         let mut url = self.base()?;
         {
@@ -204,7 +208,8 @@ impl EndpointConfig {
         Duration::from_secs(self.idle_timeout_secs)
     }
 
-    /// The address, or what is wrong with it. What came is not repeated, since it may hold a password.
+    /// Returns the address or a description of the problem. The description does not repeat the
+    /// configured text, which may hold a password.
     fn base(&self) -> Result<Url, &'static str> {
         let url = Url::parse(&self.url).map_err(|_| EXPECTED_URL)?;
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -222,7 +227,7 @@ impl EndpointConfig {
 
 const EXPECTED_URL: &str = "expected http://host:port/path or https://host/path";
 
-/// Longest file that can be a key.
+/// Maximum length of a key file in bytes.
 const MOST_KEY_BYTES: u64 = 64 << 10;
 
 fn read_key(file: &Path, absent: impl Fn(&str, String) -> Error) -> Result<String, Error> {
@@ -235,15 +240,16 @@ fn read_key(file: &Path, absent: impl Fn(&str, String) -> Error) -> Result<Strin
     std::fs::read_to_string(file).map_err(unreadable)
 }
 
-/// A key, which is shown nowhere.
+/// Key of an endpoint. `Debug` and serialization mask it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// A key without the white space around it.
+    /// Creates a key from `text` without the white space around it.
     ///
     /// # Errors
-    /// If it is empty, or a header cannot carry it.
+    /// Returns a description of the problem if the key is empty or has other characters than
+    /// visible ASCII.
     pub fn try_new(text: &str) -> Result<Self, &'static str> {
         match text.trim() {
             "" => Err("it is empty"),

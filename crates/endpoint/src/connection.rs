@@ -1,4 +1,4 @@
-//! Requests to an endpoint: who is admitted, how fast, what is tried again, and what a failure means.
+//! Requests to an endpoint: admission, rate limit, retries and the classification of failures.
 
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
@@ -14,80 +14,80 @@ use url::{Host, Url};
 use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::pace::{RateLimit, RetryBudget, retry_after};
 
-/// How long a connection may take to be made.
+/// Maximum time to establish a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// Shortest and longest pause before a request is repeated, unless the server asks for a longer one.
+/// Shortest and longest pause before a retry, unless the server asks for a longer one.
 const RETRY_PAUSE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
-/// When a caller that was refused for want of room may come back: about a short reply's time.
+/// Retry hint for a caller that was refused for lack of room: about the duration of a short reply.
 const ROOM_PAUSE: Duration = Duration::from_secs(1);
-/// How long the end of a response may stay out once its last word is there; a connection whose response
-/// is read to its end serves the next request.
+/// Maximum wait for the end of a response after its last event. A connection whose response is read
+/// to its end can serve the next request.
 const END_PATIENCE: Duration = Duration::from_millis(20);
-/// Most that is read of a refusal.
+/// Maximum number of bytes read of a refusal.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
 
-/// Reads a response as it comes.
+/// Reader of a response as it arrives.
 pub(crate) trait Reader: Send {
-    /// What it reads.
+    /// Result of reading.
     type Reply: Send;
 
-    /// A request is about to be sent.
+    /// Notes that a request is about to be sent.
     fn ask(&mut self) {}
 
-    /// A response begins; what was read before is void.
+    /// Starts a new response and discards everything read before.
     fn begin(&mut self);
 
-    /// Takes the next bytes; answers whether more are wanted.
+    /// Reads the next bytes. Returns whether more are wanted.
     fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Failure>;
 
-    /// No more bytes come, or none are wanted.
+    /// Returns the reply. Called when no more bytes come or none are wanted.
     fn end(&mut self) -> Result<Self::Reply, Failure>;
 }
 
-/// How far a response is read.
+/// Progress of reading a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// More of it is to come.
+    /// More bytes are wanted.
     More,
-    /// All that matters is there.
+    /// Everything needed has arrived.
     Done,
 }
 
-/// Why an attempt failed.
+/// Failure of an attempt.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// With the pause that the server asks for.
+    /// Error, with the pause that the server asks for.
     pub(crate) error: Error,
-    /// Whether another attempt may do better.
+    /// Whether another attempt may succeed.
     is_passing: bool,
 }
 
 impl Failure {
-    /// Another attempt may do better.
+    /// Creates a failure that another attempt may overcome.
     pub(crate) fn passing(error: Error) -> Self {
         Self { error, is_passing: true }
     }
 
-    /// Another attempt would fail, too.
+    /// Creates a failure that another attempt would meet again.
     pub(crate) fn lasting(error: Error) -> Self {
         Self { error, is_passing: false }
     }
 
-    /// The response is not what an endpoint of this kind sends.
+    /// Creates the failure for a response that is not what an endpoint of this kind sends.
     pub(crate) fn broken(what: &str) -> Self {
         let message = format!("the model's endpoint {what}; retry later");
         Self::passing(Error::new(ErrorKind::Unavailable, "ENDPOINT_FAILED", message))
     }
 }
 
-/// A reply and how many requests it took.
+/// Reply and the number of requests it took.
 #[derive(Debug)]
 pub(crate) struct Called<T> {
     pub(crate) reply: T,
     pub(crate) calls: u32,
 }
 
-/// One operation of one endpoint.
+/// Connection for one operation of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Connection {
     http: Client,
@@ -97,23 +97,23 @@ pub(crate) struct Connection {
     attempts: u32,
     timeout: Duration,
     idle_timeout: Duration,
-    /// Requests under way and those that wait.
+    /// Bounds the running and the waiting requests together.
     room: Gate,
-    /// Requests under way.
+    /// Bounds the running requests.
     running: Gate,
-    /// Requests that nobody waits for, so that these do not take all that there is.
+    /// Bounds bulk requests, so that they do not take all the room.
     bulk: Gate,
     rate: Option<RateLimit>,
     budget: RetryBudget,
 }
 
 impl Connection {
-    /// A connection for `operation`, such as `chat/completions`. Reads files, for the certificates that
-    /// the system trusts.
+    /// Creates a connection for `operation`, such as `chat/completions`. Reads files, for the
+    /// certificates that the system trusts.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a bad address; [`ErrorKind::WrongState`] if there are no
-    /// certificates to trust.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is invalid, and [`ErrorKind::WrongState`]
+    /// if there are no certificates to trust.
     pub(crate) fn try_new(
         config: &EndpointConfig,
         key: Option<&ApiKey>,
@@ -137,7 +137,7 @@ impl Connection {
             )
             .seen_as("endpoint", "requests"),
             running: Gate::new("the model's endpoint", config.max_concurrency, ROOM_PAUSE),
-            // Of what runs at once, one is left to those who wait for an answer.
+            // Leaves one of the running requests to interactive callers.
             bulk: Gate::new(
                 "the queue of the model's endpoint",
                 config.max_concurrency.saturating_sub(1).max(1),
@@ -148,29 +148,30 @@ impl Connection {
         })
     }
 
-    /// A place among those who run and wait.
+    /// Returns a permit to run or wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] at once if all are taken.
+    /// Returns [`ErrorKind::Exhausted`] at once if there is no room.
     pub(crate) fn admit(&self) -> Result<Permit, Error> {
         self.room.try_enter(1)
     }
 
-    /// A turn among those whom nobody waits for, and a place among those who run and wait, once there are both.
+    /// Waits for a permit as bulk work and for one to run or wait. Returns both.
     ///
     /// # Errors
-    /// [`ErrorKind::Exhausted`] if there is none until `deadline`.
+    /// Returns [`ErrorKind::Exhausted`] if there is no room before `deadline`.
     pub(crate) async fn admitted(&self, deadline: Instant) -> Result<(Permit, Permit), Error> {
         let turn = self.bulk.enter(1, deadline).await?;
         Ok((turn, self.room.enter(1, deadline).await?))
     }
 
-    /// Sends `body` and reads the reply; tries again what may pass, as long as attempts, of which there are at most
-    /// `most`, the budget and time last.
+    /// Sends `body` and reads the reply. Retries transient failures within the number of attempts
+    /// (at most `most`), the retry budget and the deadline.
     ///
     /// # Errors
-    /// That of the last attempt; [`ErrorKind::DeadlineExceeded`]; [`ErrorKind::Exhausted`] if the
-    /// requests under way leave no room in time, or the rate has none, at once.
+    /// Returns the error of the last attempt, [`ErrorKind::DeadlineExceeded`] if the deadline
+    /// passes, and [`ErrorKind::Exhausted`] if the running requests leave no room in time, or at
+    /// once if the rate limit has none in time.
     pub(crate) async fn call<R: Reader>(
         &self,
         body: Bytes,
@@ -239,7 +240,7 @@ impl Connection {
         reader.begin();
         while let Some(bytes) = self.awaited(response.chunk()).await? {
             if reader.feed(&bytes)? == Progress::Done {
-                // Whether it ended or not, the reply is there.
+                // The reply is complete, whether the response ended or not.
                 drop(tokio::time::timeout(END_PATIENCE, response.chunk()).await);
                 break;
             }
@@ -247,7 +248,7 @@ impl Connection {
         reader.end()
     }
 
-    /// What the server sends next, unless it is silent for too long.
+    /// Waits for `next`. Fails if the server is silent for the idle timeout.
     async fn awaited<T>(
         &self,
         next: impl Future<Output = Result<T, reqwest::Error>>,
@@ -261,12 +262,12 @@ impl Connection {
         }
     }
 
-    /// What a response that is no success means.
+    /// Reads a response without success and returns the failure that it means.
     async fn refusal(&self, mut response: Response) -> Failure {
         let status = response.status();
         let pause = retry_after(response.headers(), SystemClock.now());
         let mut said = Vec::new();
-        // A refusal whose text does not arrive is one all the same.
+        // A refusal counts even if its text does not arrive.
         while let Ok(Some(bytes)) = self.awaited(response.chunk()).await
             && said.len() < MOST_REFUSAL_BYTES
         {
@@ -276,11 +277,11 @@ impl Connection {
     }
 }
 
-/// A response that is no success.
+/// Response without success.
 struct Refusal<'a> {
     status: StatusCode,
     pause: Option<Duration>,
-    /// Its body. It may repeat the prompt, so it is looked at and never shown.
+    /// Body. It may repeat the prompt, so it is searched but never shown.
     said: &'a [u8],
     window: u32,
 }
@@ -293,7 +294,7 @@ fn judge(refusal: &Refusal<'_>) -> Failure {
         429 => {
             let error =
                 Error::exhausted("the quota at the model's endpoint", pause.unwrap_or(ROOM_PAUSE));
-            // OpenAI's word for an account without money.
+            // OpenAI's code for an account without credit. Retrying does not help.
             let is_passing = !said.contains("insufficient_quota");
             Failure { error, is_passing }
         }
@@ -326,7 +327,8 @@ fn judge(refusal: &Refusal<'_>) -> Failure {
     }
 }
 
-/// How OpenAI, Azure, vLLM, llama.cpp and Ollama say that a conversation is too long.
+/// Words with which OpenAI, Azure, vLLM, llama.cpp and Ollama refuse a conversation that is too
+/// long.
 const TOO_LONG_WORDS: [&str; 5] = [
     "context_length_exceeded",
     "context length",
@@ -335,7 +337,7 @@ const TOO_LONG_WORDS: [&str; 5] = [
     "exceed_context_size",
 ];
 
-/// The error for a conversation that does not fit.
+/// Returns the error for a conversation that does not fit into the window.
 pub(crate) fn too_long(window: u32) -> Error {
     let message = format!(
         "the conversation and its reply are longer than the model's window, which is said to be \
@@ -344,7 +346,8 @@ pub(crate) fn too_long(window: u32) -> Error {
     Error::new(ErrorKind::InvalidInput, "CONTEXT_TOO_LONG", message)
 }
 
-/// The failure behind an error of the connection; without the address, which callers may not see.
+/// Returns the failure for an error of the connection, without the address, which callers must not
+/// see.
 fn broken_connection(error: reqwest::Error) -> Failure {
     let error = error.without_url();
     if error.is_connect() {
@@ -360,10 +363,10 @@ fn broken_connection(error: reqwest::Error) -> Failure {
 fn client(address: &Url) -> Result<Client, Error> {
     let mut builder = Client::builder()
         .connect_timeout(CONNECT_PATIENCE)
-        // A request with a key goes where it was told to go.
+        // No redirects: a request with a key must not go to another address.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("clew/", env!("CARGO_PKG_VERSION")))
-        // Without TLS no certificates are needed, and a small machine may have none.
+        // Without TLS no certificates are needed, and a minimal system may have none.
         .tls_built_in_root_certs(address.scheme() == "https");
     let is_this_machine = match address.host() {
         Some(Host::Domain(name)) => name == "localhost",
@@ -372,7 +375,7 @@ fn client(address: &Url) -> Result<Client, Error> {
         None => false,
     };
     if is_this_machine {
-        // A proxy would look for it on its own machine.
+        // A proxy would resolve this address to its own machine.
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| {

@@ -18,83 +18,94 @@ use serde::{Deserialize, Serialize};
 use crate::config::{ApiKey, EndpointConfig, Flavour};
 use crate::connection::{Connection, Failure, Progress, Reader};
 
-/// Most bytes that a number of a vector takes as text, with what is around it.
+/// Maximum number of bytes of a vector's number as text, with its separator.
 const BYTES_PER_NUMBER: usize = 32;
-/// What a response may have beyond its vectors.
+/// Bytes that a response may have beyond its vectors.
 const SLACK_BYTES: usize = 1 << 20;
-/// Numbers of a vector that is cut here: no model has more.
+/// Maximum dimension of a vector that is shortened here. No model has more.
 const MOST_DIMENSION: usize = 1 << 16;
-/// Largest file of a tokenizer.
+/// Maximum size of a tokenizer file in bytes.
 const TOKENIZER_BYTES: u64 = 64 << 20;
-/// The reason of an error for a text that is too long.
+/// Reason in the error for a text that is too long.
 const TOO_LONG: &str = "CONTEXT_TOO_LONG";
-/// Longest prefix, in bytes.
+/// Maximum length of a prefix in bytes.
 const PREFIX_BYTES: usize = 1024;
 
-/// An embedding model behind an OpenAI-compatible endpoint.
+/// Configuration of an embedding model behind an OpenAI-compatible endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EmbeddingConfig {
-    /// Address that `/embeddings` is appended to, such as `http://host:8000/v1`; for Azure that of the resource. Over
-    /// `http://` everybody on the way can read texts and key.
+    /// Address that `/embeddings` is appended to, such as `http://host:8000/v1`. For Azure, the
+    /// address of the resource. Over `http://`, anyone on the network path can read the texts and
+    /// the key.
     pub url: String,
-    /// Name of the model as the server knows it; for Azure that of the deployment.
+    /// Name of the model as the server knows it. For Azure, the name of the deployment.
     pub model: String,
-    /// Environment variable that holds the key. Excludes `api_key_file`; without both no key is sent.
+    /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
+    /// sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
     /// File that holds the key and nothing else. Excludes `api_key_env`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_file: Option<PathBuf>,
-    /// Whose dialect the server speaks.
+    /// Dialect of the server.
     pub flavour: Flavour,
-    /// Version of Azure's interface; for Azure only, which needs it.
+    /// Version of Azure's API. Required for Azure, and allowed only there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_version: Option<String>,
-    /// Dimension of the vectors, 1 to 65,536. With `shorten` it may be less than the model's own.
+    /// Dimension of the vectors, 1 to 65,536. With `shorten` it may be smaller than the model's
+    /// own.
     pub dimension: u32,
-    /// How vectors become as short as `dimension`, of a model that was trained for it (Matryoshka).
+    /// Method that shortens vectors to `dimension`, for a model that was trained for it
+    /// (Matryoshka).
     pub shorten: Shortening,
-    /// What tells these vectors from those of other weights under the same name; change it when the server's model
-    /// changes. Vectors of different revisions are never compared.
+    /// Name that distinguishes these vectors from those of other weights with the same model name.
+    /// Change it when the server's model changes. Vectors of different revisions are never
+    /// compared.
     pub revision: String,
-    /// What the model wants before a text to be found, such as `passage: `; at most 1,024 bytes, and half as
-    /// many as the window has tokens.
+    /// Text that the model wants before a passage, such as `passage: `. At most 1,024 bytes, and at
+    /// most half as many bytes as the window has tokens.
     pub passage_prefix: String,
-    /// What the model wants before a text to find with, such as `query: `; as long at most.
+    /// Text that the model wants before a query, such as `query: `. Same limits as
+    /// `passage_prefix`.
     pub query_prefix: String,
-    /// Most tokens of one text, 256 to 1,000,000, as the server takes them; what is longer is cut before it is sent.
+    /// Maximum number of tokens of one text, 256 to 1,000,000, as the server takes them. Longer
+    /// texts are cut before they are sent.
     pub window: u32,
-    /// The model's `tokenizer.json`. Without it tokens are estimated: chunks get somewhat shorter than asked for.
+    /// Path of the model's `tokenizer.json`. Without it, tokens are estimated, and chunks become
+    /// somewhat shorter than configured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<PathBuf>,
-    /// Texts that are sent at once, 1 to 2,048. More takes fewer requests; some servers take few.
+    /// Number of texts per request, 1 to 2,048. More takes fewer requests; some servers accept only
+    /// a few.
     pub batch: u32,
-    /// Requests that may be under way at once, 1 to 1,000. More raises throughput until the server is busy.
+    /// Maximum number of concurrent requests, 1 to 1,000. More raises throughput until the server
+    /// is busy.
     pub max_concurrency: u32,
-    /// Calls that may wait for those under way, 0 to 100,000; beyond that questions are refused at once, and bulk work
-    /// waits.
+    /// Maximum number of calls that wait for a running one to end, 0 to 100,000. Beyond that,
+    /// queries are refused at once, and bulk work waits.
     pub max_waiting: u32,
-    /// Requests that may be begun in a minute, 1 to 1,000,000, repeated ones included; without it any number.
+    /// Maximum number of requests started per minute, 1 to 1,000,000, retries included. Unlimited
+    /// if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u32>,
-    /// How often a request is tried, 1 to 10.
+    /// Maximum number of attempts per request, 1 to 10.
     pub attempts: u32,
-    /// Seconds that one attempt may take, 1 to 3,600.
+    /// Maximum duration of one attempt in seconds, 1 to 3,600.
     pub timeout_secs: u64,
 }
 
-/// How vectors become shorter than the model's own.
+/// Method that makes vectors shorter than the model's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shortening {
-    /// They do not.
+    /// Vectors are not shortened.
     #[default]
     No,
-    /// The server is asked for it, by `dimensions`.
+    /// The server shortens them, on request by `dimensions`.
     Server,
-    /// Their first numbers are kept here, for servers that cannot: Kusupati et al., "Matryoshka Representation
-    /// Learning".
+    /// The client keeps their first numbers, for servers that cannot shorten: Kusupati et al.,
+    /// "Matryoshka Representation Learning".
     Here,
 }
 
@@ -125,10 +136,11 @@ impl Default for EmbeddingConfig {
 }
 
 impl EmbeddingConfig {
-    /// Refuses what is missing or out of range. `section` is where the configuration holds this.
+    /// Checks that the settings are present and in range. `section` is the section of the
+    /// configuration, for the names of the keys in errors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`ErrorKind::InvalidInput`] with every invalid key if there is one.
     pub fn validate(&self, section: &str) -> Result<(), Error> {
         let mut violations = Violations::default();
         violations.take(self.endpoint().validate(section));
@@ -150,7 +162,7 @@ impl EmbeddingConfig {
         let prefixes =
             [("passage_prefix", &self.passage_prefix), ("query_prefix", &self.query_prefix)];
         for (key, prefix) in prefixes {
-            // No token is shorter than a byte: most of the window is left to texts.
+            // No token is shorter than a byte, so at least half of the window is left to the text.
             let most = PREFIX_BYTES.min(self.window as usize / 2);
             if prefix.len() > most {
                 refuse(key, format!("expected at most {most} bytes, got {}", prefix.len()));
@@ -159,7 +171,7 @@ impl EmbeddingConfig {
         violations.into_result()
     }
 
-    /// How its server is reached.
+    /// Returns the configuration for reaching the server.
     fn endpoint(&self) -> EndpointConfig {
         EndpointConfig {
             url: self.url.clone(),
@@ -174,24 +186,26 @@ impl EmbeddingConfig {
             requests_per_minute: self.requests_per_minute,
             attempts: self.attempts,
             timeout_secs: self.timeout_secs,
-            // Nothing comes until all is there.
+            // The server sends nothing until the whole response is ready.
             idle_timeout_secs: self.timeout_secs.clamp(1, 3600),
             ..EndpointConfig::default()
         }
     }
 
-    /// Reads the key from where the configuration says it is.
+    /// Reads the key from the configured place.
     ///
     /// # Errors
-    /// As [`EndpointConfig::load_key`].
+    /// Returns the errors of [`EndpointConfig::load_key`].
     pub fn load_key(&self) -> Result<Option<ApiKey>, Error> {
         self.endpoint().load_key()
     }
 
-    /// Reads the tokenizer, if one is named. It blocks. `section` is where the configuration holds this.
+    /// Reads the tokenizer file. Returns no bytes if none is configured. Blocks the thread.
+    /// `section` is the section of the configuration, for the name of the key in errors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming the key at fault.
+    /// Returns [`ErrorKind::InvalidInput`] with the name of the key if the file cannot be read or
+    /// has an invalid size.
     pub fn load_tokenizer(&self, section: &str) -> Result<Vec<u8>, Error> {
         let Some(file) = &self.tokenizer else { return Ok(Vec::new()) };
         let unusable = |problem: String| {
@@ -207,7 +221,8 @@ impl EmbeddingConfig {
         std::fs::read(file).map_err(unreadable)
     }
 
-    /// Which vectors these are: of another prefix, or cut, they are others.
+    /// Returns the identity of the vectors. Vectors with other prefixes or another dimension are
+    /// different vectors.
     fn identity(&self, window: u32) -> EncoderIdentity {
         let told = [&self.passage_prefix, &self.query_prefix];
         let is_plain = told.iter().all(|prefix| prefix.is_empty());
@@ -224,12 +239,13 @@ impl EmbeddingConfig {
     }
 }
 
-/// An embedding model behind an OpenAI-compatible endpoint.
+/// Embedding model behind an OpenAI-compatible endpoint.
 ///
-/// Without the model's tokenizer, tokens are estimated. A text that is longer than the window is cut, and said to be,
-/// before it is sent; one that the server finds too long all the same is sent again with as many bytes as the window
-/// has tokens, which is more tokens for no tokenizer. Vectors are checked and made unit vectors. What nobody waits for
-/// leaves room for what somebody does; otherwise the queue that matters is the server's.
+/// Without the model's tokenizer, tokens are estimated. A text that is longer than the window is
+/// cut before it is sent, and the result says so. If the server still finds a text too long, the
+/// text is cut to as many bytes as the window has tokens and sent again; no tokenizer makes more
+/// tokens than bytes of it. Vectors are checked and normalised to unit length. Bulk work leaves
+/// room for interactive work. Apart from that, the server's queue decides the order.
 pub struct EmbeddingEndpoint {
     identity: EncoderIdentity,
     config: EmbeddingConfig,
@@ -239,21 +255,23 @@ pub struct EmbeddingEndpoint {
     embedded_tokens: AtomicU64,
 }
 
-/// Makes of texts what is sent.
+/// Preparation of texts for sending.
 struct Cutter {
     tokens: TokenCounter,
-    /// Most tokens that are sent of a text, with its prefix and the special tokens around them.
+    /// Maximum number of tokens that are sent for a text, with its prefix and the special tokens
+    /// around both.
     window: usize,
     passage_prefix: String,
     query_prefix: String,
 }
 
 impl EmbeddingEndpoint {
-    /// A model behind the endpoint of a valid configuration, whose `tokenizer.json` is the one given, or empty if there
-    /// is none. Connects to nothing yet.
+    /// Creates a model behind the endpoint of a valid configuration. `tokenizer_json` is empty if
+    /// there is no tokenizer. Does not connect yet.
     ///
     /// # Errors
-    /// As [`crate::Endpoint::try_new`]; [`ErrorKind::InvalidInput`] for a tokenizer that cannot be used.
+    /// Returns the errors of [`crate::Endpoint::try_new`], and [`ErrorKind::InvalidInput`] for a
+    /// tokenizer that cannot be used.
     pub fn try_new(
         config: EmbeddingConfig,
         key: Option<&ApiKey>,
@@ -261,8 +279,8 @@ impl EmbeddingEndpoint {
     ) -> Result<Self, Error> {
         let connection = Connection::try_new(&config.endpoint(), key, "embeddings")?;
         let tokens = TokenCounter::try_new("tokenizer.json", &tokenizer_json)?;
-        // By the estimate also where there is a tokenizer: the window is part of what a corpus knows its model by, and
-        // that a tokenizer is named later changes no vector.
+        // Estimated even where there is a tokenizer. The window is part of the identity by which a
+        // corpus knows its model, and configuring a tokenizer later changes no vector.
         let length = |prefix: &str| estimated_spans(prefix).len();
         let taken = length(&config.passage_prefix).max(length(&config.query_prefix));
         let window = config.window.saturating_sub(u32::try_from(taken).unwrap_or(u32::MAX));
@@ -281,23 +299,23 @@ impl EmbeddingEndpoint {
         })
     }
 
-    /// The model's `tokenizer.json`; empty where tokens are estimated.
+    /// Returns the model's `tokenizer.json`, empty if tokens are estimated.
     pub fn tokenizer_json(&self) -> &Bytes {
         &self.tokenizer_json
     }
 
-    /// Tokens embedded since the start.
+    /// Returns the number of tokens embedded since the start.
     pub fn embedded_tokens(&self) -> u64 {
         self.embedded_tokens.load(Ordering::Relaxed)
     }
 
-    /// Where it embeds, for a person.
+    /// Returns a description of the model and its endpoint for people.
     pub fn description(&self) -> String {
         let Self { identity, config, .. } = self;
         format!("`{}` of dimension {}, behind {}", identity.model, identity.dimension, config.url)
     }
 
-    /// The vectors of a few texts.
+    /// Requests the vectors of a batch of texts.
     async fn ask(&self, prepared: &[Prepared], deadline: Instant) -> Result<Vec<Vec<f32>>, Error> {
         let shorten = self.config.shorten;
         let body = Body {
@@ -314,7 +332,8 @@ impl EmbeddingEndpoint {
         Ok(called.await?.reply)
     }
 
-    /// The vectors of a few texts; of one that is too long for the server, that of what certainly is not.
+    /// Requests the vectors of a batch of texts. Cuts a text that is too long for the server so far
+    /// that it certainly fits.
     async fn vectors(
         &self,
         prepared: &mut [Prepared],
@@ -324,7 +343,7 @@ impl EmbeddingEndpoint {
             Err(error) if error.reason() == TOO_LONG => {}
             asked => return asked,
         }
-        // Which of them it is, only asking tells.
+        // Only asking for each text alone tells which one is too long.
         let mut vectors = Vec::with_capacity(prepared.len());
         for text in prepared {
             let asked = match self.ask(slice::from_ref(text), deadline).await {
@@ -341,7 +360,7 @@ impl EmbeddingEndpoint {
 }
 
 impl Cutter {
-    /// The text as it is sent, its tokens, and whether its end is left out.
+    /// Returns the text to send, its number of tokens, and whether its end was cut off.
     fn prepare(&self, text: &str, kind: TextKind) -> Prepared {
         let prefix = match kind {
             TextKind::Passage => &self.passage_prefix,
@@ -350,7 +369,7 @@ impl Cutter {
         let mut text = format!("{prefix}{text}");
         let special = self.tokens.special_tokens();
         let room = self.window.saturating_sub(special);
-        // Of a long text only what decides is looked at.
+        // Tokenises only as much of a long text as matters.
         let looked_at = text.floor_char_boundary(self.tokens.read_bytes(&text, self.window));
         let spans = self.tokens.spans(&text[..looked_at]);
         let beyond = spans.get(room).map(|span| text.floor_char_boundary(span.start));
@@ -362,7 +381,7 @@ impl Cutter {
     }
 }
 
-/// A text as it is sent.
+/// Text to send.
 struct Prepared {
     text: String,
     tokens: u32,
@@ -370,7 +389,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// No token is shorter than a byte, and special tokens are two at most.
+    /// Cuts the text so that it has at most `tokens` tokens by any tokenizer: no token is shorter
+    /// than a byte, and there are at most two special tokens.
     fn cut_to(&mut self, tokens: usize) {
         let end = self.text.floor_char_boundary(tokens.saturating_sub(2));
         self.is_cut |= end < self.text.len();
@@ -404,7 +424,8 @@ impl Encoder for EmbeddingEndpoint {
     }
 
     /// # Errors
-    /// Those of the seam; `DIMENSION_MISMATCH` and `ENDPOINT_REFUSED` are [`ErrorKind::WrongState`].
+    /// Returns the errors that the trait names. `DIMENSION_MISMATCH` and `ENDPOINT_REFUSED` are
+    /// [`ErrorKind::WrongState`].
     async fn embed(
         &self,
         texts: Vec<String>,
@@ -441,7 +462,7 @@ impl Encoder for EmbeddingEndpoint {
     }
 }
 
-/// Reads the vectors of so many texts.
+/// Reader of the vectors of `texts` texts.
 struct VectorReader {
     texts: usize,
     dimension: usize,
@@ -511,7 +532,7 @@ impl VectorReader {
             return Err(Failure::lasting(error));
         }
         let square: f64 = vector.iter().map(|number| f64::from(*number).powi(2)).sum();
-        // Not a number, without end, or of no direction.
+        // The sum is NaN, infinite, or too small for a direction.
         if !square.is_normal() {
             return Err(Failure::broken("sent a vector without a direction"));
         }
@@ -624,7 +645,7 @@ mod tests {
         let passage_prefix = "passage: ".to_owned();
         let config = EmbeddingConfig { window: 256, passage_prefix, ..config() };
         let endpoint = EmbeddingEndpoint::try_new(config.clone(), None, Vec::new()).unwrap();
-        // `pass`, `age` and `:`.
+        // The prefix has the tokens `pass`, `age` and `:`.
         assert_eq!(endpoint.identity().max_tokens, 253);
         let whole = endpoint.cutter.prepare("a dog", TextKind::Passage);
         assert_eq!((whole.text.as_str(), whole.tokens, whole.is_cut), ("passage: a dog", 7, false));

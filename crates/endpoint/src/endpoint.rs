@@ -16,21 +16,24 @@ use crate::format::Format;
 use crate::prompts;
 use crate::tokens::estimate_tokens;
 
-/// Tokens that a chat template puts around each message, about.
+/// Approximate number of tokens that a chat template puts around each message.
 const TOKENS_PER_MESSAGE: u32 = 4;
-/// How often a reply may miss its format: once, and once more when told what was wrong.
+/// Number of times that the model is asked for a reply in a format: once, and once more with a
+/// description of the problem.
 const FORMAT_ROUNDS: usize = 2;
-/// Most of a reply that is repeated to a model that is told what was wrong with it.
+/// Maximum number of bytes of a reply that are quoted to the model with the description of the
+/// problem.
 const MOST_QUOTED_BYTES: usize = 2 << 10;
 
-/// A language model behind an OpenAI-compatible endpoint.
+/// Language model behind an OpenAI-compatible endpoint.
 ///
-/// Up to `max_concurrency` requests are under way; `max_waiting` more wait for them until their deadlines,
-/// and one more is refused at once. What may pass (no connection, status 408, 429 and 5xx, a response that
-/// breaks off, is silent or is no chat completion) is tried again after a pause, as long as the attempts,
-/// a budget of repetitions and the time last.
+/// Up to `max_concurrency` requests run at once. `max_waiting` more wait for them until their
+/// deadlines, and any further request is refused at once. Transient failures are retried after a
+/// pause, within the attempts, a retry budget and the deadline. Transient are: no connection,
+/// status 408, 429 and 5xx, and a response that breaks off, falls silent or is no chat completion.
 ///
-/// A text is heard as it comes. A reply of a format is heard when it is known to be in the format, whole.
+/// Text is passed to the listener as it arrives. A reply in a format is passed on as a whole, once
+/// it is known to have the format.
 ///
 /// ```
 /// use clew_endpoint::{Endpoint, EndpointConfig};
@@ -56,12 +59,12 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// A model behind the endpoint of a valid configuration. Reads the system's certificates; connects to
-    /// nothing yet.
+    /// Creates a model behind the endpoint of a valid configuration. Reads the system's
+    /// certificates, but does not connect yet.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for a bad address; [`ErrorKind::WrongState`] if the system has no
-    /// certificates.
+    /// Returns [`ErrorKind::InvalidInput`] if the address is invalid, and [`ErrorKind::WrongState`]
+    /// if the system has no certificates.
     pub fn try_new(config: &EndpointConfig, key: Option<&ApiKey>) -> Result<Self, Error> {
         let identity = GeneratorIdentity { model: config.model.clone(), window: config.window };
         let connection = Connection::try_new(config, key, "chat/completions")?;
@@ -69,8 +72,8 @@ impl Endpoint {
         Ok(Self { identity, structured_output, thinking_tokens, connection })
     }
 
-    /// Refuses what such a model does not do, and what is too long by any tokenizer; the rest is the
-    /// server's to judge, who can count.
+    /// Refuses requests that such a model does not support or that are too long by any tokenizer.
+    /// The server, which can count exactly, judges the rest.
     fn check(&self, request: &GenerationRequest) -> Result<(), Error> {
         request.check()?;
         if self.thinking_tokens > 0 && !request.stop.is_empty() {
@@ -97,7 +100,7 @@ impl Endpoint {
         let (model, format) = (&self.identity.model, response_format.as_ref());
         let body = body(model, messages, request, format, self.thinking_tokens)
             .map_err(|_| Error::internal("cannot write a request as JSON"))?;
-        // Others than OpenAI send the thoughts as well.
+        // Servers other than OpenAI's send the thoughts as well.
         let most_tokens = request.max_tokens.saturating_add(self.thinking_tokens);
         let mut reader = ReplyReader::new(most_tokens, heard);
         let most = most_calls(request, usage)?;
@@ -121,7 +124,8 @@ impl Endpoint {
         heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send),
         usage: &mut Usage,
     ) -> Result<Reply, Error> {
-        // Of rounds whose text is not returned, told if none is: whoever pays for them is to know.
+        // Text of rounds that missed the format. It is passed on only if no round succeeds, so that
+        // the caller, who pays for it, learns about it.
         let mut said = String::new();
         for round in 1..=FORMAT_ROUNDS {
             let before = said.len();
@@ -136,7 +140,7 @@ impl Endpoint {
             };
             let asked = self.ask(ask, deadline, &mut hear, usage).await;
             let mut reply = match asked {
-                // The server takes the conversation, but not with our remark.
+                // The server takes the conversation, but not together with the remark.
                 Err(error) if round > 1 && error.kind() == ErrorKind::InvalidInput => break,
                 Err(error) => {
                     tell(&said, heard);
@@ -170,7 +174,7 @@ fn tell(said: &str, heard: &mut (dyn for<'a> FnMut(Heard<'a>) + Send)) {
     }
 }
 
-/// How often the model may still be asked; `None` if nothing bounds it.
+/// Returns how many more calls the request allows; `None` if there is no limit.
 fn most_calls(request: &GenerationRequest, usage: &Usage) -> Result<Option<NonZeroU32>, Error> {
     let Some(most) = request.most_calls else { return Ok(None) };
     let left = NonZeroU32::new(most.get().saturating_sub(usage.calls));
@@ -181,7 +185,7 @@ fn most_calls(request: &GenerationRequest, usage: &Usage) -> Result<Option<NonZe
     })
 }
 
-/// What is asked of the model.
+/// Request in the form in which the model gets it.
 struct Ask<'a> {
     request: &'a GenerationRequest,
     messages: Vec<Message>,
@@ -194,17 +198,19 @@ impl Generator for Endpoint {
         &self.identity
     }
 
-    /// An estimate, rather too high than too low.
+    /// Returns an estimate that tends to be too high.
     fn count_tokens(&self, text: &str) -> u32 {
         estimate_tokens(text)
     }
 
     /// # Errors
-    /// Those of the seam, and by reason: `CONTEXT_TOO_LONG`, `REQUEST_REFUSED` and `CONTENT_FILTERED` are
-    /// [`ErrorKind::InvalidInput`]; `ENDPOINT_REFUSED`, for a key, an address or a model that the server
-    /// does not know, is [`ErrorKind::WrongState`]; `ENDPOINT_UNREACHABLE`, `ENDPOINT_FAILED` and
-    /// `MALFORMED_REPLY`, for a reply that misses its format even when told so, are
-    /// [`ErrorKind::Unavailable`]; a used-up rate or quota is [`ErrorKind::Exhausted`].
+    /// Returns the errors that the trait names, and by reason:
+    /// - [`ErrorKind::InvalidInput`]: `CONTEXT_TOO_LONG`, `REQUEST_REFUSED`, `CONTENT_FILTERED`
+    /// - [`ErrorKind::WrongState`]: `ENDPOINT_REFUSED`, for a key, an address or a model that the
+    ///   server does not accept
+    /// - [`ErrorKind::Unavailable`]: `ENDPOINT_UNREACHABLE`, `ENDPOINT_FAILED`, and
+    ///   `MALFORMED_REPLY`, for a reply that misses its format even after a second request
+    /// - [`ErrorKind::Exhausted`]: a rate limit or a quota is used up
     async fn generate(
         &self,
         request: &GenerationRequest,
@@ -235,8 +241,9 @@ impl Generator for Endpoint {
     }
 }
 
-/// The conversation as it is sent. The instruction goes to the end of the last thing the user says, since
-/// templates of some models want roles to alternate and take a system's word at the beginning only.
+/// Returns the conversation to send. The instruction goes to the end of the user's last message,
+/// since the templates of some models want roles to alternate and take a system message only at the
+/// beginning.
 fn messages(request: &GenerationRequest, instruction: Option<String>) -> Vec<Message> {
     let messages = request.messages.iter();
     let mut messages: Vec<Message> = messages

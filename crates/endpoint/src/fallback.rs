@@ -1,4 +1,4 @@
-//! Several models, each for when those before it fail.
+//! A sequence of models in which each stands in for the failed ones before it.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use clew_core::{
     Error, ErrorKind, Generated, GenerationRequest, Generator, GeneratorIdentity, Heard,
 };
 
-/// Part of the remaining time that is kept for those that come next.
+/// Divisor of the remaining time: one third is reserved for the models that follow.
 const RESERVED: u32 = 3;
 
-/// Models that are tried in order: the next one is asked when one cannot be reached, fails, is full, takes
-/// too long or is not set up rightly. What no model can answer is not passed on.
+/// Models that are tried in order. The next one is asked if a model cannot be reached, fails, is
+/// full, takes too long or is set up wrongly. Requests that no model can answer are not passed on.
 ///
-/// Each but the last gets two thirds of the time that is left, so that a model that hangs leaves time for
-/// another.
+/// Each model but the last gets two thirds of the remaining time, so that a model that hangs leaves
+/// time for another.
 pub struct Fallback {
     identity: GeneratorIdentity,
     first: Arc<dyn Generator>,
@@ -24,8 +24,8 @@ pub struct Fallback {
 }
 
 impl Fallback {
-    /// `first`, and the others for when it fails. The identity names all of them, and its window is the
-    /// smallest.
+    /// Creates a sequence that starts with `first`. The identity names all models, and its window
+    /// is the smallest one.
     pub fn new(first: Arc<dyn Generator>, others: Vec<Arc<dyn Generator>>) -> Self {
         let mut identity = first.identity().clone();
         for other in &others {
@@ -43,14 +43,15 @@ impl Generator for Fallback {
         &self.identity
     }
 
-    /// The most that any of them counts.
+    /// Returns the highest count of any of the models.
     fn count_tokens(&self, text: &str) -> u32 {
         let first = self.first.count_tokens(text);
         self.others.iter().map(|other| other.count_tokens(text)).fold(first, u32::max)
     }
 
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] of the model that found it; that of the last model; a passed deadline.
+    /// Returns at once an error that another model would meet as well, such as
+    /// [`ErrorKind::InvalidInput`]; otherwise the error of the last model asked.
     async fn generate(
         &self,
         request: &GenerationRequest,
@@ -91,7 +92,7 @@ impl Generator for Fallback {
                 Err(error) => {
                     let model = &model.identity().model;
                     tracing::warn!(%model, reason = error.reason(), error = %error.chain(), "a model failed");
-                    // Who cannot repeat a request does not tell of the one.
+                    // A generator that never retries does not report its only request.
                     failed += asked.max(1);
                     calls = request.most_calls.and_then(|most| left_of(most, failed));
                     failure = Some(error);
@@ -102,20 +103,20 @@ impl Generator for Fallback {
     }
 }
 
-/// What is left of `most` calls.
+/// Returns the number of calls left of `most`, or `None` if there are none.
 fn left_of(most: NonZeroU32, calls: u32) -> Option<NonZeroU32> {
     NonZeroU32::new(most.get().saturating_sub(calls))
 }
 
-/// Whether no call is left that a request may take.
+/// Returns whether the request allows no more calls.
 fn is_used_up(request: &GenerationRequest, calls: u32) -> bool {
     request.most_calls.is_some_and(|most| left_of(most, calls).is_none())
 }
 
-/// Whether another model may answer what one failed to answer so.
+/// Returns whether another model may answer a request that failed with an error of this kind.
 fn is_of_the_model(kind: ErrorKind) -> bool {
     match kind {
-        // A wrong key or a missing model is its own.
+        // A wrong key or a missing model concerns this model only.
         ErrorKind::WrongState
         | ErrorKind::Exhausted
         | ErrorKind::Unavailable

@@ -1,4 +1,4 @@
-//! Formats of replies: how a model is asked for one, and whether it kept to it.
+//! Formats of replies: how a model is asked for one, and the check that it complied.
 
 use clew_core::{Finish, ReplyFormat};
 use serde_json::{Value, json};
@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use crate::config::StructuredOutput;
 use crate::{prompts, repair, schema};
 
-/// A format that a reply can miss.
+/// Format that a reply can miss.
 #[derive(Debug)]
 pub(crate) enum Format<'a> {
     /// One of these texts.
     Choice(&'a [String]),
-    /// JSON of this schema.
+    /// JSON that satisfies a schema. `text` is the schema as the caller wrote it.
     Json { schema: Value, text: &'a str },
 }
 
 impl<'a> Format<'a> {
-    /// `None` if anything will do.
+    /// Returns the format to check, or `None` if any text is accepted.
     pub(crate) fn of(format: &'a ReplyFormat) -> Result<Option<Self>, serde_json::Error> {
         Ok(match format {
             ReplyFormat::Text => None,
@@ -27,7 +27,7 @@ impl<'a> Format<'a> {
         })
     }
 
-    /// What to ask of the server, as `response_format`.
+    /// Returns the `response_format` to ask the server for.
     pub(crate) fn asked_of_server(&self, output: StructuredOutput) -> Option<Value> {
         let json_schema = |name, schema: &Value| {
             let strict = schema::is_strict(schema);
@@ -48,17 +48,17 @@ impl<'a> Format<'a> {
         }
     }
 
-    /// What to ask of the model, at the end of the prompt.
+    /// Returns the instruction to append to the prompt for the model.
     pub(crate) fn asked_of_model(&self, output: StructuredOutput) -> Option<String> {
         match (output, self) {
-            // The server sees to the form; what its parts mean is in the caller's prompt.
+            // The server enforces the format, and the caller's prompt explains its parts.
             (StructuredOutput::JsonSchema, _) => None,
             (_, Self::Json { text, .. }) => Some(prompts::json(text)),
             (_, Self::Choice(choices)) => Some(prompts::choice(choices)),
         }
     }
 
-    /// The reply in the format; `Err` says what is wrong, for the model to read.
+    /// Returns the part of `reply` that has the format. `Err` describes the problem to the model.
     pub(crate) fn settle(&self, reply: &str, finish: Finish) -> Result<String, String> {
         match self {
             Self::Json { schema, .. } => {
@@ -71,7 +71,8 @@ impl<'a> Format<'a> {
     }
 }
 
-/// An object, since OpenAI's strict schemas have to be objects.
+/// Returns the schema of a choice. It is an object, because OpenAI's strict schemas have to be
+/// objects.
 fn choice_schema(choices: &[String]) -> Value {
     json!({
         "type": "object",
@@ -81,8 +82,9 @@ fn choice_schema(choices: &[String]) -> Value {
     })
 }
 
-/// The one choice that a reply means: as JSON, word for word, in other case, as its first words while it
-/// mentions no other choice, or by a beginning that only one choice has.
+/// Returns the only choice that a reply can mean. A reply names a choice as JSON, literally, in
+/// different case, with its first words while it mentions no other choice, or by a prefix that only
+/// one choice has.
 fn chosen<'a>(reply: &str, choices: &'a [String]) -> Result<&'a str, String> {
     if let Ok(value) = serde_json::from_str::<Value>(reply.trim())
         && let Some(text) = value.get("choice").unwrap_or(&value).as_str()
@@ -112,12 +114,12 @@ fn chosen<'a>(reply: &str, choices: &'a [String]) -> Result<&'a str, String> {
         .ok_or_else(|| "it is not one of the texts to choose from".to_owned())
 }
 
-/// Whether a text begins with some words and not with longer ones.
+/// Returns whether `text` begins with `words`, followed by the end of a word.
 fn begins_with(text: &str, words: &str) -> bool {
     text.strip_prefix(words).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
-/// Whether some words are anywhere in a text.
+/// Returns whether `text` has `words` anywhere, at word boundaries.
 fn has_words(text: &str, words: &str) -> bool {
     text.match_indices(words).any(|(at, _)| {
         !text[..at].ends_with(char::is_alphanumeric) && begins_with(&text[at..], words)

@@ -1,12 +1,19 @@
-//! Language models, embedding models and rerankers behind endpoints.
+//! Clients for language models, embedding models and rerankers behind HTTP endpoints.
 //!
-//! An [`Endpoint`] is a [`clew_core::Generator`] that asks a server such as vLLM, Ollama, OpenAI or Azure;
-//! a [`Fallback`] asks several generators in order. An [`EmbeddingEndpoint`] is a [`clew_core::Encoder`], a
-//! [`RerankEndpoint`] a [`clew_core::Reranker`].
+//! An [`Endpoint`] is a [`clew_core::Generator`] that asks a server such as vLLM, Ollama, OpenAI or
+//! Azure. A [`Fallback`] asks several generators in order. An [`EmbeddingEndpoint`] is a
+//! [`clew_core::Encoder`], a [`RerankEndpoint`] a [`clew_core::Reranker`].
 //!
-//! A server is not trusted: whatever it sends ends in a reply of the format that was asked for, or in a
-//! typed error, within the deadline, the number of attempts and a bound on memory. `tests/faults.rs` has a
-//! row for each way to misbehave. Messages of errors never hold a prompt, a reply or a key.
+//! ```text
+//! request ─► admission ─► prompt ─► rate limit ─► HTTP ─► bounded reader ─► format check ─► reply
+//!                           ▲          ▲                        │                 │
+//!                           │          └── transient failures ◄─┘                 │
+//!                           └───────── once, if the reply misses its format ◄─────┘
+//! ```
+//!
+//! Servers are not trusted. Every call ends in a reply of the requested format or in a typed error,
+//! within the deadline, the number of attempts and a memory bound. `tests/faults.rs` has a row for
+//! each kind of misbehaviour. Error messages never contain a prompt, a reply or a key.
 //!
 //! Deliberately absent: tools, images, and several replies to one request.
 

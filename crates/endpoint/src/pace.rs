@@ -1,5 +1,5 @@
-//! How fast an endpoint may be asked: a rate of requests, a budget of repeated ones, and the pause that
-//! the server itself asks for.
+//! The pace of requests to an endpoint: a rate limit, a retry budget, and the pause that the server
+//! asks for.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use clew_core::Timestamp;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
-/// A token bucket: so many requests a minute, with six seconds' worth of them at once.
+/// Token bucket for a number of requests per minute, with bursts of six seconds' worth.
 ///
-/// It is kept as the time at which the bucket will be full, the "generic cell rate algorithm" of ITU-T
-/// I.371: one number, and nothing to refill.
+/// The state is the time at which the bucket will be full, as in the "generic cell rate algorithm"
+/// of ITU-T I.371: one number, and nothing to refill.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     interval: Duration,
@@ -25,9 +25,12 @@ impl RateLimit {
         Self { interval, burst, full_at: Mutex::new(now) }
     }
 
-    /// Takes the next place for a request; answers how long to wait for it. A caller that goes away while
-    /// it waits has used the place up. `Err` if no place is free within `patience`, and when there will be
-    /// one; then none is taken.
+    /// Reserves the next slot for a request. Returns how long to wait for it. A caller that goes
+    /// away while it waits has still used the slot.
+    ///
+    /// # Errors
+    /// Returns the time until a slot is free, if that is longer than `patience`. No slot is
+    /// reserved then.
     pub(crate) fn take(&self, now: Instant, patience: Duration) -> Result<Duration, Duration> {
         let mut full_at = held(&self.full_at);
         let full_from_now = full_at.saturating_duration_since(now);
@@ -40,24 +43,24 @@ impl RateLimit {
     }
 }
 
-/// Bounds repeated requests by a part of the first ones, so that an endpoint that fails is not buried
-/// under repetitions. After linkerd's retry budget: each call earns a part of a repetition, time earns a
-/// few more for those who ask rarely.
+/// Limit of retries to a fraction of the first attempts, so that a failing endpoint is not flooded
+/// with retries. After linkerd's retry budget: each call earns a fraction of a retry, and time
+/// earns a few more for callers that ask rarely.
 #[derive(Debug)]
 pub(crate) struct RetryBudget(Mutex<Saved>);
 
 #[derive(Debug)]
 struct Saved {
-    /// In thousandths of a repetition, since a sum of fractions is not exact.
+    /// Saved thousandths of a retry. An integer, since a sum of fractions is not exact.
     thousandths: u64,
     at: Instant,
 }
 
-/// Thousandths of a repetition that a call earns.
+/// Thousandths of a retry that a call earns.
 const EARNED_PER_CALL: u64 = 200;
-/// Thousandths of a repetition that a millisecond earns.
+/// Thousandths of a retry that a millisecond earns.
 const EARNED_PER_MILLISECOND: u64 = 1;
-/// Most thousandths that are saved.
+/// Maximum number of saved thousandths.
 const MOST_SAVED: u64 = 20_000;
 
 impl RetryBudget {
@@ -65,33 +68,34 @@ impl RetryBudget {
         Self(Mutex::new(Saved { thousandths: MOST_SAVED, at: now }))
     }
 
-    /// A call begins.
+    /// Earns the share of one call, which begins now.
     pub(crate) fn earn(&self) {
         let mut saved = held(&self.0);
         saved.thousandths = (saved.thousandths + EARNED_PER_CALL).min(MOST_SAVED);
     }
 
-    /// Whether a request may be repeated now.
+    /// Spends one retry. Returns whether there was one to spend.
     pub(crate) fn spend(&self, now: Instant) -> bool {
         let mut saved = held(&self.0);
         let waited = now.saturating_duration_since(saved.at).as_millis();
         let waited = u64::try_from(waited).unwrap_or(MOST_SAVED).min(MOST_SAVED);
         let all = (saved.thousandths + waited * EARNED_PER_MILLISECOND).min(MOST_SAVED);
         let left = all.checked_sub(1000);
-        // Of time that earned nothing yet, nothing is lost.
+        // Keeps the older time if less than a millisecond has passed, so that none of it is lost.
         let at = if waited == 0 { saved.at } else { now };
         *saved = Saved { thousandths: left.unwrap_or(all), at };
         left.is_some()
     }
 }
 
-/// What is guarded is changed by assignments only, which a panic cannot leave half done.
+/// Locks a mutex, even a poisoned one. The guarded values change only by assignments, which a panic
+/// cannot interrupt halfway.
 fn held<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pause that a server asks for: `Retry-After` in seconds or as a date (RFC 9110, section 10.2.3), or
-/// the finer `retry-after-ms` of OpenAI and Azure.
+/// Returns the pause that a server asks for: `Retry-After` in seconds or as a date (RFC 9110,
+/// section 10.2.3), or the finer `retry-after-ms` of OpenAI and Azure.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
@@ -121,7 +125,7 @@ mod tests {
             waits,
             seconds.map(|wait| wait.map(Duration::from_secs).map_err(Duration::from_secs))
         );
-        // The refused one took no place.
+        // The refused request reserved no slot.
         let later = now + Duration::from_secs(6);
         assert_eq!(rate.take(later, Duration::ZERO), Ok(Duration::ZERO));
         // A long pause saves no more than the burst.

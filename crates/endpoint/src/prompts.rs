@@ -4,17 +4,17 @@ const JSON: &str = include_str!("prompts/json.md");
 const CHOICE: &str = include_str!("prompts/choice.md");
 const AGAIN: &str = include_str!("prompts/again.md");
 
-/// Asks for JSON of a schema.
+/// Returns the instruction to reply with JSON that satisfies a schema.
 pub(crate) fn json(schema: &str) -> String {
     render(JSON, "{schema}", schema)
 }
 
-/// Asks for one of some texts.
+/// Returns the instruction to reply with one of `choices`.
 pub(crate) fn choice(choices: &[String]) -> String {
     render(CHOICE, "{choices}", &choices.join("\n"))
 }
 
-/// Asks once more and says what was wrong.
+/// Returns the request to reply again, with a description of the problem.
 pub(crate) fn again(problem: &str) -> String {
     render(AGAIN, "{problem}", problem)
 }

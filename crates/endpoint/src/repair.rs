@@ -1,18 +1,20 @@
-//! Finds the JSON in a reply, and mends what models do to it without guessing what they meant.
+//! Finds the JSON in a reply and repairs common mistakes of models without guessing what they
+//! meant.
 //!
-//! Mended are: a model's thoughts and prose around the JSON, code fences, commas before a closing bracket,
-//! and, where the model says that it was done, brackets that it forgot to close. A text that ends within a
-//! string, a name without a value, or two different values are not mended.
+//! Removed or repaired are: a model's thoughts and prose around the JSON, code fences, commas
+//! before a closing bracket, and, if the model finished its reply, missing closing brackets. A text
+//! that ends within a string, a name without a value, or two different values are not repaired.
 
 use serde_json::Value;
 
-/// Most places of a reply where JSON may begin: prose has a few brackets, too.
+/// Maximum number of positions in a reply where JSON is looked for. Prose has a few brackets, too.
 const MOST_BEGINNINGS: usize = 64;
 
-/// The only JSON value in `reply` that is admitted, with its text; `is_done` says that the model had no
-/// more to say. `admit` says what is wrong with a value.
+/// Returns the text of the only JSON value in `reply` that `admit` accepts. `is_done` says whether
+/// the model finished its reply. `admit` returns the problem with a value.
 ///
-/// `Err` says what is wrong, for the model to read.
+/// # Errors
+/// Returns a description of the problem for the model to read.
 pub(crate) fn find(
     reply: &str,
     is_done: bool,
@@ -44,7 +46,7 @@ pub(crate) fn find(
     }
 }
 
-/// `reply` without what a model thinks aloud before it replies.
+/// Returns `reply` without the model's thoughts before it.
 pub(crate) fn without_thoughts(reply: &str) -> &str {
     const END: &str = "</think>";
     match reply.rfind(END) {
@@ -53,7 +55,7 @@ pub(crate) fn without_thoughts(reply: &str) -> &str {
     }
 }
 
-/// The outermost objects and arrays of a text, mended.
+/// Returns the outermost objects and arrays of a text, repaired.
 fn values(reply: &str, is_done: bool) -> Vec<(String, Value)> {
     let mut values = Vec::new();
     let mut from = 0;
@@ -69,7 +71,7 @@ fn values(reply: &str, is_done: bool) -> Vec<(String, Value)> {
                 from = begin + length;
                 values.push((text, value));
             }
-            // That bracket was prose, or what it began is broken.
+            // The bracket belongs to prose, or the value that it begins is broken.
             None => from = begin + 1,
         }
     }
@@ -78,12 +80,12 @@ fn values(reply: &str, is_done: bool) -> Vec<(String, Value)> {
 
 struct Mended {
     text: String,
-    /// Bytes of the reply that it was made of.
+    /// Number of bytes of the reply that the text was made of.
     length: usize,
 }
 
-/// The value that begins with the first character of `reply`, an opening bracket. `None` if its brackets
-/// do not match, or it does not end and may not be ended.
+/// Repairs the value that begins with the first character of `reply`, an opening bracket. Returns
+/// `None` if its brackets do not match, or if it is incomplete and may not be completed.
 fn mend(reply: &str, is_done: bool) -> Option<Mended> {
     let mut text = String::new();
     let mut open = Vec::new();
@@ -121,7 +123,7 @@ fn mend(reply: &str, is_done: bool) -> Option<Mended> {
     Some(Mended { text, length: reply.len() })
 }
 
-/// Removes a comma at the end of `text`, unless nothing is before it.
+/// Removes a comma at the end of `text`, unless nothing precedes it.
 fn drop_last_comma(text: &mut String) {
     let trimmed = text.trim_end();
     if let Some(rest) = trimmed.strip_suffix(',')

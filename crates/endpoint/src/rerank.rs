@@ -14,57 +14,61 @@ use crate::config::EndpointConfig;
 use crate::connection::{Connection, Failure, Progress, Reader};
 use crate::tokens::estimate_tokens;
 
-/// Most bytes of a response for one passage, whose text some servers send back.
+/// Maximum number of bytes of a response for one passage, whose text some servers send back.
 const BYTES_PER_PASSAGE: usize = 64 << 10;
-/// What a response may have beyond that.
+/// Bytes that a response may have beyond that.
 const SLACK_BYTES: usize = 1 << 20;
-/// Tokens of a window that are left to what is put around question and passage.
+/// Tokens of a window that are reserved for the text around query and passage.
 const FRAME_TOKENS: u32 = 8;
 
-/// An endpoint that serves a reranker.
+/// Configuration of an endpoint that serves a reranker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RerankConfig {
-    /// Address that `/rerank` is appended to, such as `https://api.jina.ai/v1`. Over `http://` everybody on the way can
-    /// read passages and key.
+    /// Address that `/rerank` is appended to, such as `https://api.jina.ai/v1`. Over `http://`,
+    /// anyone on the network path can read the passages and the key.
     pub url: String,
     /// Name of the model as the server knows it.
     pub model: String,
-    /// Environment variable that holds the key. Excludes `api_key_file`; without both no key is sent.
+    /// Environment variable that holds the key. Excludes `api_key_file`. With neither, no key is
+    /// sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
     /// File that holds the key and nothing else. Excludes `api_key_env`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_file: Option<PathBuf>,
-    /// Whose request the server takes.
+    /// Dialect of the server.
     pub dialect: RerankDialect,
-    /// Most tokens of a question and a passage together, 256 to 1,000,000. Of a passage that is longer, as tokens are
-    /// estimated, the beginning is sent.
+    /// Maximum number of tokens of a query and a passage together, 256 to 1,000,000. Tokens are
+    /// estimated. Only the beginning of a longer passage is sent.
     pub window: u32,
-    /// Passages that are sent at once, 1 to 200. More takes fewer requests; some servers take few.
+    /// Number of passages per request, 1 to 200. More takes fewer requests; some servers accept
+    /// only a few.
     pub batch: u32,
-    /// Requests that may be under way at once, 1 to 1,000.
+    /// Maximum number of concurrent requests, 1 to 1,000.
     pub max_concurrency: u32,
-    /// Questions that may wait for those under way, 0 to 100,000; one more is refused at once.
+    /// Maximum number of queries that wait for a running one to end, 0 to 100,000. Any further
+    /// query is refused at once.
     pub max_waiting: u32,
-    /// Requests that may be begun in a minute, 1 to 1,000,000, repeated ones included; without it any number.
+    /// Maximum number of requests started per minute, 1 to 1,000,000, retries included. Unlimited
+    /// if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u32>,
-    /// How often a request is tried, 1 to 10.
+    /// Maximum number of attempts per request, 1 to 10.
     pub attempts: u32,
-    /// Seconds that one attempt may take, 1 to 3,600.
+    /// Maximum duration of one attempt in seconds, 1 to 3,600.
     pub timeout_secs: u64,
 }
 
-/// Whose request a server of a reranker takes.
+/// Dialect of a reranker's server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RerankDialect {
-    /// That of Cohere, which Jina, vLLM and others take too: `documents`, and `results` with a
+    /// Cohere's dialect, which Jina, vLLM and others use too: `documents`, and `results` with a
     /// `relevance_score`.
     #[default]
     Cohere,
-    /// That of Hugging Face's Text Embeddings Inference: `texts`, and a list with a `score`.
+    /// Dialect of Hugging Face's Text Embeddings Inference: `texts`, and a list with a `score`.
     Tei,
 }
 
@@ -88,10 +92,11 @@ impl Default for RerankConfig {
 }
 
 impl RerankConfig {
-    /// Refuses what is missing or out of range. `section` is where the configuration holds this.
+    /// Checks that the settings are present and in range. `section` is the section of the
+    /// configuration, for the names of the keys in errors.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] naming every key at fault.
+    /// Returns [`ErrorKind::InvalidInput`] with every invalid key if there is one.
     pub fn validate(&self, section: &str) -> Result<(), Error> {
         let mut violations = Violations::default();
         violations.take(self.endpoint().validate(section));
@@ -106,7 +111,7 @@ impl RerankConfig {
         violations.into_result()
     }
 
-    /// How its server is reached.
+    /// Returns the configuration for reaching the server.
     fn endpoint(&self) -> EndpointConfig {
         EndpointConfig {
             url: self.url.clone(),
@@ -119,40 +124,40 @@ impl RerankConfig {
             requests_per_minute: self.requests_per_minute,
             attempts: self.attempts,
             timeout_secs: self.timeout_secs,
-            // Nothing comes until all is there.
+            // The server sends nothing until the whole response is ready.
             idle_timeout_secs: self.timeout_secs.clamp(1, 3600),
             ..EndpointConfig::default()
         }
     }
 }
 
-/// A reranker behind an endpoint with `/rerank`.
+/// Reranker behind an endpoint with `/rerank`.
 ///
-/// A passage that is too long, as tokens are estimated, is cut before it is sent. What may pass is tried again as for
-/// [`crate::Endpoint`]. The requests for one question follow one another.
+/// A passage whose estimated tokens exceed the window is cut before it is sent. Transient failures
+/// are retried as in [`crate::Endpoint`]. The requests for one query run one after the other.
 pub struct RerankEndpoint {
     config: RerankConfig,
     connection: Connection,
 }
 
 impl RerankEndpoint {
-    /// A reranker behind the endpoint of a valid configuration, with the key from where it says. Connects to nothing
-    /// yet.
+    /// Creates a reranker behind the endpoint of a valid configuration, and reads the key from the
+    /// configured place. Does not connect yet.
     ///
     /// # Errors
-    /// As [`crate::Endpoint::try_new`] and [`EndpointConfig::load_key`].
+    /// Returns the errors of [`crate::Endpoint::try_new`] and [`EndpointConfig::load_key`].
     pub fn try_new(config: &RerankConfig) -> Result<Self, Error> {
         let endpoint = config.endpoint();
         let connection = Connection::try_new(&endpoint, endpoint.load_key()?.as_ref(), "rerank")?;
         Ok(Self { config: config.clone(), connection })
     }
 
-    /// The model's name.
+    /// Returns the model's name.
     pub fn model(&self) -> &str {
         &self.config.model
     }
 
-    /// A request for the scores of `passages`.
+    /// Returns the body of a request for the scores of `passages`.
     fn body(&self, query: &str, passages: &[&str]) -> Result<Bytes, Error> {
         let model = &self.config.model;
         let body = match self.config.dialect {
@@ -205,7 +210,7 @@ impl Reranker for RerankEndpoint {
     }
 
     /// # Errors
-    /// Those of the seam; `ENDPOINT_REFUSED` is [`ErrorKind::WrongState`].
+    /// Returns the errors that the trait names. `ENDPOINT_REFUSED` is [`ErrorKind::WrongState`].
     async fn score(
         &self,
         query: &str,
@@ -242,13 +247,13 @@ impl Reranker for RerankEndpoint {
     }
 }
 
-/// Reads the scores of so many passages.
+/// Reader of the scores of `passages` passages.
 struct ScoreReader {
     passages: usize,
     body: Vec<u8>,
 }
 
-/// What a server told of passages, in their order.
+/// Scores in the order of the passages, and the tokens if the server reports them.
 #[derive(Debug, PartialEq)]
 struct Ranked {
     scores: Vec<f32>,
@@ -308,7 +313,7 @@ impl Reader for ScoreReader {
         if !items.iter().map(|item| item.index).eq(0..self.passages) {
             return Err(unusable());
         }
-        // What is no share of one, such as a logit, is not comparable with what others tell.
+        // A score outside 0 to 1, such as a logit, is not comparable with those of other servers.
         if !items.iter().all(|item| (0.0..=1.0).contains(&item.score)) {
             let message = "the reranker's endpoint sent scores that are not between 0 and 1; have its server tell shares, \
                            not logits";

@@ -1,22 +1,23 @@
-//! Whether a value is what a JSON schema admits.
+//! Checks of JSON values against a JSON schema.
 //!
-//! Source: JSON Schema 2020-12, of it the keywords that requests to language models use: `type`, `enum`,
-//! `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`, `maxItems`, `minimum`,
-//! `maximum`, `minLength`, `maxLength`, `anyOf`, `allOf` and `$ref` into the same schema. Other keywords
-//! are not looked at, so more is admitted than the schema does, never less.
+//! Source: JSON Schema 2020-12, limited to the keywords that requests to language models use:
+//! `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`, `items`, `minItems`,
+//! `maxItems`, `minimum`, `maximum`, `minLength`, `maxLength`, `anyOf`, `allOf` and `$ref` into the
+//! same schema. Other keywords are ignored, which can only admit more values than the schema does.
 
 use serde_json::Value;
 
-/// Deepest that references and values may nest: as deep as a JSON text may.
+/// Maximum nesting of references and values: that of a JSON text.
 const DEEPEST: usize = 128;
 
-/// What about `value` the schema does not admit, for the model to read. It names properties of the value.
+/// Returns why the schema does not admit `value`, for the model to read, or `None`. The text names
+/// properties of the value.
 pub(crate) fn problem(schema: &Value, value: &Value) -> Option<String> {
     Check { root: schema }.value(schema, value, "the value", 0).err()
 }
 
-/// Whether OpenAI takes the schema as a strict one: every object lists all its properties as required and
-/// admits no others.
+/// Returns whether OpenAI accepts the schema as a strict one: every object lists all its properties
+/// as required and admits no others.
 pub(crate) fn is_strict(schema: &Value) -> bool {
     match schema {
         Value::Object(keywords) => {
@@ -42,7 +43,7 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// `at` is where in the reply the value is.
+    /// Checks `value` against `schema`. `at` says where in the reply the value is.
     fn value(&self, schema: &Value, value: &Value, at: &str, depth: usize) -> Result<(), String> {
         if depth > DEEPEST {
             return Err(format!("{at} is nested too deeply"));
@@ -54,7 +55,7 @@ impl Check<'_> {
         };
         let deeper = depth + 1;
         if let Some(target) = keywords.get("$ref").and_then(Value::as_str) {
-            // A reference that leads out of the schema says nothing that can be checked.
+            // A reference that leads out of the schema cannot be checked.
             if let Some(target) = target.strip_prefix('#').and_then(|path| self.root.pointer(path))
             {
                 self.value(target, value, at, deeper)?;

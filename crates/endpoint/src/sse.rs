@@ -1,34 +1,35 @@
-//! Server-sent events: the stream that replies come in.
+//! A decoder of server-sent events, the stream that replies arrive in.
 //!
-//! Source: the HTML standard, section 9.2.6 "Interpreting an event stream". Only the data of events is
-//! kept, since endpoints use neither names nor ids. As some servers leave out the empty line after the
-//! last event, [`Decoder::end`] tells that event too, where the standard drops it.
+//! Source: the HTML standard, section 9.2.6 "Interpreting an event stream". Only the data of events
+//! is kept, since endpoints use neither names nor ids. Some servers leave out the empty line after
+//! the last event. The standard drops such an event, but [`Decoder::end`] returns it.
 
-/// An event is longer than is allowed.
+/// Error for an event that is longer than allowed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
-/// Cuts a stream of bytes, which comes in pieces of any length, into the data of its events.
+/// Decoder that splits a stream of bytes, in pieces of any length, into the data of its events.
 #[derive(Debug)]
 pub(crate) struct Decoder {
-    /// The line so far.
+    /// Current line so far.
     line: Vec<u8>,
-    /// The data of the event so far, each line with its line feed.
+    /// Data of the current event so far, each line with its line feed.
     data: Vec<u8>,
     most_bytes: usize,
     is_first_line: bool,
-    /// Whether a line ended with a carriage return, so that a line feed right after it is part of its end.
+    /// Whether the bytes so far end with a carriage return. A line feed right after it belongs to
+    /// the same line end.
     after_return: bool,
 }
 
 impl Decoder {
-    /// A decoder of events of at most about `most_bytes`.
+    /// Creates a decoder of events of at most about `most_bytes`.
     pub(crate) fn new(most_bytes: usize) -> Self {
         let (line, data) = (Vec::new(), Vec::new());
         Self { line, data, most_bytes, is_first_line: true, after_return: false }
     }
 
-    /// Takes the next bytes and adds the data of the events that they complete to `events`.
+    /// Decodes the next bytes and appends the data of each completed event to `events`.
     pub(crate) fn feed(&mut self, bytes: &[u8], events: &mut Vec<Vec<u8>>) -> Result<(), TooLong> {
         let mut rest = bytes;
         if let (true, Some(first)) = (self.after_return, rest.first()) {
@@ -53,7 +54,7 @@ impl Decoder {
         self.keep(rest)
     }
 
-    /// The data of the last event, if nothing ended it.
+    /// Returns the data of the last event if no empty line ended it.
     pub(crate) fn end(mut self) -> Option<Vec<u8>> {
         let mut events = Vec::new();
         self.end_line(&mut events);
@@ -77,7 +78,7 @@ impl Decoder {
         if line.is_empty() {
             self.end_event(events);
         } else if let Some(value) = line.strip_prefix(b"data") {
-            // A colon ends the name of a field; of longer names and of comments nothing is kept.
+            // A colon ends the name of a field. Fields with longer names and comments are dropped.
             let value = match value {
                 [] => Some(value),
                 [b':', b' ', value @ ..] | [b':', value @ ..] => Some(value),
@@ -104,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// The data of all events of a stream that comes in these pieces.
+    /// Returns the data of all events of a stream that arrives in `pieces`.
     fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let mut decoder = Decoder::new(1 << 20);
         let mut events = Vec::new();

@@ -1,9 +1,11 @@
-//! How many tokens a text has, about, where the model's tokenizer is not at hand.
+//! An estimate of the number of tokens of a text, for use without the model's tokenizer.
 
-/// An estimate that is rather too high than too low for the byte-pair vocabularies in use: a word of ASCII
-/// letters costs one token for each four of them begun, a digit or a sign one each, a single space
-/// nothing, other white space one token a run, and other characters by their length in UTF-8: half a token
-/// for two bytes, one for three, three for four.
+/// Returns an estimate of the number of tokens that tends to be too high for the byte-pair
+/// vocabularies in use.
+///
+/// A word of ASCII letters counts one token for every four letters, rounded up; a digit or a sign
+/// one; a single space none; other white space one per run. Other characters count by their length
+/// in UTF-8: half a token for two bytes, one for three, three for four.
 pub fn estimate_tokens(text: &str) -> u32 {
     let mut halves = 0u64;
     let mut letters = 0u64;
@@ -25,17 +27,17 @@ pub fn estimate_tokens(text: &str) -> u32 {
     u32::try_from(halves.div_ceil(2)).unwrap_or(u32::MAX)
 }
 
-/// The white space right before.
+/// White space right before the current character.
 enum White {
     None,
     /// One space, which belongs to the next word.
     Space,
-    /// A run that is counted.
+    /// A run that is already counted.
     Run,
 }
 
 impl White {
-    /// Tokens that one more character of white space adds.
+    /// Returns the number of tokens that one more character of white space adds.
     fn cost_of(&mut self, character: char) -> u64 {
         let (next, cost) = match self {
             Self::None if character == ' ' => (Self::Space, 0),
@@ -53,8 +55,8 @@ mod tests {
 
     #[test]
     fn estimates_are_near_and_not_below_what_vocabularies_make_of_a_text() {
-        // The vocabularies of today have a token for each of these words and signs; those of Llama 2 and
-        // Qwen cut numbers into digits.
+        // Vocabularies in use have a token for each of these words and signs; those of Llama 2 and
+        // Qwen split numbers into digits.
         let cases = [
             ("", 0, 0),
             ("Hello", 1, 2),

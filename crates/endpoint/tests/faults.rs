@@ -1,9 +1,9 @@
-//! Endpoints misbehave, and each time the caller gets a right reply or a typed error, in time.
+//! Tests that a call to a misbehaving endpoint ends in a correct reply or a typed error, in time.
 //!
-//! | what the server does | how it ends |
+//! | misbehaviour of the server | outcome |
 //! |---|---|
 //! | status 429, with a pause as seconds or as a date | waits, tries again, succeeds |
-//! | status 429, with a pause longer than there is time | `Exhausted` at once, with the pause |
+//! | status 429, with a pause longer than the time left | `Exhausted` at once, with the pause |
 //! | status 429, quota used up for good | `Exhausted`, not tried again |
 //! | status 408, 500, 503 | tries again, succeeds |
 //! | status 503 each time | `ENDPOINT_FAILED` after the last attempt |
@@ -18,12 +18,12 @@
 //! | a line without end, an empty body, a page of HTML, a broken event | tries again, succeeds |
 //! | the right body with a wrong content type, or not streamed | succeeds |
 //! | a reply withheld by a filter | `CONTENT_FILTERED`, not tried again |
-//! | JSON in a fence, with commas or without its last brackets | mended |
-//! | JSON that is malformed, cut off, of another schema, or in words | asks once more, succeeds; twice: `MALFORMED_REPLY` |
-//! | a choice in another language | asks once more, succeeds; twice: `MALFORMED_REPLY` |
-//! | nobody listens | `ENDPOINT_UNREACHABLE` after the last attempt |
+//! | JSON in a fence, with extra commas or without its last brackets | repaired |
+//! | malformed or cut JSON, wrong schema, prose | asks again, succeeds; twice: `MALFORMED_REPLY` |
+//! | a choice in another language | asks again, succeeds; twice: `MALFORMED_REPLY` |
+//! | no server at the address | `ENDPOINT_UNREACHABLE` after the last attempt |
 //!
-//! Every error but `InvalidInput` is answered by the next model of a `Fallback`.
+//! After each of these errors except `InvalidInput`, the next model of a `Fallback` replies.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -40,9 +40,10 @@ use clew_endpoint::{
 };
 use clew_testkit::{FaultyWire, ModelEndpoint, ModelReply};
 
-/// Far more than any row needs on a busy machine, and less than the pause of the row that asks for one.
+/// Limit far above what any row needs on a busy machine, and below the pause of the row that asks
+/// for one.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Part of every prompt and of no reply, and part of every reply that is wrong.
+/// Text that is part of every prompt and of every wrong reply, but of no correct reply.
 const SECRET: &str = "hush";
 const KEY: &str = "sk-hushhush";
 const ATTEMPTS: u32 = 3;
@@ -72,7 +73,7 @@ fn request(format: ReplyFormat) -> GenerationRequest {
     }
 }
 
-/// What a model replied, and what was heard of it in the end.
+/// Asks `model`. Returns its reply and the text that was heard in the end.
 async fn ask(
     model: &dyn Generator,
     request: &GenerationRequest,
@@ -96,7 +97,7 @@ enum Ends {
     Fails(ErrorKind, &'static str),
 }
 
-/// One way to misbehave.
+/// Kind of misbehaviour.
 struct Row {
     what: &'static str,
     replies: Vec<ModelReply>,
@@ -256,7 +257,7 @@ async fn check(row: &Row, structured_output: StructuredOutput) {
             let shown = format!("{error} {error:?} {}", error.chain());
             assert!(!shown.contains(SECRET), "{what}: {shown}");
             if *reason == "MALFORMED_REPLY" {
-                // Whoever pays for it is told what was said for nothing.
+                // The caller, who pays for the useless replies, hears their text.
                 let said = replies.iter().filter_map(|reply| match reply {
                     ModelReply::Text(text) | ModelReply::Cut(text) => Some(text.as_str()),
                     _ => None,
@@ -270,7 +271,7 @@ async fn check(row: &Row, structured_output: StructuredOutput) {
     }
 }
 
-/// The same misbehaviour, with another model that replies.
+/// Repeats the misbehaviour with a second model that replies.
 async fn fall_back(row: &Row, server: &ModelEndpoint, model: Arc<Endpoint>, kind: ErrorKind) {
     let other = ModelEndpoint::start().unwrap();
     let reply = match &row.format {
@@ -294,7 +295,7 @@ async fn fall_back(row: &Row, server: &ModelEndpoint, model: Arc<Endpoint>, kind
 #[tokio::test]
 async fn models_are_asked_no_more_often_than_a_request_allows_and_each_time_is_heard() {
     let json = ReplyFormat::JsonSchema(r#"{"type": "object", "required": ["a"]}"#.to_owned());
-    // What both say, and how often each is asked if so many calls are allowed.
+    // Replies of both models, and how often each is asked for a given number of allowed calls.
     let (fails, misses) = (ModelReply::Status(500, None), ModelReply::from("no JSON"));
     let cases = [
         (&fails, ReplyFormat::Text, 1, [1, 0]),
@@ -457,7 +458,8 @@ async fn repetitions_are_bounded_by_a_budget() {
     let asked = request(ReplyFormat::Text);
     let replies = futures::future::join_all((0..100).map(|_| ask(&model, &asked, PATIENCE))).await;
     assert!(replies.iter().all(|(reply, _)| reply.is_err()));
-    // Without the budget 300; with it those saved, a fifth of the calls, and one each second.
+    // Without the budget there would be 300. With it: those saved, a fifth of the calls, and one
+    // each second.
     let sent = server.requests().len();
     assert!((120..200).contains(&sent), "{sent} requests");
 }
@@ -551,7 +553,7 @@ async fn texts_are_embedded_in_batches_and_in_order() {
     let kind = TextKind::Passage;
     let embeddings = encoder.embed(texts, kind, Priority::Bulk, deadline).await.unwrap();
     let told: Vec<_> = embeddings.iter().map(|e| (e.tokens, e.truncated)).collect();
-    // Two special tokens are supposed.
+    // The estimate assumes two special tokens.
     assert_eq!(told, [(3, false), (3, false), (256, true)]);
     // `a` is 97, `b` is 98.
     assert_eq!(embeddings[0].vector, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
@@ -588,7 +590,7 @@ async fn a_text_that_the_server_finds_too_long_is_sent_shorter() {
     server.script([ModelReply::Status(413, None), short, ModelReply::Status(413, None)]);
     let encoder = embedding(&server);
     let deadline = Instant::now() + PATIENCE;
-    // Fewer tokens than the window, as they are estimated.
+    // Fewer tokens than the window by the estimate.
     let texts = vec![text("a"), "abcd".repeat(200)];
     let kind = TextKind::Passage;
     let embeddings = encoder.embed(texts, kind, Priority::Bulk, deadline).await.unwrap();
@@ -600,7 +602,7 @@ async fn a_text_that_the_server_finds_too_long_is_sent_shorter() {
         inputs.map(|input| input.as_str().unwrap().len()).collect()
     };
     let sent: Vec<Vec<usize>> = (0..requests.len()).map(bytes).collect();
-    // Who is too long is found out, and nobody else is cut.
+    // The text that is too long is identified, and no other text is cut.
     assert_eq!(sent, [vec![1, 800], vec![1], vec![800], vec![254]]);
 }
 
@@ -609,7 +611,7 @@ async fn vectors_are_shortened_by_the_server_or_here() {
     let server = ModelEndpoint::start().unwrap();
     let deadline = Instant::now() + PATIENCE;
     for shorten in [Shortening::Server, Shortening::Here] {
-        // Of the eight numbers, the first four have the letters of the text.
+        // The first four of the eight numbers have the letters of the text.
         server.set_dimension(if shorten == Shortening::Server { 4 } else { 8 });
         let config = EmbeddingConfig { dimension: 4, shorten, ..embedding_config(&server) };
         let encoder = embedding_of(config);
