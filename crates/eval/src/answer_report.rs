@@ -1,4 +1,4 @@
-//! Averages over the answers of a run: quality with 95 % intervals, and cost.
+//! Report of the answers of a run: mean quality with 95 % intervals, and cost.
 
 mod compare;
 mod html;
@@ -19,10 +19,10 @@ use crate::bootstrap::intervals_95;
 use crate::report::{BOOTSTRAP_SEED, Entries};
 use crate::{AnswerCost, AnswerRecord, Error, JudgeCost, RunIdentity};
 
-/// The group of every question of a run.
+/// Name of the group of all questions of a run.
 const OVERALL: &str = "overall";
 
-/// Reads one cost of an answer.
+/// Function that reads one cost of an answer.
 type CostOf = fn(&AnswerCost) -> f64;
 
 /// Costs by name, in the order of reports.
@@ -36,7 +36,7 @@ const COSTS: [(&str, CostOf); 6] = [
 ];
 const EVIDENCE_TOKENS: &str = "evidence_tokens";
 
-/// Reads one cost of judging an answer.
+/// Function that reads one cost of judging an answer.
 type JudgeCostOf = fn(&JudgeCost) -> f64;
 
 /// Costs of judging by name, in the order of reports.
@@ -46,18 +46,19 @@ const JUDGE_COSTS: [(&str, JudgeCostOf); 3] = [
     ("completion_tokens", |cost| cost.completion_tokens as f64),
 ];
 
-/// Averages of a run, over all its questions, over groups of several types and by type.
+/// Averages of a run: over all its questions, over groups of several types and by type.
 ///
 /// As JSON: `{"format", "data", "strategy", "settings": {…}, "groups": {"overall": {"n", "metrics":
 /// {"f1": {"n", "mean", "ci95": [low, high]}, …}, "cost": {"model_calls": {"mean", "total"}, …},
-/// "judge_cost": {"model_calls": {"mean", "total"}, …}}, "<type>": {…}}}` with fractions from 0 to 1,
-/// costs per question and in all, and keys in a stable order. Costs of judging are per question that was
-/// judged, and left out where none was. As text: tables, quality in per cent. As a page:
-/// [`AnswerReport::to_html`].
+/// "judge_cost": {"model_calls": {"mean", "total"}, …}}, "<type>": {…}}}` with fractions from 0 to
+/// 1, costs per question and in total, and keys in a stable order. Costs of judging are per judged
+/// question, and are left out if no question was judged. As text: tables, with quality in per cent.
+/// As a page: [`AnswerReport::to_html`].
 ///
-/// A metric's `n` is the number of questions that have it; for `pair-accuracy`, of whole pairs. A
-/// group of the data set that is called `all` or holds every question is not shown apart, because
-/// what `all` leaves out, LongMemEval's abstention questions, has answers too.
+/// The `n` of a metric is the number of questions that have it; for `pair-accuracy`, the number of
+/// complete pairs. A group of the data set that is called `all`, or that holds every question, is
+/// not shown separately: the questions that `all` leaves out, LongMemEval's abstention questions,
+/// have answers too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AnswerReport {
     run: RunIdentity,
@@ -70,13 +71,14 @@ struct Group {
     /// Number of questions.
     n: usize,
     metrics: BTreeMap<Metric, Estimate>,
-    /// In the order of [`COSTS`].
+    /// Costs, in the order of [`COSTS`].
     costs: [Total; COSTS.len()],
-    /// Of the answers that were judged, in the order of [`JUDGE_COSTS`]; empty if none was.
+    /// Costs of judging the judged answers, in the order of [`JUDGE_COSTS`]; empty if no answer was
+    /// judged.
     judge_costs: Vec<Total>,
 }
 
-/// A mean and how far it can be trusted.
+/// Mean of a metric, with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// Number of questions, or of pairs.
@@ -94,10 +96,10 @@ struct Total {
 }
 
 impl AnswerReport {
-    /// The averages of `records`, the answers of `run`.
+    /// Computes the averages of `records`, which are the answers of `run`.
     ///
     /// # Errors
-    /// [`Error::NothingToScore`] if there are none.
+    /// Returns [`Error::NothingToScore`] if there are none.
     pub fn new(run: RunIdentity, records: &[AnswerRecord]) -> Result<Self, Error> {
         if records.is_empty() {
             return Err(Error::NothingToScore);
@@ -117,7 +119,7 @@ impl AnswerReport {
         wide.retain(|(_, members)| members.len() < records.len());
         let mut groups = vec![Group::of(OVERALL, &all)];
         for (name, members) in wide.into_iter().chain(by_kind) {
-            // A type may be called like a wide group, which already holds its questions.
+            // A type may have the name of a wide group, which already holds its questions.
             if groups.iter().all(|group| group.name != name) {
                 groups.push(Group::of(name, &members));
             }
@@ -125,31 +127,31 @@ impl AnswerReport {
         Ok(Self { run, groups })
     }
 
-    /// What was run.
+    /// Returns the identity of the run.
     pub fn run(&self) -> &RunIdentity {
         &self.run
     }
 
-    /// Number of questions.
+    /// Returns the number of questions.
     pub fn questions(&self) -> usize {
         self.overall().n
     }
 
-    /// The average of `metric` in `group`, `overall` or a type; `None` if there is no such group or no
-    /// question of it has the metric.
+    /// Returns the average of `metric` in `group`, which is `overall`, another group or a type.
+    /// Returns `None` if there is no such group, or none of its questions has the metric.
     pub fn estimate(&self, group: &str, metric: Metric) -> Option<Estimate> {
         let group = self.groups.iter().find(|known| known.name == group)?;
         group.metrics.get(&metric).copied()
     }
 
-    /// The metric that stands for the quality of all answers: of those that any question has, the
-    /// first in the order of [`Metric::ALL`].
+    /// Returns the metric that stands for the quality of all answers: of those that any question
+    /// has, the first in the order of [`Metric::ALL`].
     pub fn headline(&self) -> Metric {
         let known = |metric: &Metric| self.overall().metrics.contains_key(metric);
         Metric::ALL.into_iter().find(known).unwrap_or(Metric::Answered)
     }
 
-    /// One page for a browser, with tables and plots and without anything that is loaded or run.
+    /// Returns one HTML page with tables and plots, which loads and runs nothing.
     pub fn to_html(&self) -> String {
         html::page(&[self])
     }
@@ -158,7 +160,7 @@ impl AnswerReport {
         self.groups.first().expect("`new` puts the group of all questions first")
     }
 
-    /// Metrics that some group has, in order.
+    /// Returns the metrics that some group has, in order.
     fn metrics(&self) -> Vec<Metric> {
         let known =
             |metric: &Metric| self.groups.iter().any(|group| group.metrics.contains_key(metric));
@@ -198,7 +200,7 @@ impl Group {
         }
     }
 
-    /// Mean per question of the cost of that name.
+    /// Returns the mean per question of the cost of that name.
     fn mean_cost(&self, name: &str) -> f64 {
         let costs = COSTS.iter().zip(&self.costs);
         costs.filter(|((known, _), _)| *known == name).map(|(_, total)| total.mean).sum()
@@ -206,7 +208,7 @@ impl Group {
 }
 
 impl Total {
-    /// Of `n` costs.
+    /// Computes the total of `n` costs.
     fn of(costs: impl Iterator<Item = f64>, n: usize) -> Self {
         let total: f64 = costs.sum();
         Self { mean: total / n as f64, total }
@@ -214,7 +216,7 @@ impl Total {
 }
 
 impl Estimate {
-    /// Of at least one score.
+    /// Computes the estimate of at least one score.
     fn of(scores: &[f64]) -> Self {
         let rows: Vec<_> = scores.iter().map(|&score| vec![score]).collect();
         let mean = scores.iter().sum::<f64>() / scores.len() as f64;

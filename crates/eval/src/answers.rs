@@ -1,9 +1,9 @@
-//! What an answer is worth beside the reference answers, by rules on its text alone.
+//! Scores of answers compared with reference answers, by rules on the text alone.
 //!
-//! Every function takes the texts and gives a score from 0 to 1. [`Scoring`] says which of them a data
-//! set's questions are measured with; [`crate::Question::score`] applies it. A judge's scores
-//! ([`Metric::Graded`], [`Metric::Nuggets`], [`Metric::Comprehensiveness`], [`Metric::Diversity`]) come from
-//! outside; [`crate::Question::judge_task`] says what to ask.
+//! Every function takes texts and returns a score from 0 to 1. [`Scoring`] selects the functions
+//! for a data set's questions; [`crate::Question::score`] applies them. The scores of a judge
+//! ([`Metric::Graded`], [`Metric::Nuggets`], [`Metric::Comprehensiveness`], [`Metric::Diversity`])
+//! come from outside; [`crate::Question::judge_task`] returns what to ask the judge.
 
 mod choice;
 mod claim;

@@ -1,15 +1,16 @@
-//! How much an average would move if other questions of the same kind had been asked.
+//! Bootstrap intervals: how much an average would differ for other questions of the same kind.
 
 const RESAMPLES: usize = 1000;
 
-/// Share of resampled means left out on each side of the interval.
+/// Share of resampled means that are left out on each side of the interval.
 const TAIL: f64 = 0.025;
 
-/// 95 % intervals of the column means of `rows` by the percentile bootstrap (Efron and Tibshirani,
-/// "An Introduction to the Bootstrap", chapter 13): rows are questions, drawn with replacement
-/// 1000 times; columns are metrics and share the draws. The same seed gives the same intervals.
+/// Returns 95 % intervals of the column means of `rows` by the percentile bootstrap (Efron and
+/// Tibshirani, "An Introduction to the Bootstrap", chapter 13). Rows are questions, drawn with
+/// replacement 1000 times; columns are metrics and share the draws. The same seed gives the same
+/// intervals.
 ///
-/// Empty if there are no rows.
+/// Returns nothing if there are no rows.
 pub(crate) fn intervals_95(rows: &[Vec<f64>], seed: u64) -> Vec<[f64; 2]> {
     let Some(columns) = rows.first().map(Vec::len) else { return Vec::new() };
     let mut random = SplitMix64(seed);
@@ -35,8 +36,9 @@ fn middle(mut means: Vec<f64>) -> [f64; 2] {
     [means[left_out], means[means.len() - 1 - left_out]]
 }
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
-/// 2014): enough for drawing indices, and the same on every machine and in every version.
+/// Random number generator SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+/// Generators", OOPSLA 2014): good enough for drawing indices, and the same on every machine and in
+/// every version.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -48,7 +50,7 @@ impl SplitMix64 {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound`. Its bias is below `bound` / 2^64, so no draw is rejected.
+    /// Returns a number below `bound`. Its bias is below `bound` / 2^64, so no draw is rejected.
     fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
@@ -86,9 +88,9 @@ mod tests {
         // 100 of 400 are right: the standard error is sqrt(0.25 * 0.75 / 400) = 0.02165.
         let rows: Vec<_> = (0..400).map(|i| vec![f64::from(u8::from(i % 4 == 0))]).collect();
         let [[low, high]] = intervals_95(&rows, 3)[..] else { panic!() };
-        // The 2.5 % quantile of 1000 normal draws has a standard error of
-        // sqrt(0.025 * 0.975 / 1000) / 0.0584 = 0.085 standard deviations, here 0.0018; 0.008 leaves
-        // room for the steps of 1/400 as well.
+        // The 2.5 % quantile of 1000 normal draws has a standard error of sqrt(0.025 * 0.975 /
+        // 1000) / 0.0584 = 0.085 standard deviations, here 0.0018; 0.008 leaves room for the steps
+        // of 1/400 as well.
         assert!((low - (0.25 - 1.96 * 0.02165)).abs() < 0.008, "{low}");
         assert!((high - (0.25 + 1.96 * 0.02165)).abs() < 0.008, "{high}");
     }
@@ -105,7 +107,7 @@ mod tests {
                 (low..=high).contains(&0.6)
             })
             .count();
-        // 95 % of 200 with a standard error of 3; bootstrap intervals of 100 draws are a little
+        // 95 % of 200, with a standard error of 3; bootstrap intervals of 100 draws are slightly
         // narrow.
         assert!((178..=199).contains(&covered), "{covered}");
     }

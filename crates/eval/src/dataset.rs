@@ -1,5 +1,5 @@
-//! Data sets as haystacks: the units that can be found and the questions that should find them, with
-//! the answers that are known to be right.
+//! Data sets as haystacks: units that can be found, questions that should find them, and right
+//! answers.
 
 use std::fmt;
 use std::path::Path;
@@ -35,7 +35,7 @@ mod testing;
 pub use keys::{KEPT_USER, Places};
 pub use survey::Survey;
 
-/// Every format that can be read, in the order it is offered.
+/// All formats that can be read, in the order in which they are offered.
 pub const FORMATS: &[Format] = &[
     multihop::FORMAT,
     locomo::FORMAT,
@@ -48,23 +48,24 @@ pub const FORMATS: &[Format] = &[
     squality::FORMAT,
 ];
 
-/// What one findable unit of a haystack is.
+/// Kind of the units of a haystack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum UnitKind {
-    /// A passage of an encyclopedia.
+    /// Passage of an encyclopedia.
     Passage,
-    /// A file of chat messages.
+    /// File of chat messages.
     Chat,
-    /// One message of one speaker.
+    /// Message of one speaker.
     Turn,
-    /// A user's message with the answers up to the user's next message.
+    /// User's message, with the replies up to the user's next message.
     Round,
-    /// A conversation from greeting to farewell. Between a user and an assistant: what the user
-    /// said, which is the key that most published figures use.
+    /// Conversation from greeting to farewell. Between a user and an assistant, only the user's
+    /// words: the key that most published figures use.
     Session,
-    /// A session with the words of both sides, where [`UnitKind::Session`] leaves one out.
+    /// Session with the words of both sides, for data of which [`UnitKind::Session`] leaves one
+    /// out.
     SessionAll,
-    /// A book, a story, a report.
+    /// Book, story or report.
     Document,
 }
 
@@ -79,7 +80,7 @@ const UNIT_KINDS: [UnitKind; 7] = [
 ];
 
 impl UnitKind {
-    /// Its name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Passage => "passage",
@@ -119,19 +120,19 @@ impl Serialize for UnitKind {
     }
 }
 
-/// Something that can be found.
+/// Unit of a haystack, which can be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Unique in its haystack.
+    /// Id, unique in its haystack.
     pub id: DocumentId,
-    /// A title, apart from the text; may be empty.
+    /// Title, which is not part of the text; may be empty.
     pub title: String,
-    /// The text; never blank.
+    /// Text; never blank.
     pub text: String,
-    /// When it was said.
+    /// Time at which it was said.
     pub event_time: Option<Timestamp>,
-    /// The turns it is made of, in order; empty where it is no part of a conversation. They are what its key
-    /// is made of.
+    /// Turns that it consists of, in order; empty if it is not part of a conversation. Its key is
+    /// made from them.
     pub said: Vec<Turn>,
 }
 
@@ -149,7 +150,7 @@ impl From<Unit> for Document {
     }
 }
 
-/// A document, and which unit it is of.
+/// Document, with the unit that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitDocument {
     /// The unit.
@@ -158,27 +159,27 @@ pub struct UnitDocument {
     pub document: Document,
 }
 
-/// How the answers to a question are measured beside the reference answers.
+/// Rule by which answers to a question are compared with the reference answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scoring {
-    /// Exact match and F1 of words, as SQuAD has them.
+    /// Exact match and F1 of words, as in SQuAD.
     Squad,
-    /// F1 of stems, as LoCoMo has it; the right reaction to an abstention question counts as an F1 of
-    /// 1 and any other as 0.
+    /// F1 of stems, as in LoCoMo. The right response to an abstention question has an F1 of 1, any
+    /// other 0.
     Locomo,
     /// F1 of stems, averaged over the parts of the reference between commas: LoCoMo's multi-hop
     /// questions.
     LocomoSubAnswers,
-    /// The right letter among options; the reference answers say the right option's text.
+    /// Right letter among options; the reference answers are the right option's text.
     Choice {
-        /// The question without its options.
+        /// Question without its options.
         stem: String,
-        /// The options, at least two.
+        /// Options, at least two.
         options: Vec<ChoiceOption>,
-        /// Letter of the right one.
+        /// Letter of the right option.
         right: char,
     },
-    /// Whether a claim, which is the question's text, is true.
+    /// Verdict on whether a claim, which is the question's text, is true.
     ClaimPair {
         /// Name of the pair of claims; unique in the data set.
         pair: String,
@@ -187,50 +188,50 @@ pub enum Scoring {
     },
     /// ROUGE-L with the reference summaries.
     RougeL,
-    /// By a judge only, who is asked this; no rule on the text says how good an answer is.
+    /// Verdict of a judge, who is asked this; no rule on the text says how good an answer is.
     Judged(Judging),
 }
 
-/// A question whose evidence, whose answer or both are known.
+/// Question whose evidence, answer or both are known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// Unique in its data set.
+    /// Id, unique in its data set.
     pub id: String,
-    /// The question.
+    /// Text of the question.
     pub text: String,
-    /// Its type, as the data set names it.
+    /// Type of the question, as the data set names it.
     pub kind: String,
-    /// The groups of several types it counts in, such as `all`.
+    /// Groups of several types that it counts in, such as `all`.
     pub groups: Vec<String>,
-    /// The units that hold its evidence, each once. A blank unit that is evidence stays here although
+    /// Units that hold its evidence, each once. A blank unit that is evidence stays here although
     /// it cannot be found.
     pub gold: Vec<DocumentId>,
-    /// When it is asked.
+    /// Time at which it is asked.
     pub asked_at: Option<Timestamp>,
     /// Whether the right answer is that it was never said.
     pub is_abstention: bool,
-    /// Right answers; each alone is as good as the others. Empty if the data set tells none.
+    /// Right answers, each as good as the others. Empty if the data set has none.
     pub references: Vec<String>,
-    /// How answers are measured beside them.
+    /// Rule by which answers are compared with them.
     pub scoring: Scoring,
 }
 
-/// What one search space holds and what is asked of it.
+/// Search space with its units and questions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Haystack {
-    /// Name of the conversation, corpus or question it belongs to.
+    /// Name of the conversation, corpus or question that it belongs to.
     pub name: String,
-    /// Everything that can be found, in the order of the data set. Blank units are left out.
+    /// Units that can be found, in the order of the data set. Blank units are left out.
     pub units: Vec<Unit>,
-    /// Questions with evidence: what retrieval is measured with.
+    /// Questions with evidence, on which retrieval is measured.
     pub questions: Vec<Question>,
-    /// Questions for which no unit is evidence: what they ask for was never said, or where it was is not
-    /// known. They count when answers are measured.
+    /// Questions for which no unit is evidence, because the answer was never said or its place is
+    /// not known. They count when answers are measured.
     pub without_evidence: Vec<Question>,
 }
 
 impl Haystack {
-    /// Upholds what the fields promise: no blank unit, no question without gold among the questions.
+    /// Creates a haystack. Removes blank units, and separates the questions without evidence.
     fn new(name: String, mut units: Vec<Unit>, questions: Vec<Question>) -> Self {
         units.retain(|unit| !unit.text.trim().is_empty());
         let (questions, without_evidence) =
@@ -238,36 +239,36 @@ impl Haystack {
         Self { name, units, questions, without_evidence }
     }
 
-    /// The questions whose right answer is known, with or without evidence: what answers are measured
-    /// with.
+    /// Returns the questions whose right answer is known, with or without evidence. Answers are
+    /// measured on these.
     pub fn answerable(&self) -> impl Iterator<Item = &Question> {
         let questions = self.questions.iter().chain(&self.without_evidence);
         questions.filter(|question| question.has_answer())
     }
 }
 
-/// The haystacks of a data set, read one at a time. After an error there are no more.
+/// Haystacks of a data set, read one at a time. After an error there are no more.
 pub type Haystacks = Box<dyn Iterator<Item = Result<Haystack, Error>> + Send>;
 
-/// What to read and how to cut it.
+/// Files to read, and how to cut them.
 #[derive(Clone, Copy)]
 struct Source<'a> {
     /// Folder or file.
     path: &'a Path,
-    /// One of the format's units.
+    /// Kind of units, one of the format's.
     unit: UnitKind,
-    /// One of the format's splits.
+    /// Split, one of the format's.
     split: Option<&'a str>,
 }
 
-/// How the files of a data set are laid out and what can be made of them.
+/// Format of a data set: the layout of its files, and the units that can be read from them.
 pub struct Format {
-    /// Its name on the command line and in reports.
+    /// Name on the command line and in reports.
     pub name: &'static str,
-    /// The units it can be cut into; the first is the default.
+    /// Units that it can be cut into; the first is the default.
     pub units: &'static [UnitKind],
-    /// The parts that can be read alone; empty if there are none. Without a choice a format reads
-    /// everything, or the first part that is there where the parts overlap.
+    /// Parts that can be read alone; empty if there are none. Without a choice, a format reads
+    /// everything or, if the parts overlap, the first part that exists.
     pub splits: &'static [&'static str],
     /// Whether its questions name their evidence, so that retrieval can be measured.
     pub has_evidence: bool,
@@ -275,10 +276,10 @@ pub struct Format {
 }
 
 impl Format {
-    /// The format of that name.
+    /// Returns the format of that name.
     ///
     /// # Errors
-    /// [`Error::UnknownName`] if there is none.
+    /// Returns [`Error::UnknownName`] if there is none.
     pub fn named(name: &str) -> Result<&'static Self, Error> {
         FORMATS.iter().find(|format| format.name == name).ok_or_else(|| Error::UnknownName {
             what: "format".to_owned(),
@@ -287,15 +288,15 @@ impl Format {
         })
     }
 
-    /// The unit that is used if none is asked for.
+    /// Returns the unit that is used if none is chosen.
     pub fn default_unit(&self) -> UnitKind {
         self.units[0]
     }
 
-    /// Refuses a format whose questions name no evidence.
+    /// Checks that the questions of the format name their evidence.
     ///
     /// # Errors
-    /// [`Error::NoEvidence`] if retrieval cannot be measured with it.
+    /// Returns [`Error::NoEvidence`] if they do not, so that retrieval cannot be measured.
     pub fn check_retrieval(&self) -> Result<(), Error> {
         if self.has_evidence {
             return Ok(());
@@ -305,10 +306,10 @@ impl Format {
         Err(Error::NoEvidence { format: self.name, expected })
     }
 
-    /// Refuses units and splits that this format does not have.
+    /// Checks that the format has this unit and this split.
     ///
     /// # Errors
-    /// [`Error::UnknownName`] for such a one.
+    /// Returns [`Error::UnknownName`] if it does not.
     pub fn check(&self, unit: UnitKind, split: Option<&str>) -> Result<(), Error> {
         if !self.units.contains(&unit) {
             return Err(Error::UnknownName {
@@ -332,8 +333,9 @@ impl Format {
     /// Reads the data set at `path`, a folder or one of its files, cut into `unit`s.
     ///
     /// # Errors
-    /// Those of [`Format::check`], [`Error::UnknownLayout`] and [`Error::Unreadable`] for missing files, [`Error::Malformed`]
-    /// for broken ones; the last two can also come with a later haystack.
+    /// Returns the errors of [`Format::check`], [`Error::UnknownLayout`] or [`Error::Unreadable`]
+    /// if files are missing, and [`Error::Malformed`] if one is broken. The last two may also come
+    /// with a later haystack.
     pub fn open(
         &self,
         path: &Path,
@@ -364,7 +366,7 @@ impl fmt::Debug for Format {
     }
 }
 
-/// `a, b or c`, for messages.
+/// Joins names for messages, as in `a, b or c`.
 fn one_of(names: impl IntoIterator<Item = &'static str>) -> String {
     let mut names: Vec<_> = names.into_iter().collect();
     match names.pop() {

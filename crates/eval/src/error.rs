@@ -1,21 +1,22 @@
-//! What can go wrong when data is read and scored.
+//! Errors of reading and scoring data.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use clew_core::ErrorKind;
 
-/// An error of this crate, sorted by what its reader can change: the request, the path, the file.
+/// Error of this crate. The variants differ by what the user can change: the request, the path, the
+/// file.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A format, unit or split was named that does not exist.
+    /// A name is not that of a format, unit or split.
     #[error("unknown {what} `{name}`; expected {expected}")]
     UnknownName {
-        /// What was to be named: `format`, `unit of beam`, ...
+        /// Kind of name: `format`, `unit of beam`, ...
         what: String,
-        /// The name that came.
+        /// Name that was given.
         name: String,
-        /// The names that exist.
+        /// Names that exist.
         expected: String,
     },
     /// The cut-offs of the metrics cannot be used.
@@ -23,9 +24,9 @@ pub enum Error {
         "expected 1 to {most} whole numbers from 1 to {largest} separated by commas, such as `2,5,10`, got `{given}`"
     )]
     BadCutoffs {
-        /// What came.
+        /// Text that was given.
         given: String,
-        /// Most cut-offs.
+        /// Maximum number of cut-offs.
         most: usize,
         /// Largest cut-off.
         largest: usize,
@@ -33,61 +34,61 @@ pub enum Error {
     /// A file cannot be read.
     #[error("cannot read `{}`", path.display())]
     Unreadable {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// Files are not where the format has them.
+    /// The files are not laid out as the format expects.
     #[error("`{}` is not {format} data; expected {expected}", path.display())]
     UnknownLayout {
-        /// The file or folder.
+        /// File or folder.
         path: PathBuf,
         /// Name of the format.
         format: &'static str,
-        /// The files that were looked for.
+        /// Files that were looked for.
         expected: String,
     },
-    /// A record of a file is broken or is not of this format.
+    /// A record of a file is broken or not of this format.
     #[error("`{}`, line {line}: {problem}", path.display())]
     Malformed {
-        /// The file.
+        /// File.
         path: PathBuf,
         /// Line of the file, from 1.
         line: u64,
-        /// What was expected and what came.
+        /// Description of what was expected and what came.
         problem: String,
     },
     /// No question was scored.
     #[error("no question to score; expected at least one")]
     NothingToScore,
-    /// Retrieval was to be measured with questions whose evidence is not known.
+    /// Retrieval cannot be measured, because the evidence of the questions is not known.
     #[error(
         "the questions of {format} name no evidence; expected a format whose retrieval can be measured: {expected}"
     )]
     NoEvidence {
         /// Name of the format.
         format: &'static str,
-        /// The formats that have evidence.
+        /// Formats that have evidence.
         expected: String,
     },
-    /// A turn cannot be kept as a memory of conversations keeps it.
+    /// A turn cannot be stored in chat memory.
     #[error("a turn of `{haystack}` cannot be kept in a memory of conversations")]
     NotKept {
         /// Name of the haystack.
         haystack: String,
-        /// Why.
+        /// Cause.
         #[source]
         source: Box<clew_core::Error>,
     },
-    /// Keys or smoothing of turns were asked of data that has none.
+    /// The data has no turns, which keys and smoothing need.
     #[error("`{haystack}` is not made of turns; expected a conversation, such as those of locomo")]
     NoTurns {
         /// Name of the haystack.
         haystack: String,
     },
-    /// The time that questions ask about was to be used, of questions that nobody knows when they were asked.
+    /// The time that questions ask about is not known, because they have no dates.
     #[error(
         "no question of `{haystack}` tells when it is asked, so the time it asks about is not known; \
          expected dated questions, such as those of longmemeval"
@@ -99,38 +100,38 @@ pub enum Error {
     /// A file cannot be written.
     #[error("cannot write `{}`", path.display())]
     Unwritable {
-        /// The file.
+        /// File.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
-    /// The log of a run is being written by another process.
+    /// Another process is writing the log of the run.
     #[error("`{}` is in use by another process", path.display())]
     LogInUse {
-        /// The log.
+        /// Log.
         path: PathBuf,
     },
-    /// A log is that of another run.
+    /// The log belongs to another run.
     #[error("`{}` is the log of another run: {difference}; expected a new file or the log of this run", path.display())]
     OtherRun {
-        /// The log.
+        /// Log.
         path: PathBuf,
-        /// The first thing that differs.
+        /// First difference.
         difference: String,
     },
     /// A record cannot be part of a log.
     #[error("the answer to question `{question_id}` cannot be recorded: {problem}")]
     BadRecord {
-        /// The question.
+        /// Id of the question.
         question_id: String,
-        /// What was expected and what came.
+        /// Description of what was expected and what came.
         problem: String,
     },
-    /// Reports of different data were to be compared.
+    /// Reports of different data cannot be compared.
     #[error("expected reports of the same questions, got {problem}")]
     NotComparable {
-        /// What differs.
+        /// Description of the difference.
         problem: String,
     },
 }
@@ -148,7 +149,7 @@ impl Error {
         Self::Malformed { path: path.to_owned(), line, problem: problem.into() }
     }
 
-    /// What the caller can do about it.
+    /// Returns the kind of error, which says what the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unreadable { source, .. } | Self::Unwritable { source, .. }
@@ -172,7 +173,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without any change by the caller.
+    /// Returns whether the same call may succeed later without any change by the caller.
     pub fn is_retryable(&self) -> bool {
         self.kind().is_retryable()
     }

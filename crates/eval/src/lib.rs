@@ -1,22 +1,25 @@
-//! Evaluation: reads public data sets, scores rankings of their units and answers to their questions,
-//! reports.
+//! Evaluation on public data sets: scores rankings of their units and answers to their questions,
+//! and reports the results.
 //!
 //! ```text
-//! files ──Format::open──► haystacks: units + questions with gold units and reference answers
-//!                             │ (the caller ingests the units and asks the questions)
-//! haystack + ways ──Plan──► what to index and to search for ──(the caller)──► Finds ──Plan::ranking─┐
-//! ranking of unit ids ◄───────────────────────────────────────────────────────────────────────────┘
-//!    └──Tally::add──► scores per question ──Tally::report──► Report ──summary──► side by side
-//! answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► a line of a file
-//!    └──Question::judge_task──► (a judge) ──AnswerRecord::judged──┘
-//!                                      all lines ──AnswerReport::new──► text, JSON, HTML
-//!                                                  several ──compare──► side by side
+//! files ──Format::open──► haystacks: units, and questions with gold units and reference answers
+//!
+//! retrieval (the caller indexes and searches)
+//!   haystack + ways ──Plan──► indexes and searches ──(caller)──► Finds ──Plan::ranking──┐
+//!   ┌── ranking of unit ids ◄───────────────────────────────────────────────────────────┘
+//!   └──Tally::add──► scores per question ──Tally::report──► Report ──summary──► side by side
+//!
+//! answers (the caller ingests the units and asks the questions)
+//!   answer ──AnswerRecord::new──► scores and cost ──AnswerLog::append──► line of a file
+//!     └──Question::judge_task──► (judge) ──AnswerRecord::judged──┘
+//!   all lines ──AnswerReport::new──► text, JSON, HTML
+//!   several reports ──compare──► side by side
 //! ```
 //!
-//! Nothing here searches or answers, so that whatever does can be measured with the same yardstick. A
-//! data set is added as one file under `dataset/` and one line in [`FORMATS`]. The data sets themselves
-//! are never part of this crate: their licences differ, and they are read from where the user keeps
-//! them.
+//! Nothing here searches or answers, so that anything that does can be measured in the same way. To
+//! add a data set, add one file under `dataset/` and one line in [`FORMATS`]. The data sets
+//! themselves are never part of this crate: their licences differ, and they are read from where the
+//! user keeps them.
 
 mod answer_report;
 pub mod answers;

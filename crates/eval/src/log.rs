@@ -1,4 +1,4 @@
-//! The record of a run that can be interrupted at any time and goes on where it stopped.
+//! Log of a run, which can be interrupted at any time and continues where it stopped.
 
 mod line;
 mod record;
@@ -16,15 +16,15 @@ use crate::Error;
 /// Answers to the questions of one run, in a file of JSON lines: first a [`RunIdentity`], then an
 /// [`AnswerRecord`] for each finished question.
 ///
-/// A line is on the disk before [`AnswerLog::append`] returns, so that a process that is killed loses
-/// only the question it was at. A last line without an end, which such a process leaves, is dropped
-/// when the log is opened and overwritten by the next. The file is locked while it is open for
-/// appending.
+/// A line is on disk before [`AnswerLog::append`] returns, so a process that is killed loses only
+/// the question that it was answering. Such a process may leave a last line without an end. That
+/// line is ignored when the log is opened, and overwritten by the next line. The file is locked
+/// while it is open for appending.
 #[derive(Debug)]
 pub struct AnswerLog {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines; whatever lies behind them is torn.
+    /// Bytes of complete lines; anything after them is an incomplete line.
     length: u64,
     run: RunIdentity,
     records: Vec<AnswerRecord>,
@@ -32,14 +32,14 @@ pub struct AnswerLog {
 }
 
 impl AnswerLog {
-    /// Opens the log of `run` at `path`, or begins it if there is no such file or an empty one. Reads
+    /// Opens the log of `run` at `path`, or begins it if the file does not exist or is empty. Reads
     /// all of it.
     ///
     /// # Errors
-    /// [`Error::OtherRun`] if the file is the log of another run, [`Error::LogInUse`] if another process
-    /// has it open, [`Error::Malformed`] if it is no log or one of its whole lines is broken,
-    /// [`Error::Unreadable`] and [`Error::Unwritable`] if the file system refuses. No file but a log of
-    /// this run is ever changed.
+    /// Returns [`Error::OtherRun`] if the file is the log of another run, [`Error::LogInUse`] if
+    /// another process has it open, [`Error::Malformed`] if it is not a log or one of its complete
+    /// lines is broken, and [`Error::Unreadable`] or [`Error::Unwritable`] if the file system
+    /// refuses. Only a log of this run is ever changed.
     pub fn open(path: &Path, run: RunIdentity) -> Result<Self, Error> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(path);
@@ -53,7 +53,8 @@ impl AnswerLog {
         }
         let header = Header::line(&run);
         let bytes = read(path, &mut file)?;
-        // A log that was killed at its first line holds a beginning of this very line.
+        // If the process was killed while it wrote the first line, the file holds the beginning of
+        // that line.
         if header.as_bytes().starts_with(&bytes) {
             let mut log = Self::new(path, file, run);
             log.write(&header)?;
@@ -70,23 +71,25 @@ impl AnswerLog {
         Ok(log)
     }
 
-    /// Reads the log of whatever run at `path`, such as for a report, without changing or locking it.
+    /// Reads the log of any run at `path`, for example for a report, without changing or locking
+    /// it.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it is no log or one of its whole lines is broken, [`Error::Unreadable`]
-    /// if the file system refuses.
+    /// Returns [`Error::Malformed`] if it is not a log or one of its complete lines is broken, and
+    /// [`Error::Unreadable`] if the file system refuses.
     pub fn read(path: &Path) -> Result<(RunIdentity, Vec<AnswerRecord>), Error> {
         let mut file = File::open(path).map_err(|source| Error::unreadable(path, source))?;
         let contents = line::read(path, &read(path, &mut file)?)?;
         Ok((contents.run, contents.records))
     }
 
-    /// Adds a finished question and returns when its line is on the disk.
+    /// Adds a finished question, and returns when its line is on disk.
     ///
     /// # Errors
-    /// [`Error::BadRecord`] if the question is finished already or a score is not from 0 to 1,
-    /// [`Error::Unwritable`] if the file system refuses. After an error the record is not part of the
-    /// log, and the next one overwrites what may have been written of it.
+    /// Returns [`Error::BadRecord`] if the question is finished already, a score is not from 0 to 1
+    /// or the time is negative, and [`Error::Unwritable`] if the file system refuses. After an
+    /// error, the record is not part of the log, and the next one overwrites what may have been
+    /// written of it.
     pub fn append(&mut self, record: AnswerRecord) -> Result<(), Error> {
         let problem = match record.fault() {
             None if !self.is_finished(&record.question_id) => None,
@@ -102,17 +105,17 @@ impl AnswerLog {
         Ok(())
     }
 
-    /// Whether the question has an answer.
+    /// Returns whether the question has an answer.
     pub fn is_finished(&self, question_id: &str) -> bool {
         self.finished.contains(question_id)
     }
 
-    /// The finished questions, in the order in which they were finished.
+    /// Returns the finished questions, in the order in which they were finished.
     pub fn records(&self) -> &[AnswerRecord] {
         &self.records
     }
 
-    /// What is run.
+    /// Returns the identity of the run.
     pub fn run(&self) -> &RunIdentity {
         &self.run
     }
@@ -122,7 +125,7 @@ impl AnswerLog {
         Self { path: path.to_owned(), file, length: 0, run, records, finished }
     }
 
-    /// Writes a line behind the whole ones.
+    /// Writes a line after the complete ones.
     fn write(&mut self, line: &str) -> Result<(), Error> {
         let mut attempt = || {
             self.file.set_len(self.length)?;

@@ -1,14 +1,16 @@
-//! How well one ranking finds the evidence of one question.
+//! Metrics of retrieval: how well one ranking finds the evidence of one question.
 //!
-//! For gold units G and a ranking r, ranks from 1:
+//! For gold units G and a ranking r, with ranks from 1:
 //!
-//! - `any@k` is 1 if the first k hold some unit of G, else 0;
-//! - `frac@k` = |G in the first k| / |G|, the R@k of the HippoRAG papers and LoCoMo's recall;
-//! - `all@k` is 1 if the first k hold the whole of G, else 0, LongMemEval's recall_all;
+//! - `any@k` is 1 if the first k contain a unit of G, and 0 otherwise;
+//! - `frac@k` = |G in the first k| / |G|, which is the R@k of the HippoRAG papers and LoCoMo's
+//!   recall;
+//! - `all@k` is 1 if the first k contain all of G, and 0 otherwise, which is LongMemEval's
+//!   recall_all;
 //! - `ndcg@k` = DCG / ideal DCG with binary gains and discount 1 / log2(rank + 1), over the first
-//!   k; the ideal has min(k, |G|) hits on top. k is 5 and 10, whatever the cut-offs. (LongMemEval's own
-//!   script discounts ranks 1 and 2 alike, so its figures differ.)
-//! - `mrr` is the mean of 1 / rank of the first unit of G, 0 where the ranking has none.
+//!   k; the ideal ranking has min(k, |G|) hits on top. k is 5 and 10, whatever the cut-offs.
+//!   (LongMemEval's own script discounts ranks 1 and 2 alike, so its figures differ.)
+//! - `mrr` is the mean of 1 / rank of the first unit of G, and 0 if the ranking has none.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,15 +24,16 @@ const NDCG_DEPTHS: [usize; 2] = [5, 10];
 const MOST_CUTOFFS: usize = 16;
 const LARGEST_CUTOFF: usize = 1000;
 
-/// The k of `any@k`, `frac@k` and `all@k`: 1 to 16 different ones from 1 to 1000, ascending.
+/// Cut-offs, the k of `any@k`, `frac@k` and `all@k`: 1 to 16 different ones from 1 to 1000,
+/// ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cutoffs(Vec<usize>);
 
 impl Cutoffs {
-    /// Sorts `cutoffs` and keeps each once.
+    /// Creates cut-offs: sorts them and keeps each once.
     ///
     /// # Errors
-    /// [`Error::BadCutoffs`] if there are none or too many, or one is out of range.
+    /// Returns [`Error::BadCutoffs`] if there are none or too many, or one is out of range.
     pub fn try_new(mut cutoffs: Vec<usize>) -> Result<Self, Error> {
         cutoffs.sort_unstable();
         cutoffs.dedup();
@@ -41,13 +44,13 @@ impl Cutoffs {
         Ok(Self(cutoffs))
     }
 
-    /// How many units a ranking must have, where there are as many, for every metric to be exact
-    /// except `mrr`, which looks as far as the ranking goes.
+    /// Returns the number of units that a ranking needs, if there are that many, so that every
+    /// metric is exact except `mrr`, which uses the whole ranking.
     pub fn depth(&self) -> usize {
         self.0.iter().copied().chain(NDCG_DEPTHS).fold(0, usize::max)
     }
 
-    /// Names of the metrics, in the order of [`Scores::in_order`].
+    /// Returns the names of the metrics, in the order of [`Scores::in_order`].
     pub(crate) fn metric_names(&self) -> Vec<String> {
         let at_cutoffs = ["any", "frac", "all"]
             .into_iter()
@@ -58,7 +61,7 @@ impl Cutoffs {
 }
 
 impl Default for Cutoffs {
-    /// 2, 5 and 10.
+    /// Returns 2, 5 and 10.
     fn default() -> Self {
         Self(vec![2, 5, 10])
     }
@@ -86,14 +89,14 @@ fn bad_cutoffs(given: &str) -> Error {
     Error::BadCutoffs { given: given.to_owned(), most: MOST_CUTOFFS, largest: LARGEST_CUTOFF }
 }
 
-/// The metrics of one question, each from 0 to 1.
+/// Metrics of one question, each from 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
-    /// `any@k` of each cut-off.
+    /// `any@k` for each cut-off.
     pub any: Vec<f64>,
-    /// `frac@k` of each cut-off.
+    /// `frac@k` for each cut-off.
     pub frac: Vec<f64>,
-    /// `all@k` of each cut-off.
+    /// `all@k` for each cut-off.
     pub all: Vec<f64>,
     /// `ndcg@5` and `ndcg@10`.
     pub ndcg: [f64; 2],
@@ -105,7 +108,7 @@ impl Scores {
     /// Scores `ranking`, best first, against `gold`.
     ///
     /// A unit that is ranked more than once, as when several of its chunks are found, counts at its
-    /// best place and takes no other. Without gold every score is 0.
+    /// best rank and takes no other. Without gold, every score is 0.
     pub fn of(ranking: &[DocumentId], gold: &[DocumentId], cutoffs: &Cutoffs) -> Self {
         let gold: HashSet<_> = gold.iter().collect();
         let hit_ranks = hit_ranks(ranking, &gold);
@@ -132,14 +135,15 @@ impl Scores {
         }
     }
 
-    /// All values, in the order of [`Cutoffs::metric_names`].
+    /// Returns all values, in the order of [`Cutoffs::metric_names`].
     pub(crate) fn in_order(&self) -> Vec<f64> {
         let at_cutoffs = [&self.any, &self.frac, &self.all].into_iter().flatten().copied();
         at_cutoffs.chain(self.ndcg).chain([self.reciprocal_rank]).collect()
     }
 }
 
-/// Ranks, from 1 and ascending, of the gold units among the different units of `ranking`.
+/// Returns the ranks, from 1 and ascending, of the gold units among the different units of
+/// `ranking`.
 fn hit_ranks(ranking: &[DocumentId], gold: &HashSet<&DocumentId>) -> Vec<usize> {
     let mut seen = HashSet::new();
     let different = ranking.iter().filter(|&id| seen.insert(id));
@@ -164,7 +168,7 @@ mod tests {
         numbers.iter().map(|number| number.to_string().parse().unwrap()).collect()
     }
 
-    /// Expects any, frac and all at `k`, ndcg@5, ndcg@10 and the reciprocal rank.
+    /// Checks any, frac and all at `k`, ndcg@5, ndcg@10 and the reciprocal rank.
     fn check(ranking: &str, gold: &str, k: usize, expected: [f64; 6]) {
         let cutoffs = Cutoffs::try_new(vec![k]).unwrap();
         let scores = Scores::of(&units(ranking), &units(gold), &cutoffs).in_order();
@@ -182,9 +186,9 @@ mod tests {
         check("x y", "a b", 5, [0.0; 6]);
         check("", "a", 1, [0.0; 6]);
         check("a", "", 1, [0.0; 6]);
-        // Two chunks of x take one place; naming a gold unit twice changes nothing.
+        // Two chunks of x take one rank; naming a gold unit twice changes nothing.
         check("x x a", "a a", 2, [1.0, 1.0, 1.0, 0.630930, 0.630930, 0.5]);
-        // Rank 6 is outside of ndcg@5, rank 11 of ndcg@10 and neither of mrr.
+        // Rank 6 is outside ndcg@5, rank 11 is outside ndcg@10, and neither is outside mrr.
         check("1 2 3 4 5 a", "a", 6, [1.0, 1.0, 1.0, 0.0, 0.356207, 0.166667]);
         check("1 2 3 4 5 6 7 8 9 10 a", "a", 11, [1.0, 1.0, 1.0, 0.0, 0.0, 0.090909]);
         // The ideal ranking of 12 gold units has 5 or 10 hits.

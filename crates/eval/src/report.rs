@@ -1,4 +1,4 @@
-//! Averages over questions, as JSON and as a table.
+//! Report of retrieval: averages over questions, as JSON and as a table.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,32 +10,32 @@ use serde::{Serialize, Serializer};
 use crate::bootstrap::intervals_95;
 use crate::{Cutoffs, Error, Question, Scores, UnitKind};
 
-/// Every report draws its resamples from here, so that two reports differ by their rankings only.
+/// Seed of the resamples of every report, so that two reports differ by their rankings only.
 pub(crate) const BOOTSTRAP_SEED: u64 = 20_250_101;
 
-/// What was measured.
+/// Settings of a run of retrieval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Run {
     /// Name of the [`crate::Format`].
     pub format: String,
-    /// What was ranked.
+    /// Kind of the units that were ranked.
     pub unit: UnitKind,
     /// Name of the [`clew_chat::KeyDesign`].
     pub keys: String,
-    /// How the parts of a key came together: `key` or `rank`.
+    /// Way of combining the parts of a key: `key` or `rank`.
     pub merging: String,
-    /// How passages were matched: `dense`, `sparse` or `hybrid`.
+    /// Way of matching passages: `dense`, `sparse` or `hybrid`.
     pub mode: String,
-    /// How scores were smoothed over sessions: `none` or `turns`.
+    /// Smoothing of scores over sessions: `none`, `turns` or three weights.
     pub smoothing: String,
-    /// What was made of the time that a question asks about: `ignore`, `boost` or `filter`.
+    /// Use of the time that a question asks about: `ignore`, `boost` or `filter`.
     pub time: String,
-    /// What searched.
+    /// Name of the strategy; `search` for a plain search.
     pub strategy: String,
 }
 
 impl Run {
-    /// All but the format, by name.
+    /// Returns all settings except the format, by name.
     pub(crate) fn settings(&self) -> [(&'static str, &str); 7] {
         let Self { format: _, unit, keys, merging, mode, smoothing, time, strategy } = self;
         [
@@ -50,11 +50,11 @@ impl Run {
     }
 }
 
-/// Collects the scores of questions.
+/// Collector of the scores of questions.
 #[derive(Clone, Debug)]
 pub struct Tally {
     cutoffs: Cutoffs,
-    /// Groups of several types, in the order they came in.
+    /// Groups of several types, in the order in which they came.
     wide: Vec<(String, Rows)>,
     by_kind: BTreeMap<String, Rows>,
 }
@@ -63,12 +63,13 @@ pub struct Tally {
 type Rows = Vec<Vec<f64>>;
 
 impl Tally {
-    /// Nothing yet, to be scored at `cutoffs`.
+    /// Creates an empty tally that scores at `cutoffs`.
     pub fn new(cutoffs: Cutoffs) -> Self {
         Self { cutoffs, wide: Vec::new(), by_kind: BTreeMap::new() }
     }
 
-    /// Scores `ranking`, unit ids with the best first, for `question` in each of its groups.
+    /// Scores `ranking`, which is unit ids with the best first, for `question` in each of its
+    /// groups.
     pub fn add(&mut self, question: &Question, ranking: &[DocumentId]) {
         let row = Scores::of(ranking, &question.gold, &self.cutoffs).in_order();
         for group in &question.groups {
@@ -80,22 +81,22 @@ impl Tally {
         self.by_kind.entry(question.kind.clone()).or_default().push(row);
     }
 
-    /// The averages, with the groups of several types first and then the types by name.
+    /// Returns the averages: first the groups of several types, then the types by name.
     ///
     /// # Errors
-    /// [`Error::NothingToScore`] if no question was added.
+    /// Returns [`Error::NothingToScore`] if no question was added.
     pub fn report(self, run: Run) -> Result<Report, Error> {
         if self.by_kind.is_empty() {
             return Err(Error::NothingToScore);
         }
         let mut groups: Vec<Group> = Vec::new();
         for (name, rows) in self.wide.into_iter().chain(self.by_kind) {
-            // A type may be called like a wide group, which already holds its questions.
+            // A type may have the name of a wide group, which already holds its questions.
             if groups.iter().all(|group| group.name != name) {
                 groups.push(Group::of(name, &rows));
             }
         }
-        // `all` leads whichever question came first.
+        // `all` comes first, whichever question was first.
         groups.sort_by_key(|group| group.name != "all");
         Ok(Report { run, metrics: self.cutoffs.metric_names(), groups })
     }
@@ -103,9 +104,10 @@ impl Tally {
 
 /// Averages and their 95 % intervals by group.
 ///
-/// As JSON: `{"format", "unit", "keys", "merging", "mode", "smoothing", "time", "strategy", "groups": {"all":
-/// {"n", "any@5", …, "ndcg@5", "ndcg@10", "mrr", "ci95": {"any@5": [low, high], …}}, "<type>": {…}}}` with
-/// fractions from 0 to 1 and keys in a stable order. As text: a table in per cent.
+/// As JSON: `{"format", "unit", "keys", "merging", "mode", "smoothing", "time", "strategy",
+/// "groups": {"all": {"n", "any@5", …, "ndcg@5", "ndcg@10", "mrr", "ci95": {"any@5": [low, high],
+/// …}}, "<type>": {…}}}` with fractions from 0 to 1 and keys in a stable order. As text: a table in
+/// per cent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     run: Run,
@@ -118,9 +120,9 @@ struct Group {
     name: String,
     /// Number of questions.
     n: usize,
-    /// `[metrics]`.
+    /// Means, `[metrics]`.
     means: Vec<f64>,
-    /// Lower and upper end, `[metrics]`.
+    /// Lower and upper ends of the intervals, `[metrics]`.
     intervals: Vec<[f64; 2]>,
 }
 
@@ -135,25 +137,26 @@ impl Group {
 }
 
 impl Report {
-    /// Average of `metric`, such as `frac@5`, in `group`, such as `all`; `None` if there is no such
-    /// group or metric.
+    /// Returns the average of `metric`, such as `frac@5`, in `group`, such as `all`; `None` if
+    /// there is no such group or metric.
     pub fn mean(&self, group: &str, metric: &str) -> Option<f64> {
         let metric = self.metrics.iter().position(|name| name == metric)?;
         Some(self.groups.iter().find(|known| known.name == group)?.means[metric])
     }
 
-    /// 95 % interval of the average of `metric` in `group`; `None` if there is no such group or metric.
+    /// Returns the 95 % interval of the average of `metric` in `group`; `None` if there is no such
+    /// group or metric.
     pub fn interval(&self, group: &str, metric: &str) -> Option<[f64; 2]> {
         let metric = self.metrics.iter().position(|name| name == metric)?;
         Some(self.groups.iter().find(|known| known.name == group)?.intervals[metric])
     }
 
-    /// What was measured.
+    /// Returns the settings of the run.
     pub(crate) fn run(&self) -> &Run {
         &self.run
     }
 
-    /// Number of questions in `group`; 0 if there is no such group.
+    /// Returns the number of questions in `group`; 0 if there is no such group.
     pub fn questions(&self, group: &str) -> usize {
         self.groups.iter().find(|known| known.name == group).map_or(0, |group| group.n)
     }
@@ -175,7 +178,7 @@ impl Serialize for Report {
     }
 }
 
-/// A group as a map of its metrics.
+/// Group as a map of its metrics.
 struct GroupFields<'a> {
     metrics: &'a [String],
     group: &'a Group,
@@ -194,7 +197,7 @@ impl Serialize for GroupFields<'_> {
     }
 }
 
-/// A map that keeps its order.
+/// Map that keeps its order.
 pub(crate) struct Entries<'a, T>(pub(crate) Vec<(&'a str, T)>);
 
 impl<T: Serialize> Serialize for Entries<'_, T> {
@@ -231,7 +234,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Wide enough for `frac@1000` and for `100-100`.
+/// Width of a column, enough for `frac@1000` and `100-100`.
 const METRIC_WIDTH: usize = 9;
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
-//! Several reports of retrieval side by side: a row for each.
+//! Summary of several reports of retrieval: a row for each.
 
 use std::fmt::Write;
 
 use crate::Report;
 
-/// What a row tells, as far as it was measured.
+/// Metrics of a row, as far as they were measured.
 const METRICS: [&str; 7] = ["any@5", "all@5", "frac@5", "ndcg@5", "all@10", "frac@10", "ndcg@10"];
-/// The group in which all questions are.
+/// Name of the group of all questions.
 const ALL: &str = "all";
-/// The type whose questions ask about times ("LongMemEval", table 4).
+/// Type whose questions ask about times ("LongMemEval", table 4).
 const TEMPORAL: &str = "temporal-reasoning";
 
-/// The reports as a table of one row each over all questions, in per cent with 95 % intervals, and a second one
-/// over the questions on times where reports differ by what was made of these. Settings that are the same in all
-/// are told once, above. Empty for fewer than two reports: there is nothing to compare.
+/// Returns the reports as a table over all questions, with one row each, in per cent with 95 %
+/// intervals. If reports differ by the use of times, a second table has the questions that ask
+/// about times. Settings that all reports share are written once, above. Returns an empty text for
+/// fewer than two reports, which leave nothing to compare.
 pub fn summary(reports: &[Report]) -> String {
     let [first, _, ..] = reports else { return String::new() };
     let settings: Vec<_> = reports.iter().map(|report| report.run().settings()).collect();
@@ -33,7 +34,7 @@ pub fn summary(reports: &[Report]) -> String {
     text
 }
 
-/// A header, and a row for each report.
+/// Returns a header, and a row for each report.
 fn rows(reports: &[Report], group: &str, columns: &[usize]) -> Vec<Vec<String>> {
     let is_measured = |metric: &&str| reports.iter().any(|one| one.mean(group, metric).is_some());
     let metrics: Vec<&str> = METRICS.into_iter().filter(is_measured).collect();
@@ -55,7 +56,7 @@ fn rows(reports: &[Report], group: &str, columns: &[usize]) -> Vec<Vec<String>> 
     std::iter::once(header).chain(reports.iter().map(row)).collect()
 }
 
-/// `64.4 58-70`; empty where nothing was measured.
+/// Formats a mean and its interval as `64.4 58-70`; empty if nothing was measured.
 fn cell(report: &Report, group: &str, metric: &str) -> String {
     let (mean, interval) = (report.mean(group, metric), report.interval(group, metric));
     let Some((mean, [low, high])) = mean.zip(interval) else { return String::new() };

@@ -1,5 +1,5 @@
-//! Ways of finding the units of a haystack: what is indexed, what is searched for, and how what was found
-//! becomes a ranking.
+//! Ways of ranking the units of a haystack: what is indexed and searched for, and how the hits
+//! become a ranking.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,24 +11,24 @@ use clew_core::{DocumentId, SearchMode, TimeRange, Timestamp};
 
 use crate::{Error, Haystack, Question, Run, UnitKind};
 
-/// Units of each search that are smoothed, boosted or merged by rank: as many as a hybrid search takes of each
-/// of its rankings.
+/// Number of units of each search that are smoothed, boosted or merged by rank: as many as a hybrid
+/// search takes from each of its rankings.
 const DEEP: usize = 200;
 
-/// How the parts of a key design come together ("LongMemEval", appendix E.3).
+/// Way of combining the parts of a key design ("LongMemEval", appendix E.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Merging {
-    /// In one text, which is indexed.
+    /// The parts are one text, which is indexed.
     #[default]
     Key,
-    /// Each is indexed apart, and the rankings are fused by reciprocal ranks.
+    /// Each part is indexed separately, and the rankings are fused by reciprocal rank.
     Rank,
 }
 
 const MERGINGS: [Merging; 2] = [Merging::Key, Merging::Rank];
 
 impl Merging {
-    /// Its name on the command line and in reports.
+    /// Returns the name on the command line and in reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Key => "key",
@@ -57,57 +57,57 @@ impl FromStr for Merging {
     }
 }
 
-/// How units are ranked for a question.
+/// Way of ranking units for a question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// By what they are found.
+    /// Keys by which units are found.
     pub keys: KeyDesign,
-    /// How.
+    /// Method of ranking.
     pub method: Method,
 }
 
-/// What ranks units.
+/// Method of ranking units.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Method {
-    /// A search.
+    /// Ranking by a search.
     Search(Search),
-    /// What the strategy of that name reads.
+    /// Ranking by what the strategy of that name reads.
     Strategy(String),
 }
 
-/// A search for units.
+/// Settings of a search for units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// How the parts of their keys come together; [`Merging::Key`] where there is but one.
+    /// Way of combining the parts of their keys; [`Merging::Key`] if there is only one.
     pub merging: Merging,
-    /// How passages are matched.
+    /// Way of matching passages.
     pub mode: SearchMode,
-    /// How scores are smoothed over sessions, if they are.
+    /// Smoothing of scores over sessions, if any.
     pub smoothing: Option<Smoothing>,
-    /// What is made of the time that the question asks about.
+    /// Use of the time that the question asks about.
     pub time: TimeUse,
 }
 
 /// Settings that are measured in all combinations.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// By what units are found.
+    /// Keys by which units are found.
     pub keys: Vec<KeyDesign>,
-    /// How the parts of keys come together.
+    /// Ways of combining the parts of keys.
     pub merging: Vec<Merging>,
-    /// How passages are matched.
+    /// Ways of matching passages.
     pub mode: Vec<SearchMode>,
-    /// How scores are smoothed.
+    /// Smoothings of scores.
     pub smoothing: Vec<Option<Smoothing>>,
-    /// What is made of the time that questions ask about.
+    /// Uses of the time that questions ask about.
     pub time: Vec<TimeUse>,
-    /// Strategies, which are measured beside the searches by each of the keys.
+    /// Strategies, which are measured in addition to the searches, with each of the keys.
     pub strategies: Vec<String>,
 }
 
 impl Settings {
-    /// All combinations, each once, in the order of the fields. A key of one part has nothing to be merged and
-    /// is measured once, as [`Merging::Key`].
+    /// Returns all combinations, each once, in the order of the fields. A key of one part has
+    /// nothing to merge and is measured once, as [`Merging::Key`].
     pub fn ways(&self) -> Vec<Way> {
         let mut ways: Vec<Way> = Vec::new();
         let mut add = |keys: &KeyDesign, method| {
@@ -138,7 +138,7 @@ impl Settings {
 }
 
 impl Way {
-    /// The keys that are indexed for it, each by itself.
+    /// Returns the keys that are indexed for this way, each by itself.
     fn indexed(&self) -> Vec<KeyDesign> {
         match &self.method {
             Method::Search(Search { merging: Merging::Rank, .. }) => self.keys.apart(),
@@ -146,7 +146,7 @@ impl Way {
         }
     }
 
-    /// What a report calls it.
+    /// Returns the settings as a report names them.
     pub fn run(&self, format: &str, unit: UnitKind) -> Run {
         let plain = Search {
             merging: Merging::Key,
@@ -181,33 +181,33 @@ impl Way {
     }
 }
 
-/// What is searched for a question in one index.
+/// Search for a question in one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// How passages are matched.
+    /// Way of matching passages.
     pub mode: SearchMode,
-    /// When a unit must have been said to be found; open for all.
+    /// Range of the times at which a unit was said; open for all units.
     pub range: TimeRange,
-    /// Most units.
+    /// Maximum number of units.
     pub k: usize,
 }
 
-/// A unit that a search found.
+/// Unit that a search found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// Its id.
+    /// Id of the unit.
     pub unit: DocumentId,
-    /// Its score.
+    /// Score of the unit.
     pub score: f32,
-    /// When it was said.
+    /// Time at which it was said.
     pub time: Option<Timestamp>,
 }
 
-/// What was found for a question in one index, by what was searched for.
+/// Hits for a question in one index, by lookup.
 pub type Finds = Vec<(Lookup, Vec<Found>)>;
 
 impl Search {
-    /// What is to be searched for, for a ranking of at most `k` units.
+    /// Returns the search for a question, for a ranking of at most `k` units.
     fn lookup(&self, question: &Question, k: usize) -> Lookup {
         let needs_more = self.merging == Merging::Rank
             || self.smoothing.is_some()
@@ -220,8 +220,8 @@ impl Search {
         }
     }
 
-    /// A ranking of at most `k` units out of what was found in each index: boosted, merged and smoothed, in
-    /// this order.
+    /// Returns a ranking of at most `k` units from the hits in each index: boosted, merged and
+    /// smoothed, in this order.
     fn ranking(
         &self,
         haystack: &Haystack,
@@ -237,7 +237,7 @@ impl Search {
             };
             let mut scored: Vec<(DocumentId, f32)> =
                 found.iter().map(|one| (one.unit.clone(), score(one))).collect();
-            // Stable: among equals what was found first stays first.
+            // The sort is stable: equal units keep the order of the search.
             scored.sort_by(|a, b| b.1.total_cmp(&a.1));
             scored
         };
@@ -259,14 +259,14 @@ impl Search {
 }
 
 impl Question {
-    /// The time that it asks about, if it is known when it was asked.
+    /// Returns the time that the question asks about, if the time at which it was asked is known.
     fn asked_range(&self) -> Option<TimeRange> {
         asked_about(&self.text, Moment::try_new(self.asked_at?, 0).ok()?)
     }
 }
 
-/// What has to be indexed and searched so that ways of finding are measured on a haystack, each index made and
-/// each search done once for all of them.
+/// Plan of the indexes and searches that measure ways of ranking on a haystack. Each index is made
+/// and each search is done once for all ways.
 ///
 /// ```text
 /// for each of indexes():   index Haystack::with_keys(it)
@@ -277,20 +277,21 @@ impl Question {
 pub struct Plan<'a> {
     haystack: &'a Haystack,
     ways: &'a [Way],
-    /// Most units of a ranking.
+    /// Maximum number of units of a ranking.
     k: usize,
-    /// No two of them make the same units.
+    /// Keys of the indexes, no two of which make the same units.
     indexes: Vec<KeyDesign>,
-    /// For each way the places of its indexes.
+    /// Positions of the indexes of each way.
     needed: Vec<Vec<usize>>,
 }
 
 impl<'a> Plan<'a> {
-    /// The plan for `ways`, for rankings of at most `k` units. Cost is that of making all keys.
+    /// Creates the plan for `ways`, for rankings of at most `k` units. It costs as much as making
+    /// all keys.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] if a way needs turns and there are none; [`Error::NoQuestionDates`] if one needs to
-    /// know when questions are asked and no question tells.
+    /// Returns [`Error::NoTurns`] if a way needs turns and there are none, and
+    /// [`Error::NoQuestionDates`] if one needs the dates of questions and no question has one.
     pub fn try_new(haystack: &'a Haystack, ways: &'a [Way], k: usize) -> Result<Self, Error> {
         let mut indexes: Vec<(KeyDesign, blake3::Hash)> = Vec::new();
         let mut known: Vec<(KeyDesign, usize)> = Vec::new();
@@ -318,12 +319,12 @@ impl<'a> Plan<'a> {
         Ok(Self { haystack, ways, k, indexes, needed })
     }
 
-    /// The keys by which the haystack is to be indexed.
+    /// Returns the keys by which the haystack is to be indexed.
     pub fn indexes(&self) -> &[KeyDesign] {
         &self.indexes
     }
 
-    /// What is to be searched for `question` in the index at `index`, each once.
+    /// Returns the searches for `question` in the index at `index`, each once.
     pub fn lookups(&self, index: usize, question: &Question) -> Vec<Lookup> {
         let mut lookups = Vec::new();
         for (way, needed) in self.ways.iter().zip(&self.needed) {
@@ -339,7 +340,7 @@ impl<'a> Plan<'a> {
         lookups
     }
 
-    /// The strategies to be asked in the index at `index`, each with the place of its way.
+    /// Returns the strategies to ask in the index at `index`, each with the position of its way.
     pub fn strategies(&self, index: usize) -> impl Iterator<Item = (usize, &'a str)> {
         let ways = self.ways.iter().zip(&self.needed).enumerate();
         ways.filter_map(move |(place, (way, needed))| match &way.method {
@@ -350,11 +351,11 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The ranking by the way at `way` of what was found for `question` in each index; `None` for a strategy,
-    /// which ranks itself. What was not searched for is not found.
+    /// Returns the ranking of the hits for `question` in each index by the way at `way`; `None` for
+    /// a strategy, which ranks by itself. A search that was not done has no hits.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] as for the plan.
+    /// Returns [`Error::NoTurns`] as [`Plan::try_new`] does.
     pub fn ranking(
         &self,
         way: usize,
@@ -387,7 +388,7 @@ impl Way {
     }
 }
 
-/// The same for the same documents.
+/// Returns a hash that is equal for equal documents.
 fn content_of(haystack: &Haystack) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for unit in &haystack.units {

@@ -1,5 +1,5 @@
-//! Reads whole data sets from where the user keeps them: `CLEW_EVAL_DATA` names a folder with the
-//! subfolders `locomo`, `longmemeval`, `beam`, `lihua_world`, `multihop` and `longdoc`.
+//! Tests on whole data sets: `CLEW_EVAL_DATA` names a folder with the subfolders `locomo`,
+//! `longmemeval`, `beam`, `lihua_world`, `multihop` and `longdoc`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ const DATA_SETS: [(&str, &str); 10] = [
     ("squality", "longdoc/squality_train.jsonl"),
 ];
 
-/// Every right answer scores 1, whatever a machine that never knows scores 0.
+/// Every right answer scores 1, and [`Metric::Answered`] of a machine that never knows is 0.
 #[test]
 #[ignore = "needs CLEW_EVAL_DATA"]
 fn right_answers_are_right_and_silence_is_wrong_on_every_data_set() {

@@ -1,4 +1,4 @@
-//! Several runs on the same questions, side by side.
+//! Comparison of several runs on the same questions.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use super::runs::{group_names, headline, labels, metrics};
 use super::{AnswerReport, Group, OVERALL, html, table};
 use crate::Error;
 
-/// Reports of the same questions, in the order in which they were given.
+/// Reports on the same questions, in the order in which they were given.
 ///
-/// As JSON: `{"runs": [<report>, …]}`. As text: tables over all questions with a row per run, and of
-/// the headline metric by type with a column per run. As a page: [`Comparison::to_html`].
+/// As JSON: `{"runs": [<report>, …]}`. As text: tables over all questions with a row for each run,
+/// and a table of the headline metric by type with a column for each run. As a page:
+/// [`Comparison::to_html`].
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
     reports: Vec<&'a AnswerReport>,
 }
 
-/// Puts `reports` side by side. Runs that have not finished can be compared; their numbers of questions
-/// tell.
+/// Compares `reports`. Unfinished runs can be compared too; their numbers of questions show it.
 ///
 /// # Errors
-/// [`Error::NothingToScore`] if there are none, [`Error::NotComparable`] if they are not about the same
-/// data.
+/// Returns [`Error::NothingToScore`] if there are none, and [`Error::NotComparable`] if they are
+/// not about the same data.
 pub fn compare(reports: &[AnswerReport]) -> Result<Comparison<'_>, Error> {
     let first = reports.first().ok_or(Error::NothingToScore)?;
     for other in reports {
@@ -38,7 +38,7 @@ pub fn compare(reports: &[AnswerReport]) -> Result<Comparison<'_>, Error> {
 }
 
 impl Comparison<'_> {
-    /// One page for a browser, with tables and plots and without anything that is loaded or run.
+    /// Returns one HTML page with tables and plots, which loads and runs nothing.
     pub fn to_html(&self) -> String {
         html::page(&self.reports)
     }

@@ -1,4 +1,4 @@
-//! A report as one page: tables and plots, without a script and without anything that is loaded.
+//! Report as one HTML page: tables and plots, without scripts and without anything to load.
 
 use super::markup::{escaped, series};
 use super::plot::{Bars, Point, bars, scatter};
@@ -9,7 +9,7 @@ use crate::answers::Metric;
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page of `reports`, at least one, all of the same data.
+/// Returns the page of `reports`: at least one, all of the same data.
 pub(super) fn page(reports: &[&AnswerReport]) -> String {
     let labels = labels(reports);
     let format = reports.first().map_or("", |report| &report.run.format);
@@ -60,7 +60,7 @@ pub(super) fn page(reports: &[&AnswerReport]) -> String {
     )
 }
 
-/// All runs over all questions.
+/// Returns the tables of all runs over all questions.
 fn runs(reports: &[&AnswerReport], labels: &[String]) -> String {
     let named: Vec<_> = reports
         .iter()
@@ -83,7 +83,7 @@ fn points(reports: &[&AnswerReport], labels: &[String], metric: Metric) -> Vec<P
     reports.iter().zip(labels).filter_map(point).collect()
 }
 
-/// Everything about one run.
+/// Returns the settings and tables of one run.
 fn details(report: &AnswerReport) -> String {
     let groups = report.groups.iter().map(|group| (escaped(&group.name), group));
     let groups: Vec<_> = groups.collect();
@@ -99,7 +99,7 @@ fn settings(report: &AnswerReport) -> String {
     if items.is_empty() { items } else { format!("<dl>{items}</dl>\n") }
 }
 
-/// Rows are names, as HTML, and their groups.
+/// Returns the table of metrics. Rows are names, as HTML, and their groups.
 fn quality_table<'a>(
     metrics: &[Metric],
     first: &str,
@@ -118,7 +118,7 @@ fn quality_table<'a>(
     table("Quality", first, &header, rows)
 }
 
-/// What answering cost and, where answers were judged, what that cost.
+/// Returns the table of the costs of answering and, if answers were judged, that of judging.
 fn cost_tables(first: &str, groups: &[(String, &Group)]) -> String {
     let rows = groups.iter().map(|(name, group)| (name, &group.costs[..]));
     let mut tables = cost_table("Cost per question", first, COSTS.map(|(name, _)| name), rows);
@@ -145,7 +145,7 @@ fn cost_table<'a, const N: usize>(
     table(caption, first, &header, rows)
 }
 
-/// A table of HTML cells with a name for each row.
+/// Returns a table of HTML cells with a name for each row.
 fn table(
     caption: &str,
     first: &str,

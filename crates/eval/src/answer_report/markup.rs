@@ -1,14 +1,14 @@
-//! Text and colours of a page, in tables and plots alike.
+//! Text and colours of a page, in tables and in plots.
 
-/// Colours there are; further runs take them again and are told apart by their numbers.
+/// Number of colours. Further runs reuse them and differ by their numbers.
 const SERIES: usize = 8;
 
-/// The class of the colour of the run at `index`.
+/// Returns the class of the colour of the run at `index`.
 pub(super) fn series(index: usize) -> String {
     format!("s{}", index % SERIES + 1)
 }
 
-/// `text` as it can stand between tags and in quoted attributes.
+/// Escapes `text` so that it can stand between tags and in quoted attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -18,7 +18,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Not allowed in a page in any form.
+            // Control characters are not allowed in a page in any form.
             c if c.is_control() && !c.is_whitespace() => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }

@@ -1,5 +1,5 @@
-//! Plots as SVG inside of a page. Colours are classes of the page's style; what a colour says, a number
-//! or a text beside it says too.
+//! Plots as SVG within a page. Colours are classes of the page's style; a number or a text beside
+//! each colour says the same.
 
 use super::Estimate;
 use super::markup::{escaped, series};
@@ -8,23 +8,23 @@ use super::table::{amount, interval, per_cent};
 const WIDTH: f64 = 600.0;
 const FONT: f64 = 12.0;
 
-/// A run as a point.
+/// Run as a point of a plot.
 pub(super) struct Point {
     pub label: String,
-    /// At least 0.
+    /// Position to the right: at least 0.
     pub x: f64,
     pub y: Estimate,
 }
 
-/// Points with 95 % intervals, numbered from 1 in their order: quality in per cent upwards, cost to
-/// the right.
+/// Draws points with 95 % intervals, numbered from 1 in their order: quality in per cent upwards,
+/// cost to the right.
 pub(super) fn scatter(title: &str, x_name: &str, points: &[Point]) -> String {
     let (left, right, top, bottom) = (44.0, WIDTH - 28.0, 16.0, 300.0);
     let least = points.iter().map(|point| point.x).fold(f64::INFINITY, f64::min);
     let most = points.iter().map(|point| point.x).fold(0.0, f64::max);
     let low = points.iter().map(|point| point.y.ci95[0]).fold(1.0, f64::min);
     let high = points.iter().map(|point| point.y.ci95[1]).fold(0.0, f64::max);
-    // Who reads everything would push all others together.
+    // A run that reads everything would push all others together.
     let x_axis = if least >= 1.0 && most > 20.0 * least {
         Axis::of_magnitudes(least, most)
     } else {
@@ -71,7 +71,7 @@ pub(super) fn scatter(title: &str, x_name: &str, points: &[Point]) -> String {
             amount(point.x),
         );
     }
-    // Over all points.
+    // Numbers are drawn last, above all points.
     for (number, (x, y)) in (1..).zip(number_places(&dots, left, bottom)) {
         body += &format!("<text class=\"on\" x=\"{x:.1}\" y=\"{y:.1}\">{number}</text>\n");
     }
@@ -87,16 +87,16 @@ pub(super) fn scatter(title: &str, x_name: &str, points: &[Point]) -> String {
     svg("scatter", title, &said.collect::<String>(), bottom + 48.0, &body)
 }
 
-/// Size of the number of a point.
+/// Width and height of the number of a point.
 const NUMBER: (f64, f64) = (17.0, FONT);
 
-/// Where the numbers of `dots` begin, on their base lines and right of `left` and above `bottom`: each
-/// beside its dot, where it covers the fewest numbers and dots.
+/// Returns the starts of the base lines of the numbers of `dots`, right of `left` and above
+/// `bottom`. Each number stands beside its dot, where it covers the fewest numbers and dots.
 fn number_places(dots: &[(f64, f64)], left: f64, bottom: f64) -> Vec<(f64, f64)> {
     let (wide, high) = NUMBER;
     let mut places: Vec<(f64, f64)> = Vec::with_capacity(dots.len());
     for &(x, y) in dots {
-        // The numbers of dots in one place stand in rows.
+        // Numbers of dots at the same position stand in rows.
         let columns = (0..4).flat_map(|at| {
             let aside = 8.0 + f64::from(at) * wide;
             [x + aside, x - aside - wide]
@@ -121,14 +121,14 @@ fn number_places(dots: &[(f64, f64)], left: f64, bottom: f64) -> Vec<(f64, f64)>
     places
 }
 
-/// A bar of each run for each group; `None` where the run has no such question.
+/// Bars of one group, one for each run; `None` if the run has no such question.
 pub(super) struct Bars<'a> {
     pub group: &'a str,
     pub runs: Vec<Option<Estimate>>,
 }
 
-/// Horizontal bars from 0 to 100 per cent with 95 % intervals. Those of several runs stand below the
-/// name of their group, each beside its number, from 1, and its label.
+/// Draws horizontal bars from 0 to 100 per cent with 95 % intervals. Bars of several runs stand
+/// below the name of their group, each beside its number, from 1, and its label.
 pub(super) fn bars(title: &str, labels: &[String], groups: &[Bars<'_>]) -> String {
     const BAR: f64 = 14.0;
     const GAP: f64 = 10.0;
@@ -193,7 +193,7 @@ pub(super) fn bars(title: &str, labels: &[String], groups: &[Bars<'_>]) -> Strin
     svg("bars", title, &said, bottom, &body)
 }
 
-/// How wide `text` is at most in the usual fonts, of which DejaVu Sans is the widest.
+/// Returns the maximum width of `text` in common fonts, of which DejaVu Sans is the widest.
 fn width(text: &str) -> f64 {
     let wide = |c: char| match c {
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 1.0,
@@ -204,12 +204,12 @@ fn width(text: &str) -> f64 {
     FONT * text.chars().map(wide).sum::<f64>()
 }
 
-/// `name` as far as there is room for it beside the bars.
+/// Shortens `name` to the room beside the bars.
 fn shortened(name: &str) -> String {
     const ROOM: f64 = 236.0;
     let mut shortened = name.to_owned();
     while width(&shortened) > ROOM {
-        // The mark of the last round and a character before it.
+        // Remove the mark of the previous iteration, and a character before it.
         shortened.truncate(shortened.trim_end_matches('…').len());
         shortened.pop();
         shortened.push('…');
@@ -217,28 +217,29 @@ fn shortened(name: &str) -> String {
     shortened
 }
 
-/// A range with round ends and steps.
+/// Axis with round ends and steps.
 struct Axis {
-    /// From one end to the other.
+    /// Ticks from one end to the other.
     ticks: Vec<f64>,
     is_logarithmic: bool,
 }
 
 impl Axis {
-    /// Covers `low` to `high`, which is larger, in about five steps of 1, 2 or 5 times a power of ten.
+    /// Creates an axis from `low` to `high`, which is larger, in about five steps of 1, 2 or 5
+    /// times a power of ten.
     fn over(low: f64, high: f64) -> Self {
         let rough = (high - low) / 5.0;
         let power = 10f64.powf(rough.log10().floor());
         let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= rough);
         let step = factor.unwrap_or(10.0) * power;
         let (low, high) = ((low / step).floor(), (high / step).ceil());
-        // At most 7: five steps and the rounding of both ends.
+        // At most 7: five steps, and the rounding of both ends.
         let count = (high - low).round() as usize;
         let ticks = (0..=count).map(|index| (low + index as f64) * step).collect();
         Self { ticks, is_logarithmic: false }
     }
 
-    /// Covers `low`, which is positive, to `high`, which is larger: each power of ten takes the same room.
+    /// Creates a logarithmic axis from `low`, which is positive, to `high`, which is larger.
     fn of_magnitudes(low: f64, high: f64) -> Self {
         const MOST_TICKS: usize = 10;
         let powers = low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -256,7 +257,7 @@ impl Axis {
         Self { ticks, is_logarithmic: true }
     }
 
-    /// Where `value` lies between the ends, from 0 to 1.
+    /// Returns the position of `value` between the ends, from 0 to 1.
     fn part(&self, value: f64) -> f64 {
         let at = |value: f64| if self.is_logarithmic { value.log10() } else { value };
         let (low, high) = (at(self.ticks[0]), at(self.ticks[self.ticks.len() - 1]));
@@ -318,7 +319,7 @@ mod tests {
         fn an_axis_covers_its_values_in_few_steps(low in 1e-3..1e6f64, width in 1e-3..1e9f64) {
             let high = low + width;
             for axis in [Axis::over(low, high), Axis::of_magnitudes(low, high)] {
-                // Rounding of the ends to steps, in units of the axis' length.
+                // Tolerance for the rounding of the ends to steps, in units of the axis' length.
                 prop_assert!(axis.part(low) > -1e-6 && axis.part(high) < 1.0 + 1e-6);
                 prop_assert!((2..=14).contains(&axis.ticks.len()), "{:?}", axis.ticks);
             }
@@ -333,7 +334,7 @@ mod tests {
             for (at, (x, y)) in places.iter().enumerate() {
                 prop_assert!(*x >= 44.0 && x + NUMBER.0 <= WIDTH && *y <= 300.0);
                 for (other_x, other_y) in &places[..at] {
-                    // Rounding of sums.
+                    // Tolerance for the rounding of sums.
                     let is_beside = (x - other_x).abs() > NUMBER.0 - 1e-9;
                     prop_assert!(is_beside || (y - other_y).abs() > NUMBER.1, "{:?}", places);
                 }

@@ -1,9 +1,10 @@
-//! What several runs have in common and how they differ: names, metrics and groups.
+//! Common and different properties of several runs: labels, metrics and groups.
 
 use super::AnswerReport;
 use crate::answers::Metric;
 
-/// What tells each run from the others: its strategy, and the settings in which they differ.
+/// Returns a label for each run that distinguishes it from the others: its strategy, and the
+/// settings in which they differ.
 pub(super) fn labels(reports: &[&AnswerReport]) -> Vec<String> {
     let differs = |name: &str| {
         let mut values = reports.iter().map(|report| report.run.settings.get(name));
@@ -18,7 +19,7 @@ pub(super) fn labels(reports: &[&AnswerReport]) -> Vec<String> {
     reports.iter().map(label).collect()
 }
 
-/// The first metric in the order of reports that all runs have.
+/// Returns the first metric, in the order of reports, that all runs have.
 pub(super) fn headline(reports: &[&AnswerReport]) -> Metric {
     let common = |metric: &Metric| {
         reports.iter().all(|report| report.overall().metrics.contains_key(metric))
@@ -26,7 +27,7 @@ pub(super) fn headline(reports: &[&AnswerReport]) -> Metric {
     Metric::ALL.into_iter().find(common).unwrap_or(Metric::Answered)
 }
 
-/// Names of the groups of any run, in the order of the first that has them.
+/// Returns the names of the groups of any run, in the order of the first run that has them.
 pub(super) fn group_names<'a>(reports: &[&'a AnswerReport]) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for group in reports.iter().flat_map(|report| &report.groups) {
@@ -37,7 +38,7 @@ pub(super) fn group_names<'a>(reports: &[&'a AnswerReport]) -> Vec<&'a str> {
     names
 }
 
-/// Metrics that any run has over all questions, in order.
+/// Returns the metrics that any run has over all questions, in order.
 pub(super) fn metrics(reports: &[&AnswerReport]) -> Vec<Metric> {
     let known = |metric: &Metric| {
         reports.iter().any(|report| report.overall().metrics.contains_key(metric))

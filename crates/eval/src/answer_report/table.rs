@@ -1,17 +1,17 @@
-//! Tables of text, with columns as wide as what is in them.
+//! Tables of text, with columns as wide as their contents.
 
 use std::fmt::{self, Display};
 
 use super::{COSTS, Estimate, Group, JUDGE_COSTS, Total};
 use crate::answers::Metric;
 
-/// Cells of text; the first row is the header. The first column is aligned to the left, the others to
-/// the right.
+/// Table of text; the first row is the header. The first column is aligned to the left, the others
+/// to the right.
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The metrics of groups, with their intervals in a line of their own.
+/// Returns the table of the metrics of groups, with the intervals on a line of their own.
 pub(super) fn quality(first: &str, metrics: &[Metric], groups: &[(String, &Group)]) -> Table {
     let header = [first.to_owned(), "n".to_owned()];
     let header = header.into_iter().chain(metrics.iter().map(Metric::to_string)).collect();
@@ -29,7 +29,8 @@ pub(super) fn quality(first: &str, metrics: &[Metric], groups: &[(String, &Group
     Table { rows }
 }
 
-/// Mean costs of groups under their headings: of answering, and of judging where answers were judged.
+/// Writes the mean costs of groups under headings: of answering and, if answers were judged, of
+/// judging.
 pub(super) fn write_costs(
     f: &mut fmt::Formatter<'_>,
     first: &str,
@@ -61,30 +62,31 @@ fn costs<'a, const N: usize>(
 }
 
 impl Table {
-    /// A table whose first row is the header.
+    /// Creates a table whose first row is the header.
     pub(super) fn of(rows: Vec<Vec<String>>) -> Self {
         Self { rows }
     }
 }
 
-/// `45.6`, of a fraction.
+/// Formats a fraction in per cent, such as `45.6`.
 pub(super) fn per_cent(fraction: f64) -> String {
     format!("{:.1}", 100.0 * fraction)
 }
 
-/// `39-52`, of fractions.
+/// Formats an interval of fractions in per cent, such as `39-52`.
 pub(super) fn interval(estimate: &Estimate) -> String {
     let [low, high] = estimate.ci95;
     format!("{:.0}-{:.0}", 100.0 * low, 100.0 * high)
 }
 
-/// `39-52`, or `39-52 of 24` where that many of the group's `n` questions, or pairs, have the metric.
+/// Formats an interval such as `39-52`, or `39-52 of 24` if only that many of the group's `n`
+/// questions, or pairs, have the metric.
 pub(super) fn spread(estimate: &Estimate, n: usize) -> String {
     let interval = interval(estimate);
     if estimate.n == n { interval } else { format!("{interval} of {}", estimate.n) }
 }
 
-/// Few digits for large amounts, and more for small ones.
+/// Formats an amount: large amounts with few digits, small ones with more.
 pub(super) fn amount(amount: f64) -> String {
     let digits = match amount {
         100.0.. => 0,

@@ -33,7 +33,8 @@ fn claim(id: usize, kind: &str, pair: &str, score: f64) -> AnswerRecord {
     }
 }
 
-/// Right: 3 of 4 claims and 1 of 2 pairs of `alpha`, no claim of `beta`, whose pair is not whole.
+/// Returns answers of which 3 of 4 claims and 1 of 2 pairs of `alpha` are right, and no claim of
+/// `beta`, whose pair is incomplete.
 fn records() -> Vec<AnswerRecord> {
     vec![
         claim(1, "alpha", "a1", 1.0),
@@ -107,7 +108,7 @@ fn the_text_has_tables_of_aligned_columns() {
     assert!(text.contains("evidence tokens") && text.contains("0-100 of 2 "), "{text}");
 }
 
-/// The five answers, of which a judge holds the first three right, at a cost of their number.
+/// Returns the five answers. A judge grades the first three as right, at a cost of their number.
 fn judged() -> Vec<AnswerRecord> {
     let judged = (1..).zip(records()).map(|(number, record)| {
         let cost = Cost { model_calls: number, prompt_tokens: 100, ..Cost::default() };

@@ -1,28 +1,29 @@
-//! Multiple choice: which option an answer names.
+//! Multiple choice: reading the chosen option from an answer.
 
 use super::overlap::squad_words;
 
-/// One of the options of a multiple-choice question.
+/// Option of a multiple-choice question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChoiceOption {
-    /// Its letter, in upper case.
+    /// Letter of the option, in upper case.
     pub letter: char,
-    /// What it says.
+    /// Text of the option.
     pub text: String,
 }
 
-/// Words before which a bare letter is meant as an option.
+/// Words after which a bare letter names an option.
 const ANNOUNCEMENTS: [&str; 6] = ["answer", "is", "option", "choice", "letter", "choose"];
 
-/// The letter of the option that `answer` names, or `None` if it names none or several.
+/// Returns the letter of the option that `answer` names, or `None` if it names none or several.
 ///
-/// An answer that repeats an option's text names it. Otherwise a letter is one of `options` standing
-/// alone: in brackets or before a mark (`(B)`, `B.`, `**B**`), or in upper case after a word such as
-/// `answer` or `is`, or as the first or last word. One at the beginning of the answer wins; elsewhere
-/// all letters have to agree. `A` without a mark is taken for the article unless it is the last word.
+/// An answer that repeats an option's text names it. Otherwise the letter of an option must stand
+/// alone: in brackets or with punctuation (`(B)`, `B.`, `**B**`), or in upper case after a word
+/// such as `answer` or `is`, or as the first or last word. A letter at the beginning of the answer
+/// wins; elsewhere all letters must agree. `A` without punctuation is taken for the article unless
+/// it is the last word.
 ///
-/// Deviation from `process_output_mc` of L-Eval's `auto_eval.py`, which takes the first capital A to D
-/// anywhere, also within a word, and guesses A where there is none: nothing is guessed here.
+/// This differs from `process_output_mc` of L-Eval's `auto_eval.py`, which takes the first capital
+/// A to D anywhere, also within a word, and guesses A if there is none. Nothing is guessed here.
 pub fn chosen_letter(answer: &str, options: &[ChoiceOption]) -> Option<char> {
     let words = squad_words(answer);
     let mut said = options.iter().filter(|option| squad_words(&option.text) == words);
@@ -42,7 +43,7 @@ pub fn chosen_letter(answer: &str, options: &[ChoiceOption]) -> Option<char> {
     }
 }
 
-/// The option that the word at `place` names.
+/// Returns the option that the word at `place` names.
 fn letter_at(words: &[&str], place: usize, options: &[ChoiceOption]) -> Option<char> {
     let word = *words.get(place)?;
     let is_mark = |c: char| c.is_ascii_punctuation();

@@ -1,15 +1,15 @@
-//! Claims that are true or false, asked in pairs.
+//! Scores of claims that are true or false and come in pairs.
 
 use std::collections::BTreeMap;
 
 const TAG: &str = "<answer>";
 const END_OF_TAG: &str = "</answer>";
 
-/// Whether `answer` calls a claim true or false; `None` if it says neither or both.
+/// Returns whether `answer` calls a claim true; `None` if it says neither true nor false, or both.
 ///
-/// What stands in `<answer>` tags, which the prompt of NoCha (Karpinska et al., EMNLP 2024) asks for,
-/// is all that counts if there are any. There, the first word decides if it is `true` or `false` in
-/// any case; otherwise all such words have to agree.
+/// If there are `<answer>` tags, which the prompt of NoCha (Karpinska et al., EMNLP 2024) asks for,
+/// only the text in them counts. The first word decides if it is `true` or `false`, in upper or
+/// lower case; otherwise all such words must agree.
 pub fn verdict(answer: &str) -> Option<bool> {
     let answer = answer.to_lowercase();
     let tagged = answer.split_once(TAG).map(|(_, rest)| rest.split(END_OF_TAG).next());
@@ -32,10 +32,10 @@ fn read(word: &str) -> Option<bool> {
     }
 }
 
-/// Scores of pairs: for each pair of `claims` (the pair's name and the claim's score) 1 if both claims
-/// are right, that is have a score of 1, else 0; in the order of the names. A name that occurs once,
-/// as when a run is not finished, is left out. Chance is 0.25 (NoCha, Karpinska et al., EMNLP 2024,
-/// "pair accuracy").
+/// Returns the scores of pairs, in the order of their names. `claims` are the name of the pair and
+/// the score of each claim. A pair scores 1 if both claims are right, that is have a score of 1,
+/// and 0 otherwise. A name that occurs once, as in an unfinished run, is left out. Chance is 0.25
+/// (NoCha, Karpinska et al., EMNLP 2024, "pair accuracy").
 pub fn pair_accuracy<'a>(claims: impl IntoIterator<Item = (&'a str, f64)>) -> Vec<f64> {
     let mut pairs: BTreeMap<&str, (usize, f64)> = BTreeMap::new();
     for (pair, score) in claims {

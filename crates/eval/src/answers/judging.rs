@@ -1,4 +1,4 @@
-//! What a judge is asked about an answer, and what becomes of what it says.
+//! Tasks for a judge of answers, and the scores of its verdicts.
 
 use clew_core::{GradingRule, JudgeTask, Judging, Verdict};
 
@@ -6,15 +6,16 @@ use super::{AnswerScores, Metric, Outcome};
 use crate::Question;
 use crate::dataset::Scoring;
 
-/// What a judge is shown where the reaction was that the memory does not hold it.
+/// Text that a judge is shown instead of an answer if the outcome was that the memory does not hold
+/// it.
 const NOT_IN_MEMORY: &str = "I do not know: there is nothing about this in memory.";
 
 impl Question {
-    /// What a judge is asked about an answer to this question, or `None` if there is nothing to ask because
-    /// a rule tells whether it is right: where an option was to be chosen, or a claim to be judged.
+    /// Returns the task for a judge of an answer to this question, or `None` if a rule decides
+    /// whether the answer is right: if an option was to be chosen, or a claim to be judged.
     ///
-    /// The text of a reaction [`Outcome::NotInMemory`] does not count; the judge is shown a sentence that
-    /// says so.
+    /// For the outcome [`Outcome::NotInMemory`], the text of the answer does not count; the judge
+    /// is shown a sentence that says so.
     pub fn judge_task(&self, outcome: Outcome, answer: &str) -> Option<JudgeTask> {
         let answer = match outcome {
             Outcome::Answered => answer,
@@ -31,7 +32,7 @@ impl Question {
     fn judging(&self) -> Option<Judging> {
         match &self.scoring {
             Scoring::Choice { .. } | Scoring::ClaimPair { .. } => None,
-            // Points say of abstention questions too what a good answer says.
+            // The points say what a good answer says for abstention questions too.
             Scoring::Judged(nuggets @ Judging::Nuggets(_)) => Some(nuggets.clone()),
             Scoring::Squad
             | Scoring::Locomo
@@ -51,7 +52,7 @@ impl Question {
     }
 }
 
-/// The scores that a verdict gives.
+/// Returns the scores of a verdict.
 pub(crate) fn scores_of(verdict: Verdict) -> AnswerScores {
     match verdict {
         Verdict::Graded(is_right) => {

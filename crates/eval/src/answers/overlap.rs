@@ -1,38 +1,41 @@
-//! Words that an answer shares with a reference answer.
+//! Scores by the words that an answer shares with a reference answer.
 //!
-//! With the multisets A and R of their words, precision is |A ∩ R| / |A|, recall |A ∩ R| / |R|, and F1
-//! their harmonic mean. An answer and a reference of no words at all agree (F1 = 1), as in the script
-//! of SQuAD 2.0; if one has words, F1 is 0. Of several references the best counts.
+//! With the multisets A and R of their words, precision is |A ∩ R| / |A|, recall |A ∩ R| / |R|, and
+//! F1 their harmonic mean. If neither has words, F1 is 1, as in the script of SQuAD 2.0; if only
+//! one has words, F1 is 0. Of several references, the best counts.
 
 use std::collections::HashMap;
 
 use super::porter::stem;
 
-/// 1 if the answer is a reference answer but for case, punctuation and the articles `a`, `an` and
-/// `the`, else 0; 0 without references (`evaluate-v2.0.py` of SQuAD, Rajpurkar et al., 2018).
+/// Returns 1 if the answer equals a reference answer except for case, punctuation and the articles
+/// `a`, `an` and `the`, and 0 otherwise and without references (`evaluate-v2.0.py` of SQuAD,
+/// Rajpurkar et al., 2018).
 pub fn squad_exact_match(answer: &str, references: &[String]) -> f64 {
     let answer = squad_words(answer);
     f64::from(u8::from(references.iter().any(|reference| squad_words(reference) == answer)))
 }
 
-/// F1 of words in lower case, without punctuation and the articles `a`, `an` and `the`
+/// Returns the F1 of words in lower case, without punctuation and the articles `a`, `an` and `the`
 /// (`evaluate-v2.0.py` of SQuAD, Rajpurkar et al., 2018); 0 without references.
 pub fn squad_f1(answer: &str, references: &[String]) -> f64 {
     let answer = squad_words(answer);
     references.iter().map(|reference| f1(&answer, &squad_words(reference))).fold(0.0, f64::max)
 }
 
-/// F1 of Porter stems without punctuation, articles and `and` (`f1_score` in `task_eval/evaluation.py`
-/// of LoCoMo, Maharana et al., 2024).
+/// Returns the F1 of Porter stems, without punctuation, articles and `and` (`f1_score` in
+/// `task_eval/evaluation.py` of LoCoMo, Maharana et al., 2024).
 pub fn locomo_f1(answer: &str, reference: &str) -> f64 {
     f1(&locomo_stems(answer), &locomo_stems(reference))
 }
 
-/// LoCoMo's score of a multi-hop question (`f1` of the same script): both texts are cut at commas, each
-/// part of the reference scores the [`locomo_f1`] of the part of the answer that fits it best, and the
-/// scores are averaged. Not symmetric: parts of the answer that fit nothing cost nothing.
+/// Returns LoCoMo's score of a multi-hop question (`f1` of the same script). Both texts are cut at
+/// commas; each part of the reference scores the [`locomo_f1`] of the part of the answer that fits
+/// it best, and the scores are averaged. The score is not symmetric: parts of the answer that fit
+/// nothing cost nothing.
 ///
-/// Deviation: empty parts, as after a comma at the end, are left out of the reference.
+/// This differs from the script in that empty parts of the reference, as after a comma at the end,
+/// are left out.
 pub fn locomo_sub_answers_f1(answer: &str, reference: &str) -> f64 {
     let answers: Vec<_> = answer.split(',').map(locomo_stems).collect();
     let parts = reference.split(',').map(locomo_stems).filter(|part| !part.is_empty());
@@ -53,8 +56,8 @@ fn locomo_stems(text: &str) -> Vec<String> {
     words_without(text, &["a", "an", "the", "and"]).iter().map(|word| stem(word)).collect()
 }
 
-/// Words between blanks, in lower case, after ASCII punctuation (`string.punctuation` of Python) is
-/// taken out and then whatever stands alone in `left_out`, also beside a dash that is not ASCII.
+/// Returns the words between blanks, in lower case. ASCII punctuation (`string.punctuation` of
+/// Python) is removed before, then the words `left_out`, also beside a dash that is not ASCII.
 fn words_without(text: &str, left_out: &[&str]) -> Vec<String> {
     let text: String = text.to_lowercase().chars().filter(|c| !c.is_ascii_punctuation()).collect();
     let mut kept = String::with_capacity(text.len());
@@ -95,7 +98,7 @@ mod tests {
     use super::*;
 
     fn close(score: f64, expected: f64) {
-        // A handful of additions and divisions of small numbers.
+        // Tolerance for a few additions and divisions of small numbers.
         assert!((score - expected).abs() < 1e-12, "{score} and not {expected}");
     }
 
@@ -105,7 +108,7 @@ mod tests {
 
     #[test]
     fn squad_scores_match_values_computed_by_hand() {
-        // Answer, references, exact match, F1.
+        // Each case: answer, references, exact match, F1.
         let cases: [(&str, &[&str], f64, f64); 8] = [
             ("The U.S. Army!", &["us army"], 1.0, 1.0),
             ("a cat", &["the dog", "An old cat"], 0.0, 2.0 / 3.0),
@@ -135,7 +138,8 @@ mod tests {
         close(locomo_f1("She paints and hikes", "painting and hiking"), 0.8);
         close(locomo_f1("7 May 2023", "7 May, 2023"), 1.0);
         close(locomo_f1("", "May"), 0.0);
-        // Each of three parts is looked for: found, found half (one of two words and one too many), not.
+        // Of three parts, one is found, one is found half (one of two words, and one too many), one
+        // is not.
         let answer = "swimming, big pots, dancing";
         close(locomo_sub_answers_f1(answer, "pottery pots, swims, camping"), (0.5 + 1.0) / 3.0);
         close(locomo_sub_answers_f1("swimming", "swimming, "), 1.0);

@@ -1,8 +1,10 @@
 //! Porter's stemmer (M. F. Porter, "An algorithm for suffix stripping", Program 14(3), 1980), with
-//! the changes that NLTK's `PorterStemmer` makes by default, because LoCoMo's figures are computed with
-//! it: words of two letters stay, a few irregular words are listed, `die` and `spy` keep their vowel,
-//! `y` becomes `i` after any consonant, and `alli`, `bli`, `fulli`, `logi` are treated as pairs of
-//! suffixes. (The stemmers for search, Snowball's, follow a later algorithm.)
+//! the changes of NLTK's `PorterStemmer`.
+//!
+//! LoCoMo's figures are computed with NLTK's default mode. Its changes: words of two letters stay,
+//! a few irregular words are listed, `die` and `spy` keep their vowel, `y` becomes `i` after any
+//! consonant, and `alli`, `bli`, `fulli`, `logi` are treated as pairs of suffixes. (Search uses
+//! Snowball's stemmers, which follow a later algorithm.)
 
 /// Irregular words and their stems, from NLTK.
 const IRREGULAR: [(&str, &str); 15] = [
@@ -23,7 +25,8 @@ const IRREGULAR: [(&str, &str); 15] = [
     ("exceed", "exceed"),
 ];
 
-/// Step 2, where something is left before the suffix that measures more than 0.
+/// Suffixes of step 2 and their replacements. They apply if the rest of the word has a measure
+/// above 0.
 const STEP_2: [(&str, &str); 21] = [
     ("ational", "ate"),
     ("tional", "tion"),
@@ -48,7 +51,7 @@ const STEP_2: [(&str, &str); 21] = [
     ("fulli", "ful"),
 ];
 
-/// Step 3, with the same condition.
+/// Suffixes of step 3 and their replacements, with the same condition.
 const STEP_3: [(&str, &str); 7] = [
     ("icate", "ic"),
     ("ative", ""),
@@ -59,13 +62,15 @@ const STEP_3: [(&str, &str); 7] = [
     ("ness", ""),
 ];
 
-/// Step 4: dropped where what is left measures more than 1; `ion` only after `s` or `t`.
+/// Suffixes that step 4 removes if the rest of the word has a measure above 1; `ion` only after `s`
+/// or `t`.
 const STEP_4: [&str; 19] = [
     "al", "ance", "ence", "er", "ic", "able", "ible", "ant", "ement", "ment", "ent", "ion", "ou",
     "ism", "ate", "iti", "ous", "ive", "ize",
 ];
 
-/// The stem of `word`, which is in lower case. Letters outside of `a` to `z` count as consonants.
+/// Returns the stem of `word`, which is in lower case. Letters outside `a` to `z` count as
+/// consonants.
 pub(super) fn stem(word: &str) -> String {
     if let Some((_, stem)) = IRREGULAR.iter().find(|(irregular, _)| *irregular == word) {
         return (*stem).to_owned();
@@ -84,7 +89,7 @@ pub(super) fn stem(word: &str) -> String {
     tidied(without_ending(word))
 }
 
-/// Step 1a.
+/// Performs step 1a.
 fn without_plural(word: &str) -> String {
     if let Some(stem) = word.strip_suffix("ies") {
         return format!("{stem}{}", if word.chars().count() == 4 { "ie" } else { "i" });
@@ -98,7 +103,7 @@ fn without_plural(word: &str) -> String {
     }
 }
 
-/// Step 1b.
+/// Performs step 1b.
 fn without_participle(word: String) -> String {
     if let Some(stem) = word.strip_suffix("ied") {
         return format!("{stem}{}", if word.chars().count() == 4 { "ie" } else { "i" });
@@ -123,7 +128,7 @@ fn without_participle(word: String) -> String {
 }
 
 fn step_2(word: String) -> String {
-    // Reduced to `al` first, so that what ends in `ationalli` goes on as `ational`.
+    // Reduce to `al` first, so that a word that ends in `ationalli` continues as `ational`.
     if let Some(stem) = word.strip_suffix("alli")
         && measure(stem) > 0
     {
@@ -135,7 +140,7 @@ fn step_2(word: String) -> String {
     }
 }
 
-/// `word` with the first suffix of `rules` that it has replaced, if what is left measures enough.
+/// Replaces the first suffix of `rules` that `word` has, if the rest has a measure above 0.
 fn replaced(word: String, rules: &[(&str, &str)]) -> String {
     for (suffix, replacement) in rules {
         if let Some(stem) = word.strip_suffix(suffix) {
@@ -145,7 +150,7 @@ fn replaced(word: String, rules: &[(&str, &str)]) -> String {
     word
 }
 
-/// Step 4.
+/// Performs step 4.
 fn without_ending(word: String) -> String {
     for suffix in STEP_4 {
         if let Some(stem) = word.strip_suffix(suffix) {
@@ -156,7 +161,7 @@ fn without_ending(word: String) -> String {
     word
 }
 
-/// Step 5.
+/// Performs step 5.
 fn tidied(mut word: String) -> String {
     if let Some(stem) = word.strip_suffix('e') {
         let size = measure(stem);
@@ -170,7 +175,7 @@ fn tidied(mut word: String) -> String {
     word
 }
 
-/// Whether each letter is a consonant: no vowel, and no `y` after a consonant.
+/// Returns for each letter whether it is a consonant: not a vowel, and not `y` after a consonant.
 fn consonants(stem: &str) -> Vec<bool> {
     let mut flags: Vec<bool> = Vec::with_capacity(stem.len());
     for letter in stem.chars() {
@@ -183,7 +188,7 @@ fn consonants(stem: &str) -> Vec<bool> {
     flags
 }
 
-/// The paper's m: how often consonants follow vowels.
+/// Returns the paper's m: the number of times that consonants follow vowels.
 fn measure(stem: &str) -> usize {
     consonants(stem).windows(2).filter(|pair| !pair[0] && pair[1]).count()
 }
@@ -196,13 +201,13 @@ fn ends_in_consonant(stem: &str) -> bool {
     consonants(stem).last() == Some(&true)
 }
 
-/// The paper's `*d`.
+/// Returns whether the paper's condition `*d` holds.
 fn ends_in_double_consonant(stem: &str) -> bool {
     let mut letters = stem.chars().rev();
     letters.next().is_some_and(|last| letters.next() == Some(last)) && ends_in_consonant(stem)
 }
 
-/// The paper's `*o`, or a word of a vowel and a consonant.
+/// Returns whether the paper's condition `*o` holds, or the stem is a vowel and a consonant.
 fn ends_in_short_syllable(stem: &str) -> bool {
     match consonants(stem)[..] {
         [false, true] => true,
@@ -231,7 +236,7 @@ mod tests {
         check(cases);
     }
 
-    /// What `nltk.stem.PorterStemmer().stem` of NLTK 3.10.4 gives.
+    /// The expected stems are those of `nltk.stem.PorterStemmer().stem` of NLTK 3.10.4.
     #[test]
     fn irregular_and_short_words_are_those_of_nltk() {
         check(
@@ -248,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Checks against a file of lines `word stem`, such as NLTK's stems of all words of a novel.
+    /// Compares with a file of lines `word stem`, such as NLTK's stems of all words of a novel.
     #[test]
     #[ignore = "needs PORTER_REFERENCE, a file made with NLTK"]
     fn whole_vocabularies_are_stemmed_as_nltk_does() {

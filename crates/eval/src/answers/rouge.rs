@@ -1,17 +1,18 @@
-//! ROUGE-L: the longest sequence of words that a summary shares with a reference summary.
+//! ROUGE-L: score by the longest sequence of words that a summary shares with a reference summary.
 
 use std::collections::HashMap;
 
-/// ROUGE-L as F-measure (Lin, "ROUGE: A Package for Automatic Evaluation of Summaries", 2004, section
-/// 3.1, with beta = 1): with the longest common subsequence L of the words, precision |L| / |answer|
-/// and recall |L| / |reference|. Of several references the one with the best F counts, as in
-/// `multi_rouge.py` of SQuALITY; 0 without references and for texts without words.
+/// Returns ROUGE-L as F-measure (Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
+/// 2004, section 3.1, with beta = 1). With the longest common subsequence L of the words, precision
+/// is |L| / |answer| and recall |L| / |reference|. Of several references, the one with the best F
+/// counts, as in `multi_rouge.py` of SQuALITY. The score is 0 without references and for texts
+/// without words.
 ///
 /// A word is a run of `a` to `z` and digits in lower case, without stemming, as in the package
-/// `rouge_score` (`rougeL`), which the scripts of L-Eval and SQuALITY call without stemming too. The
-/// text is one sequence; it is not cut into sentences (`rougeLsum`).
+/// `rouge_score` (`rougeL`), which the scripts of L-Eval and SQuALITY call without stemming too.
+/// The text is one sequence; it is not cut into sentences (`rougeLsum`).
 ///
-/// Time grows with the number of words of the answer times that of the references.
+/// The time grows with the number of words of the answer times that of the references.
 pub fn rouge_l(answer: &str, references: &[String]) -> f64 {
     let answer = words(answer);
     references.iter().map(|reference| f_measure(&answer, &words(reference))).fold(0.0, f64::max)
@@ -42,7 +43,7 @@ fn f_measure(answer: &[String], reference: &[String]) -> f64 {
     2.0 * shared as f64 / (answer.len() + reference.len()) as f64
 }
 
-/// Length of the longest common subsequence; memory for one row of the table.
+/// Returns the length of the longest common subsequence, with memory for one row of the table.
 fn longest_common_subsequence(one: &[usize], other: &[usize]) -> usize {
     // `row[j]` is the length for the words of `one` so far and the first j of `other`.
     let mut row = vec![0; other.len() + 1];
@@ -70,7 +71,8 @@ mod tests {
     #[test]
     fn scores_match_values_computed_by_hand() {
         let cases: [(&str, &[&str], f64); 7] = [
-            // Lin's example: `police the gunman` and `the gunman` of 4 words each.
+            // Lin's example: the shared sequences are `police the gunman` and `the gunman`, of 4
+            // words each.
             ("police kill the gunman", &["police killed the gunman"], 0.75),
             ("the gunman kill police", &["police killed the gunman"], 0.5),
             ("a b c d", &["a c e"], 4.0 / 7.0),
@@ -81,7 +83,7 @@ mod tests {
         ];
         for (answer, references, expected) in cases {
             let score = score(answer, references);
-            // One division.
+            // Tolerance for one division.
             assert!((score - expected).abs() < 1e-12, "{answer}: {score} and not {expected}");
         }
     }

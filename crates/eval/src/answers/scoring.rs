@@ -1,4 +1,4 @@
-//! Which metrics a question's answer is measured with.
+//! Metrics of answers, and the scores of an answer by the scoring of its question.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -12,40 +12,40 @@ use super::{
 use crate::Question;
 use crate::dataset::Scoring;
 
-/// What a score measures; each is from 0 to 1 and higher is better, except [`Metric::Answered`], which
-/// only describes. In the order in which reports show them.
+/// Metric of answers, from 0 to 1. Higher is better, except for [`Metric::Answered`], which only
+/// describes. In the order of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Whether a judge holds the answer right.
+    /// Whether a judge grades the answer as right.
     Graded,
-    /// How far a judge holds the points met that a good answer has.
+    /// Share of the points of a good answer that a judge considers met.
     Nuggets,
-    /// How much of what there is to say the answer covers, as a judge rates it.
+    /// Coverage of what there is to say, as a judge rates it.
     Comprehensiveness,
-    /// How many views and insights the answer offers, as a judge rates it.
+    /// Variety of views and insights, as a judge rates it.
     Diversity,
-    /// Both claims of a pair are right. Of pairs: only reports have it.
+    /// Whether both claims of a pair are right. Belongs to pairs, so only reports have it.
     PairAccuracy,
-    /// The option or verdict is right.
+    /// Whether the option or verdict is right.
     Accuracy,
-    /// [`squad_f1`], [`locomo_f1`] or [`locomo_sub_answers_f1`], as the data set's script has it.
+    /// F1 by [`squad_f1`], [`locomo_f1`] or [`locomo_sub_answers_f1`], as in the data set's script.
     F1,
-    /// [`squad_exact_match`].
+    /// Exact match by [`squad_exact_match`].
     #[serde(rename = "em")]
     ExactMatch,
-    /// [`rouge_l`].
+    /// ROUGE-L by [`rouge_l`].
     RougeL,
-    /// Of the units that hold the evidence, the share of which something was read.
+    /// Share of the units with evidence of which something was read.
     Recall,
-    /// Of questions whose right answer is that it was never said: whether that was the reaction.
+    /// Whether the outcome was that it was never said, for questions whose right answer that is.
     Abstention,
-    /// Whether there was an answer and not the reaction that nothing is in memory.
+    /// Whether there was an answer, and not the outcome that nothing is in memory.
     Answered,
 }
 
 impl Metric {
-    /// Every metric, in the order of reports. The first that a report has is its headline.
+    /// All metrics, in the order of reports. The first that a report has is its headline.
     pub const ALL: [Self; 12] = [
         Self::Graded,
         Self::Nuggets,
@@ -61,7 +61,7 @@ impl Metric {
         Self::Answered,
     ];
 
-    /// Its name in logs and reports.
+    /// Returns the name in logs and reports.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Graded => "graded",
@@ -86,38 +86,38 @@ impl fmt::Display for Metric {
     }
 }
 
-/// AnswerScores of one answer, each from 0 to 1.
+/// Scores of one answer by metric, each from 0 to 1.
 pub type AnswerScores = BTreeMap<Metric, f64>;
 
-/// How a question was reacted to.
+/// Outcome of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// By an answer.
+    /// The question was answered.
     Answered,
-    /// By saying that the memory does not hold it.
+    /// The response was that the memory does not hold the answer.
     NotInMemory,
 }
 
 impl Question {
-    /// [`Metric::Recall`] of an answer for which something of the units `read` was read; `None` if no unit is
-    /// known to hold the evidence.
+    /// Returns [`Metric::Recall`] of an answer for which something of the units `read` was read;
+    /// `None` if no unit is known to hold the evidence.
     pub fn recall(&self, read: &HashSet<DocumentId>) -> Option<f64> {
         let found = self.gold.iter().filter(|unit| read.contains(unit)).count();
         (!self.gold.is_empty()).then(|| found as f64 / self.gold.len() as f64)
     }
 
-    /// Whether it is known what a right answer is, so that answers can be scored.
+    /// Returns whether a right answer is known, so that answers can be scored.
     pub fn has_answer(&self) -> bool {
         self.is_abstention || !self.references.is_empty()
     }
 
-    /// AnswerScores an answer to this question; the text of a reaction [`Outcome::NotInMemory`] does not
-    /// count.
+    /// Scores an answer to this question. For the outcome [`Outcome::NotInMemory`], the text of the
+    /// answer does not count.
     ///
-    /// [`Metric::Answered`] is there always, [`Metric::Abstention`] for abstention questions, and the
-    /// metrics of [`Question::scoring`] for the others (with [`Scoring::Locomo`] for all). A reaction
-    /// of not knowing to a question that has an answer scores 0.
+    /// [`Metric::Answered`] is always set, [`Metric::Abstention`] for abstention questions, and the
+    /// metrics of [`Question::scoring`] for the others (with [`Scoring::Locomo`], for all).
+    /// [`Outcome::NotInMemory`] scores 0 for a question that has an answer.
     pub fn score(&self, outcome: Outcome, answer: &str) -> AnswerScores {
         let answer = if outcome == Outcome::Answered { answer } else { "" };
         let is_answered = f64::from(u8::from(outcome == Outcome::Answered));
@@ -140,7 +140,8 @@ impl Question {
     fn quality(&self, outcome: Outcome, answer: &str) -> AnswerScores {
         let references = &self.references;
         let best = |score: fn(&str, &str) -> f64| {
-            // A reference of nothing but articles equals no answer at all; not knowing is still wrong.
+            // A reference of only articles equals an empty answer; not knowing is wrong all the
+            // same.
             let scores = references.iter().map(|reference| score(answer, reference));
             if outcome == Outcome::Answered { scores.fold(0.0, f64::max) } else { 0.0 }
         };
@@ -169,8 +170,9 @@ impl Question {
     }
 }
 
-/// Whether `answer` says in the words of LoCoMo's script (`task_eval/evaluation.py`, category 5) that
-/// it was never said: `not mentioned` or `no information available`, in any case.
+/// Returns whether `answer` says that it was never said, in the words of LoCoMo's script
+/// (`task_eval/evaluation.py`, category 5): `not mentioned` or `no information available`, in upper
+/// or lower case.
 pub fn says_not_mentioned(answer: &str) -> bool {
     let answer = answer.to_lowercase();
     answer.contains("not mentioned") || answer.contains("no information available")
@@ -208,7 +210,7 @@ mod tests {
         Scoring::ClaimPair { pair: "p".to_owned(), is_true: false }
     }
 
-    /// Checks the scores of an answer but for [`Metric::Answered`].
+    /// Checks the scores of an answer, except [`Metric::Answered`].
     fn check(question: &Question, answer: &str, expected: &[(Metric, f64)]) {
         let mut scores = question.score(Outcome::Answered, answer);
         assert_eq!(scores.remove(&Metric::Answered), Some(1.0));

@@ -1,10 +1,10 @@
-//! Reference answers as the files write them.
+//! Reference answers, as they are written in files.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// An answer: a text, or a number where the answer is one. Anything else is no answer, so that retrieval
-/// can be measured whatever the answers look like.
+/// Reference answer: a text or a number. Anything else is accepted as no answer, so that retrieval
+/// can be measured on any data.
 #[derive(Deserialize)]
 #[serde(untagged)]
 pub(super) enum Answer {

@@ -1,13 +1,16 @@
-//! BEAM (Tavakoli et al., ICLR 2026): user-assistant chats of a hundred thousand to ten million tokens.
+//! BEAM (Tavakoli et al., ICLR 2026): user-assistant chats of a hundred thousand to ten million
+//! tokens.
 //!
-//! `questions.jsonl` `{question_id, conversation_id, type, question, answer, rubric,
-//! evidence_message_ids}` and for each conversation `<conversation_id>.messages.jsonl` `{id, batch, role, time_anchor, content}`. Each
-//! conversation is a haystack. Its id begins with its size, such as `100K-7`; the size is a split and,
-//! if all are read together, a group of the report. Evidence that names no message of the
-//! conversation is dropped; questions without evidence, such as all of abstention, are left out of
-//! retrieval. Answers are judged by the points of the rubric, each of which counts as met, half met or not.
-//! BEAM's own script drops the halves but for event ordering, of which it reports the order instead; here the
-//! halves count, and no order is scored.
+//! Files: `questions.jsonl` `{question_id, conversation_id, type, question, answer, rubric,
+//! evidence_message_ids}` and for each conversation `<conversation_id>.messages.jsonl` `{id, batch,
+//! role, time_anchor, content}`. Each conversation is a haystack. Its id begins with its size, such
+//! as `100K-7`; the size is a split and, if all are read together, a group of the report. Evidence
+//! that names no message of the conversation is dropped; questions without evidence, such as all
+//! abstention questions, are left out of retrieval.
+//!
+//! Answers are judged by the points of the rubric, each of which counts as met, half met or not
+//! met. BEAM's own script drops the halves except for event ordering, for which it reports the
+//! order instead. Here the halves count, and no order is scored.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -34,7 +37,7 @@ pub(super) const FORMAT: Format = Format {
 const QUESTIONS: &str = "questions.jsonl";
 const MESSAGES_ENDING: &str = ".messages.jsonl";
 
-/// What the generator of the chats left at the end of some messages, before two numbers.
+/// Mark that the generator of the chats left at the end of some messages, before two numbers.
 const GENERATOR_MARK: &str = "->->";
 
 #[derive(Deserialize)]
@@ -52,7 +55,7 @@ struct QuestionRecord {
 #[derive(Deserialize)]
 struct MessageRecord {
     id: u64,
-    /// What comes closest to a session.
+    /// Number of the batch, which comes closest to a session.
     #[serde(default)]
     batch: u32,
     role: String,
@@ -60,7 +63,7 @@ struct MessageRecord {
     content: String,
 }
 
-/// A conversation and its questions, before its messages are read.
+/// Conversation with its questions, before its messages are read.
 struct Conversation {
     id: String,
     messages: PathBuf,
@@ -100,7 +103,7 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     Ok(Box::new(conversations.into_iter().map(move |conversation| haystack(conversation, unit))))
 }
 
-/// `100K` of `100K-7`.
+/// Returns the size in the id of a conversation: `100K` for `100K-7`.
 fn size_of(conversation_id: &str) -> &str {
     conversation_id.split('-').next().unwrap_or(conversation_id)
 }
@@ -157,8 +160,8 @@ fn haystack(conversation: Conversation, unit: UnitKind) -> Result<Haystack, Erro
 
 struct Message {
     id: u64,
-    /// Its number is that of the message in the file, from 0. Its time is the last anchor up to here: the
-    /// chats give one where a new period begins.
+    /// Turn of the message. Its number is that of the message in the file, from 0. Its time is the
+    /// last anchor so far: the chats have one where a new period begins.
     turn: Turn,
 }
 
@@ -202,7 +205,7 @@ fn batch_id(batch: u32) -> DocumentId {
     format!("batch-{batch}").parse().expect("letters and digits are a valid document id")
 }
 
-/// A unit is known by its first message.
+/// Returns the id of the unit whose first message has this id.
 fn message_id(id: u64) -> DocumentId {
     format!("m{id}").parse().expect("letters and digits are a valid document id")
 }

@@ -1,8 +1,8 @@
-//! The ways the data sets write points in time. None of them names a zone; all are read as UTC.
+//! Formats of times in the data sets. None of them has a time zone; all are read as UTC.
 
 use clew_core::Timestamp;
 
-/// `2023/05/20 (Sat) 02:21`, as LongMemEval writes it; the day of the week is not checked.
+/// Parses `2023/05/20 (Sat) 02:21`, the format of LongMemEval. The day of the week is not checked.
 pub(super) fn slashed(text: &str) -> Option<Timestamp> {
     let (date, rest) = text.split_once(' ')?;
     let time = rest.rsplit(' ').next()?;
@@ -12,7 +12,7 @@ pub(super) fn slashed(text: &str) -> Option<Timestamp> {
     timestamp([year, month, day], [hour, minute])
 }
 
-/// `1:56 pm on 8 May, 2023`, as LoCoMo writes it.
+/// Parses `1:56 pm on 8 May, 2023`, the format of LoCoMo.
 pub(super) fn spoken(text: &str) -> Option<Timestamp> {
     let (time, date) = text.split_once(" on ")?;
     let (time, half) = time.trim().split_once(' ')?;
@@ -30,7 +30,7 @@ pub(super) fn spoken(text: &str) -> Option<Timestamp> {
     timestamp([year, month, day], [hour, minute])
 }
 
-/// `March-15-2024`, as BEAM writes it.
+/// Parses `March-15-2024`, the format of BEAM.
 pub(super) fn dashed(text: &str) -> Option<Timestamp> {
     let mut parts = text.split('-');
     let (month, day, year) =
@@ -38,7 +38,7 @@ pub(super) fn dashed(text: &str) -> Option<Timestamp> {
     timestamp([year, month, day], [0, 0])
 }
 
-/// `20260105_11:00`, as LiHua-World writes it.
+/// Parses `20260105_11:00`, the format of LiHua-World.
 pub(super) fn compact(text: &str) -> Option<Timestamp> {
     let (date, time) = text.split_once('_')?;
     let (year, month, day) = (date.get(..4)?, date.get(4..6)?, date.get(6..)?);
@@ -60,7 +60,7 @@ fn month(name: &str) -> Option<u32> {
     clew_text::month(&name).map(u32::from)
 }
 
-/// The calendar is checked by the parser of RFC 3339.
+/// Converts a date and a time of day; the parser of RFC 3339 checks the calendar.
 fn timestamp([year, month, day]: [u32; 3], [hour, minute]: [u32; 2]) -> Option<Timestamp> {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00Z").parse().ok()
 }

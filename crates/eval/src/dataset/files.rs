@@ -1,8 +1,8 @@
-//! Finding the files of a data set.
+//! Search for the files of a data set.
 
 use std::path::{Path, PathBuf};
 
-/// The first of `names` in `folder`, as it is or with `.gz` appended.
+/// Returns the first of `names` that exists in `folder`, with or without `.gz` appended.
 pub(super) fn first_of(folder: &Path, names: &[&str]) -> Option<PathBuf> {
     names
         .iter()
@@ -10,12 +10,12 @@ pub(super) fn first_of(folder: &Path, names: &[&str]) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// The folder that `path` is or lies in.
+/// Returns `path` if it is a folder, and otherwise the folder that it is in.
 pub(super) fn folder_of(path: &Path) -> &Path {
     if path.is_dir() { path } else { path.parent().unwrap_or(path) }
 }
 
-/// Name of the file without any extension, or `default` where the path has no name of its own.
+/// Returns the name of the file without any extension, or `default` if the path has no name.
 pub(super) fn name_of(path: &Path, default: &str) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
     let stem = name.as_deref().and_then(|name| name.split('.').next()).unwrap_or_default();

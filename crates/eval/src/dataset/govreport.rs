@@ -1,7 +1,8 @@
-//! GovReport (Huang et al., NAACL 2021) as L-Eval has it: summaries of reports of the US government.
+//! GovReport (Huang et al., NAACL 2021) in the version of L-Eval: summaries of reports of the US
+//! government.
 //!
-//! `govreport_leval.jsonl` or L-Eval's own `gov_report_summ.jsonl`. Each report comes with one request to
-//! summarise it and one reference summary.
+//! File: `govreport_leval.jsonl` or L-Eval's own `gov_report_summ.jsonl`. Each report has one
+//! request to summarise it and one reference summary.
 
 use super::leval::{self, Task};
 use super::{Format, Haystacks, Source, UnitKind};

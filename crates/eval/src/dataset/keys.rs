@@ -1,4 +1,4 @@
-//! Units of conversations with other keys, and where they stand in their sessions.
+//! Keys of the units of conversations, and the positions of units in their sessions.
 
 use std::collections::HashMap;
 
@@ -8,16 +8,17 @@ use clew_core::{DocumentId, Limits};
 use super::{Haystack, Unit, UnitDocument};
 use crate::Error;
 
-/// Whose memory a haystack is where turns are kept.
+/// Id of the user whose memory a haystack is, if its turns are stored.
 pub const KEPT_USER: &str = "user";
 
 impl Haystack {
-    /// The same with keys of `design`: a unit's title and text are its key. Units whose key is empty are left
-    /// out, so that they cannot be found; they stay evidence, and take their places in [`Haystack::places`] of
-    /// the haystack itself.
+    /// Returns the haystack with keys of `design`: the title and text of a unit are its key. Units
+    /// with an empty key are left out, so that they cannot be found. They remain evidence, and keep
+    /// their positions in [`Haystack::places`] of the original haystack.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] if the units are not made of turns and the design is more than the value.
+    /// Returns [`Error::NoTurns`] if the units do not consist of turns and the design is more than
+    /// the value.
     pub fn with_keys(&self, design: &KeyDesign) -> Result<Self, Error> {
         if *design == KeyDesign::value() {
             return Ok(self.clone());
@@ -40,18 +41,18 @@ impl Haystack {
         Ok(Self { name, units: keyed, questions, without_evidence })
     }
 
-    /// Its units as documents.
+    /// Returns the units as documents.
     pub fn documents(&self) -> Vec<UnitDocument> {
         let document =
             |unit: &Unit| UnitDocument { unit: unit.id.clone(), document: unit.clone().into() };
         self.units.iter().map(document).collect()
     }
 
-    /// The turns of its units as a memory of conversations keeps them, each a document.
+    /// Returns the turns of the units as chat memory stores them, each as a document.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] if the units are not made of turns; [`Error::NotKept`] if a session's name can be
-    /// none there.
+    /// Returns [`Error::NoTurns`] if the units do not consist of turns, and [`Error::NotKept`] if
+    /// the name of a session is not valid in chat memory.
     pub fn kept_turns(&self) -> Result<Vec<UnitDocument>, Error> {
         self.check_turns()?;
         let mut kept = Vec::new();
@@ -67,10 +68,10 @@ impl Haystack {
         Ok(kept)
     }
 
-    /// Where its units stand.
+    /// Returns the positions of the units in their sessions.
     ///
     /// # Errors
-    /// [`Error::NoTurns`] if the units are not made of turns.
+    /// Returns [`Error::NoTurns`] if the units do not consist of turns.
     pub fn places(&self) -> Result<Places<'_>, Error> {
         self.check_turns()?;
         let mut sizes: HashMap<&DocumentId, usize> = HashMap::new();
@@ -100,13 +101,13 @@ impl Unit {
     }
 }
 
-/// Where the units of a haystack stand in its sessions, in the order of the data set.
+/// Positions of the units of a haystack in its sessions, in the order of the data set.
 #[derive(Clone, Debug)]
 pub struct Places<'a>(HashMap<&'a DocumentId, Place<'a>>);
 
 impl Places<'_> {
-    /// The units that a search found with their scores, in the order of their smoothed scores, best first.
-    /// Among equals the order stays.
+    /// Returns the units that a search found with their scores, by their smoothed scores, best
+    /// first. Equal units keep their order.
     pub fn smoothed(&self, found: &[(DocumentId, f32)], smoothing: &Smoothing) -> Vec<DocumentId> {
         let placed = |(unit, score): &(DocumentId, f32)| Some((*self.0.get(unit)?, *score));
         let known: Vec<_> = found.iter().filter_map(placed).collect();

@@ -1,7 +1,7 @@
-//! The records of L-Eval (An et al., ACL 2024): a long document with several questions each.
+//! Records of L-Eval (An et al., ACL 2024): a long document with several questions each.
 //!
-//! Either `{doc_id, document, questions, answers}` or, as the authors have it, `{input, instructions,
-//! outputs}`. Each record is a haystack of one document.
+//! A record is `{doc_id, document, questions, answers}` or, in the authors' files, `{input,
+//! instructions, outputs}`. Each record is a haystack of one document.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ struct Record {
     answers: Vec<String>,
 }
 
-/// What a format makes of a question and its answer.
+/// Question that a format reads from a question and its answer.
 pub(super) struct Task {
     pub text: String,
     pub kind: &'static str,
@@ -32,10 +32,11 @@ pub(super) struct Task {
     pub scoring: Scoring,
 }
 
-/// Makes a task of a question and its answer, or says what was expected and what came.
+/// Function that converts a question and its answer to a task, or returns what was expected and
+/// what came.
 pub(super) type ReadTask = fn(question: &str, answer: &str) -> Result<Task, String>;
 
-/// Reads the file at the source, or the first of `files` in the folder there.
+/// Reads the file at the source, or the first of `files` if the source is a folder.
 pub(super) fn open(
     source: Source<'_>,
     format: &'static str,
@@ -52,7 +53,7 @@ pub(super) fn open(
     })))
 }
 
-/// The file that `source` names or whose folder it is.
+/// Returns the file that `source` names, or the first of `files` if it names a folder.
 pub(super) fn file(
     source: Source<'_>,
     format: &'static str,

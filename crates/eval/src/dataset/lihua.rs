@@ -1,9 +1,9 @@
-//! LiHua-World (MiniRAG, Fan et al. 2025): one person's year of chats.
+//! LiHua-World (MiniRAG, Fan et al. 2025): one year of chats of one person.
 //!
-//! `docs.jsonl` holds `{doc_id, text}`, a text being `Time: 20260105_11:00` and then lines of
-//! `Name: message`; `questions.jsonl` holds `{question_id, type, question, answer, evidence_doc_ids}`. All
-//! questions are asked of all chats. Questions that no chat answers are left out of retrieval. Answers
-//! are judged by a model in the paper.
+//! Files: `docs.jsonl` `{doc_id, text}`, where a text is `Time: 20260105_11:00` and then lines
+//! `Name: message`; `questions.jsonl` `{question_id, type, question, answer, evidence_doc_ids}`.
+//! All questions are about all chats. Questions that no chat answers are left out of retrieval. In
+//! the paper, a model judges the answers.
 
 use std::collections::HashSet;
 use std::path::Path;

@@ -1,14 +1,14 @@
 //! LoCoMo (Maharana et al., ACL 2024): long chats of two people over many sessions.
 //!
-//! `locomo.json` or the authors' `locomo10.json`: an array of conversations `{sample_id,
+//! File: `locomo.json` or the authors' `locomo10.json`, an array of conversations `{sample_id,
 //! conversation: {session_<n>: [turn], session_<n>_date_time}, qa: [{question, answer, evidence,
-//! category}]}`. Each conversation is a haystack. Evidence names turns as `D<session>:<turn>`; some of
-//! it is malformed (several in one string, a missing number, a turn that does not exist), so whatever
-//! reads as such a name is taken and what names no turn is dropped.
+//! category}]}`. Each conversation is a haystack. Evidence names turns as `D<session>:<turn>`. Some
+//! evidence is malformed (several names in one string, a missing number, a turn that does not
+//! exist), so everything that reads as such a name is taken, and names of no turn are dropped.
 //!
-//! Answers are scored as in the authors' `task_eval/evaluation.py`: multi-hop answers by their parts, and
-//! of open-domain answers, which give a reason after a semicolon, what stands before it. Adversarial
-//! questions have no answer; the one that `adversarial_answer` gives is wrong.
+//! Answers are scored as in the authors' `task_eval/evaluation.py`: multi-hop answers by their
+//! parts, and open-domain answers, which have a reason after a semicolon, by the text before it.
+//! Adversarial questions have no answer; that in `adversarial_answer` is wrong.
 
 use std::collections::BTreeMap;
 
@@ -34,8 +34,8 @@ pub(super) const FORMAT: Format = Format {
 
 const FILES: [&str; 2] = ["locomo.json", "locomo10.json"];
 
-/// Categories 1 to 5, in this order; the last holds questions whose right answer is that it was
-/// never said.
+/// Names of the categories 1 to 5, in this order. The last has questions whose right answer is that
+/// it was never said.
 const CATEGORIES: [&str; 5] = [MULTI_HOP, "temporal", OPEN_DOMAIN, "single-hop", ADVERSARIAL];
 const MULTI_HOP: &str = "multi-hop";
 const OPEN_DOMAIN: &str = "open-domain";
@@ -215,7 +215,7 @@ fn turn_id(TurnName { session, turn }: TurnName) -> DocumentId {
     format!("D{session}:{turn}").parse().expect("letters and digits are a valid document id")
 }
 
-/// Everything in `text` that matches `D:?(\d+):(\d+)`.
+/// Returns everything in `text` that matches `D:?(\d+):(\d+)`.
 fn turn_names(text: &str) -> impl Iterator<Item = TurnName> {
     text.split('D').skip(1).filter_map(|rest| {
         let (session, rest) = rest.strip_prefix(':').unwrap_or(rest).split_once(':')?;

@@ -1,12 +1,12 @@
-//! What the sets of questions about one long document have in common: a haystack of one unit, and
-//! questions whose evidence is not known.
+//! Common parts of data sets about long documents: a haystack of one unit, and questions without
+//! known evidence.
 
 use clew_core::DocumentId;
 
 use super::{Haystack, Question, Unit};
 use crate::dataset::Scoring;
 
-/// The haystack of the document `id`.
+/// Returns the haystack of the document `id`.
 pub(super) fn haystack(
     id: String,
     title: String,
@@ -22,7 +22,7 @@ pub(super) fn haystack(
     Ok(Haystack::new(id, vec![unit], questions))
 }
 
-/// A question without text and references yet.
+/// Returns a question that has no text and no references yet.
 pub(super) fn question(id: String, kind: &str, scoring: Scoring) -> Question {
     Question {
         id,

@@ -1,16 +1,16 @@
 //! LongMemEval (Wu et al., ICLR 2025): questions about a user's history of assistant sessions.
 //!
-//! Records `{question_id, question_type, question, answer, question_date, haystack_session_ids,
-//! haystack_dates, haystack_sessions, answer_session_ids}`, each a haystack with one question. A
-//! session is an array of turns `{role, content, has_answer}`. They come as the authors' arrays
-//! (`longmemeval_s.json`, `longmemeval_oracle.json`), as lines (`oracle.jsonl`), or with the sessions,
-//! of which haystacks share many, in a file of their own: `s_questions.jsonl` beside
+//! Records are `{question_id, question_type, question, answer, question_date, haystack_session_ids,
+//! haystack_dates, haystack_sessions, answer_session_ids}`; each is a haystack with one question. A
+//! session is an array of turns `{role, content, has_answer}`. The records come as the authors'
+//! arrays (`longmemeval_s.json`, `longmemeval_oracle.json`), as lines (`oracle.jsonl`), or with the
+//! sessions, many of which haystacks share, in a file of their own: `s_questions.jsonl` beside
 //! `s_sessions.jsonl` `{session_id, turns}`.
 //!
 //! Conventions: the paper leaves abstention questions out of retrieval scores, so `all` does too;
-//! most leaderboards keep them, which is the group `with-abstention`. A session that occurs twice in
-//! a haystack counts once, at its first date. Answers are judged by a model in the paper; an answer to an
-//! abstention question tells what is missing.
+//! most leaderboards keep them, as the group `with-abstention` does. A session that occurs twice in
+//! a haystack counts once, at its first date. In the paper, a model judges the answers; an answer
+//! to an abstention question says what is missing.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ const FILES: [(&str, &[&str]); 3] = [
     ("oracle", &["oracle.jsonl", "longmemeval_oracle.json"]),
 ];
 
-/// Ending of a file of questions whose sessions lie in a file of their own, and of that file.
+/// Endings of a file of questions whose sessions are in a file of their own, and of that file.
 const QUESTIONS_ENDING: &str = "_questions.jsonl";
 const SESSIONS_ENDING: &str = "_sessions.jsonl";
 
@@ -116,7 +116,7 @@ fn read_sessions(path: &Path) -> Result<Sessions, Error> {
         .collect()
 }
 
-/// A session as it lies in one haystack.
+/// Session as it occurs in one haystack.
 struct Dated<'a> {
     id: &'a DocumentId,
     time: Timestamp,
@@ -151,7 +151,7 @@ fn haystack(record: InstanceRecord, stored: &Sessions, unit: UnitKind) -> Result
     Ok(Haystack::new(record.question_id, units, vec![question]))
 }
 
-/// What counts as right by the type of a question (appendix A.4, figure 10).
+/// Returns the grading rule for a type of questions (appendix A.4, figure 10).
 fn rule(question_type: &str) -> GradingRule {
     match question_type {
         "temporal-reasoning" => GradingRule::TimeReasoning,
@@ -200,7 +200,8 @@ struct Cut {
     is_evidence: bool,
 }
 
-/// Whole sessions are evidence if the question names them; their parts, if a turn is marked.
+/// Cuts a session into units. A whole session is evidence if the question names it; a part, if one
+/// of its turns is marked.
 fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>, String> {
     let turns = session.said()?;
     let has_answer = |turn: &Turn| session.turns[turn.id.number as usize].has_answer == Some(true);
@@ -231,7 +232,7 @@ fn cut(session: &Dated<'_>, unit: UnitKind, is_answer: bool) -> Result<Vec<Cut>,
 }
 
 impl Dated<'_> {
-    /// Its turns, numbered from 0.
+    /// Returns the turns, numbered from 0.
     fn said(&self) -> Result<Vec<Turn>, String> {
         let said = |(index, turn): (usize, &TurnRecord)| {
             Ok(Turn {
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn each_unit_has_its_text_and_its_gold() {
         let files = normalised();
-        // Unit ids, texts and gold, with `/` between items.
+        // Each case: unit, ids, texts and gold, with `/` between items.
         let cases = [
             ("session", "trip/garden", "Off to sea./I planted figs.\nTwelve of them.", "garden"),
             (

@@ -1,6 +1,6 @@
 //! Multi-hop questions over passages, in the protocol of HippoRAG (Gutiérrez et al., NeurIPS 2024).
 //!
-//! Two layouts, each one haystack:
+//! There are two layouts, each one haystack:
 //!
 //! - `corpus.jsonl` `{idx, title, text}` and `questions.jsonl` `{question_id, question, answer,
 //!   answer_aliases, type, supporting: [idx]}`;
@@ -9,9 +9,9 @@
 //!   `supporting_facts: [[title, sentence]]` (HotpotQA, 2WikiMultihopQA) or by
 //!   `paragraphs: [{title, paragraph_text, is_supporting}]` (MuSiQue).
 //!
-//! The answer and its aliases are references; without an `answer` only retrieval can be measured.
+//! The answer and its aliases are references; without an `answer`, only retrieval can be measured.
 //!
-//! A passage's title is [`Unit::title`]: whoever indexes it decides how it joins the text.
+//! The title of a passage is [`Unit::title`]: the indexer decides how it joins the text.
 
 mod original;
 
@@ -52,7 +52,7 @@ struct QuestionRecord {
     supporting: Vec<u64>,
 }
 
-/// A corpus and its questions.
+/// Files of a corpus and its questions.
 struct Pair {
     corpus: PathBuf,
     questions: PathBuf,
@@ -118,7 +118,7 @@ fn read_questions(path: &Path, units: &[Unit]) -> Result<Vec<Question>, Error> {
     Ok(questions)
 }
 
-/// The answer and what else it is called, each once.
+/// Returns the answer and its aliases, each once.
 fn references(answer: Option<Answer>, aliases: Option<Vec<String>>) -> Vec<String> {
     let Some(answer) = answer.and_then(Answer::into_text) else { return Vec::new() };
     let mut references = vec![answer];

@@ -1,10 +1,10 @@
-//! NoCha (Karpinska et al., EMNLP 2024): pairs of a true and a false claim about a novel that differ in
-//! little.
+//! NoCha (Karpinska et al., EMNLP 2024): pairs of similar claims about a novel, one true and one
+//! false.
 //!
-//! `claims.jsonl` `{book_title, claim, type, index}`, where `type` says whether the claim is true and the
-//! two claims of a pair share the `index`, and a text `<book_title>.txt` of each book. Each book is a
-//! haystack. The question's text is the claim itself: to ask whether it is true is up to the caller. A
-//! pair is right if both of its claims are; chance is 25 %.
+//! Files: `claims.jsonl` `{book_title, claim, type, index}`, where `type` says whether the claim is
+//! true and the two claims of a pair share the `index`, and the text `<book_title>.txt` of each
+//! book. Each book is a haystack. The text of a question is the claim itself; the caller has to ask
+//! whether it is true. A pair is right if both of its claims are; chance is 25 %.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) const FORMAT: Format =
 
 const CLAIMS: &str = "claims.jsonl";
 
-/// Before the title, on the first line of some books.
+/// Mark before the title, on the first line of some books.
 const TITLE: &str = "title:";
 
 #[derive(Deserialize)]
@@ -35,7 +35,7 @@ struct ClaimRecord {
     index: u64,
 }
 
-/// A book and the claims about it, before its text is read.
+/// Book with the claims about it, before its text is read.
 struct Book {
     name: String,
     file: PathBuf,
@@ -65,7 +65,7 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
             book.claims.push(claim);
             continue;
         }
-        // A title is a name and not a path.
+        // A title must be a name and not a path.
         let text = format!("{name}.txt");
         let is_name = Path::new(&text).file_name().is_some_and(|file| file == text.as_str());
         let file = Some(folder.join(&text)).filter(|file| is_name && file.is_file());
@@ -75,7 +75,7 @@ fn open(source: Source<'_>) -> Result<Haystacks, Error> {
     Ok(Box::new(books.into_iter().map(haystack)))
 }
 
-/// The types are the books: the claims of a pair must not fall apart.
+/// Converts a claim to a question. Types are books, so that the claims of a pair stay together.
 fn claim(record: ClaimRecord) -> Question {
     let ClaimRecord { book_title, claim, is_true, index } = record;
     let pair = format!("{book_title}_{index}");

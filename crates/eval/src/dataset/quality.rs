@@ -1,8 +1,9 @@
-//! QuALITY (Pang et al., NAACL 2022) as L-Eval has it: multiple choice about texts of some 6,000 tokens.
+//! QuALITY (Pang et al., NAACL 2022) in the version of L-Eval: multiple choice about texts of about
+//! 6,000 tokens.
 //!
-//! `quality_leval.jsonl` or L-Eval's own `quality.jsonl`. A question holds its options, each on a line
-//! that begins with its letter as `(A)`; its answer repeats the right one. Chance is 1 in the number of
-//! options, here 25 %.
+//! File: `quality_leval.jsonl` or L-Eval's own `quality.jsonl`. A question contains its options,
+//! each on a line that begins with its letter as `(A)`; its answer repeats the right one. Chance is
+//! 1 in the number of options, here 25 %.
 
 use super::leval::{self, Task};
 use super::{Format, Haystacks, Source, UnitKind};
@@ -41,7 +42,8 @@ fn task(question: &str, answer: &str) -> Result<Task, String> {
     })
 }
 
-/// The question without its options, and the options; lines that begin no option go on with the last.
+/// Returns the question without its options, and the options. A line that begins no option
+/// continues the last one.
 fn parts(question: &str) -> (String, Vec<ChoiceOption>) {
     let (mut stem, mut options) = (String::new(), Vec::<ChoiceOption>::new());
     let mut letters = 'A'..='Z';
@@ -61,7 +63,7 @@ fn parts(question: &str) -> (String, Vec<ChoiceOption>) {
     (stem.trim().to_owned(), options)
 }
 
-/// What follows `(letter)` at the beginning of `text`.
+/// Returns the text after `(letter)` at the beginning of `text`.
 fn marked(text: &str, letter: char) -> Option<&str> {
     text.trim_start().strip_prefix('(')?.strip_prefix(letter)?.strip_prefix(')')
 }

@@ -10,20 +10,20 @@ use serde::de::DeserializeOwned;
 
 use crate::Error;
 
-/// Longest record in bytes. The largest known one, a LongMemEval haystack of 500 sessions, has about
-/// a tenth of it; a file without any structure must not fill the memory.
+/// Maximum bytes of a record. The largest known one, a LongMemEval haystack of 500 sessions, has
+/// about a tenth of that. A file without any structure must not fill the memory.
 const MAX_RECORD_BYTES: usize = 64 << 20;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// A record and where it begins.
+/// Record, with the line on which it begins.
 pub(super) struct Record<T> {
     /// Line of the file, from 1.
     pub line: u64,
     pub value: T,
 }
 
-/// The records of one file, in order. After an error there are no more.
+/// Records of one file, in order. After an error there are no more.
 pub(super) struct Records<T> {
     path: PathBuf,
     input: Input,
@@ -41,7 +41,7 @@ enum Position {
 }
 
 impl<T: DeserializeOwned> Records<T> {
-    /// Opens `path`; the contents, not the name, decide how it is read.
+    /// Opens `path`. The contents, not the name, decide how the file is read.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let input = Input::open(path).map_err(|source| Error::unreadable(path, source))?;
         Ok(Self { path: path.to_owned(), input, position: Position::Start, values: PhantomData })
@@ -95,7 +95,7 @@ impl<T: DeserializeOwned> Records<T> {
             }
             Err(error) => {
                 let message = error.to_string();
-                // serde_json counts from the record's beginning, which would only mislead.
+                // serde_json counts lines from the record's beginning, which would only mislead.
                 let problem = message.split(" at line ").next().unwrap_or(&message);
                 Err(self.malformed(problem))
             }
@@ -133,7 +133,7 @@ impl<T: DeserializeOwned> Iterator for Records<T> {
     }
 }
 
-/// A file's unpacked bytes, with the line they are on.
+/// Unpacked bytes of a file, with the current line.
 struct Input {
     bytes: Box<dyn BufRead + Send>,
     line: u64,
@@ -152,7 +152,7 @@ impl Input {
         Ok(Self { bytes, line: 1, record_bytes_left: 0 })
     }
 
-    /// Consumes blanks and returns the byte after them, which stays.
+    /// Consumes blanks, and returns the byte after them without consuming it.
     fn skip_blanks(&mut self) -> io::Result<Option<u8>> {
         loop {
             match self.bytes.fill_buf()?.first().copied() {

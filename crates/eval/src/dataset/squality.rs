@@ -1,8 +1,10 @@
-//! SQuALITY (Wang et al., EMNLP 2022): summaries of short stories, each for a question about the story.
+//! SQuALITY (Wang et al., EMNLP 2022): summaries of short stories, each for a question about the
+//! story.
 //!
-//! `squality_<split>.jsonl`, or the authors' `<split>.jsonl`, of records `{metadata: {passage_id},
-//! document, questions: [{question_text, question_number, responses: [{response_text}]}]}`. The
-//! responses, mostly four, are the references. The first question always asks for the plot.
+//! File: `squality_<split>.jsonl`, or the authors' `<split>.jsonl`, with records `{metadata:
+//! {passage_id}, document, questions: [{question_text, question_number, responses:
+//! [{response_text}]}]}`. The responses, mostly four, are the references. The first question always
+//! asks for the plot.
 
 use serde::Deserialize;
 

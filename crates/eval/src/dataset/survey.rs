@@ -1,21 +1,21 @@
-//! What a data set holds, before anything is asked of it.
+//! Survey of a data set, before any question is asked.
 
 use clew_core::Document;
 
 use super::{Format, Haystacks, Question, UnitKind};
 use crate::Error;
 
-/// Numbers of a data set and what tells it from others.
+/// Numbers and fingerprint of a data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// Search spaces.
+    /// Number of haystacks.
     pub haystacks: usize,
-    /// What can be found, over all haystacks.
+    /// Number of units, over all haystacks.
     pub units: usize,
-    /// Questions whose right answer is known, over all haystacks.
+    /// Number of questions whose right answer is known, over all haystacks.
     pub answerable: usize,
-    /// Hash of the units and of the answerable questions in their order, 32 hexadecimal digits: equal
-    /// where the same is asked of the same.
+    /// Hash of the units and of the answerable questions in their order, 32 hexadecimal digits. It
+    /// is equal if the same questions are asked of the same units.
     pub fingerprint: String,
 }
 
@@ -23,7 +23,8 @@ impl Format {
     /// Reads the whole data set once, as [`Format::open`] does, and keeps none of it.
     ///
     /// # Errors
-    /// As [`Format::open`], and [`Error::NothingToScore`] if no question's right answer is known.
+    /// Returns the errors of [`Format::open`], and [`Error::NothingToScore`] if no right answer is
+    /// known.
     pub fn survey(
         &self,
         path: &std::path::Path,
@@ -57,7 +58,7 @@ fn survey(contents: Haystacks) -> Result<Survey, Error> {
     Ok(Survey { haystacks, units, answerable, fingerprint })
 }
 
-/// Each text is preceded by its length, so that no two sequences read alike.
+/// Hasher of a data set. Each text is preceded by its length, so that no two sequences read alike.
 struct Fingerprint(blake3::Hasher);
 
 impl Fingerprint {

@@ -1,4 +1,4 @@
-//! Tiny data sets on disk, for the readers' tests.
+//! Small data sets on disk, for the tests of the readers.
 
 use std::io;
 use std::path::{Path, PathBuf};

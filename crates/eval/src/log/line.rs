@@ -1,4 +1,4 @@
-//! Lines of a log and what they mean.
+//! Lines of a log, and their contents.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::{AnswerRecord, RunIdentity};
 use crate::Error;
 
-/// What the first line of every log says it is, and the version of its layout.
+/// Name in the first line of every log, and the version of its layout.
 const LOG: &str = "clew-answers";
 const VERSION: u32 = 1;
 
-/// The first line.
+/// First line of a log.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Header {
     log: String,
@@ -26,20 +26,20 @@ impl Header {
     }
 }
 
-/// What a log says.
+/// Contents of a log.
 pub(super) struct Contents {
     pub run: RunIdentity,
     pub records: Vec<AnswerRecord>,
-    /// Bytes of whole lines.
+    /// Bytes of complete lines.
     pub length: u64,
 }
 
-/// One line with its end.
+/// Returns the line of a value, with its end.
 pub(super) fn of(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("text, numbers and maps with text keys are JSON") + "\n"
 }
 
-/// Reads the whole lines of `bytes`, the log at `path`.
+/// Reads the complete lines of `bytes`, which are the log at `path`.
 pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Contents, Error> {
     let malformed = |line: usize, problem: String| Error::malformed(path, line as u64, problem);
     let length = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);

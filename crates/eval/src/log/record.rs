@@ -1,4 +1,4 @@
-//! What a log holds: which run it is, and what became of a question.
+//! Contents of a log: the identity of the run, and the results of questions.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,23 @@ use crate::Question;
 use crate::answers::{AnswerScores, Outcome, scores_of};
 use crate::dataset::Scoring;
 
-/// What makes two runs the same, so that one can go on with the answers of the other.
+/// Identity of a run. Of two runs with the same identity, one can continue with the answers of the
+/// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunIdentity {
     /// Name of the [`crate::Format`].
     pub format: String,
-    /// What was asked of what: [`crate::Survey::fingerprint`].
+    /// Fingerprint of the data set, see [`crate::Survey::fingerprint`].
     pub data: String,
-    /// What answers.
+    /// Name of the strategy that answers.
     pub strategy: String,
-    /// Everything else that decides about the answers and their scores, such as the model, the number of
-    /// passages and the model that judges, by name.
+    /// All other settings that determine the answers and their scores, by name: the model, the
+    /// number of passages, the model that judges and others.
     pub settings: BTreeMap<String, String>,
 }
 
 impl RunIdentity {
-    /// What `other` has that this run has not, for a message, or `None` if they are the same.
+    /// Returns the first difference to `other`, for a message, or `None` if they are the same.
     pub(super) fn difference_to(&self, other: &Self) -> Option<String> {
         let values = |run: &Self| {
             let fields =
@@ -47,10 +48,10 @@ impl RunIdentity {
     }
 }
 
-/// What answering one question cost.
+/// Cost of answering one question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerCost {
-    /// Calls of a language model.
+    /// Number of calls of a language model.
     pub model_calls: u64,
     /// Tokens sent to language models.
     pub prompt_tokens: u64,
@@ -60,14 +61,14 @@ pub struct AnswerCost {
     pub embedded_tokens: u64,
     /// Tokens of the evidence that the answer was made of.
     pub evidence_tokens: u64,
-    /// Wall-clock time from question to answer.
+    /// Wall-clock time from question to answer, in seconds.
     pub seconds: f64,
 }
 
-/// What judging one answer cost.
+/// Cost of judging one answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JudgeCost {
-    /// Calls of a language model.
+    /// Number of calls of a language model.
     pub model_calls: u64,
     /// Tokens sent to it.
     pub prompt_tokens: u64,
@@ -75,34 +76,34 @@ pub struct JudgeCost {
     pub completion_tokens: u64,
 }
 
-/// What became of a question.
+/// Result of a question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerRecord {
-    /// [`Question::id`].
+    /// Id of the question, see [`Question::id`].
     pub question_id: String,
-    /// [`Question::kind`].
+    /// Type of the question, see [`Question::kind`].
     #[serde(rename = "type")]
     pub kind: String,
-    /// [`Question::groups`].
+    /// Groups of the question, see [`Question::groups`].
     pub groups: Vec<String>,
-    /// The pair of claims it belongs to, if it is a claim.
+    /// Name of its pair of claims, if it is a claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<String>,
-    /// How it was reacted to.
+    /// Outcome of the question.
     pub outcome: Outcome,
-    /// The answer's text.
+    /// Text of the answer.
     pub answer: String,
-    /// What the answer is worth, by metric; a judge adds its own.
+    /// Scores of the answer, by metric; a judge adds its own.
     pub scores: AnswerScores,
-    /// What it cost.
+    /// Cost of the answer.
     pub cost: AnswerCost,
-    /// What judging it cost, if it was judged.
+    /// Cost of judging it, if it was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_cost: Option<JudgeCost>,
 }
 
 impl AnswerRecord {
-    /// The record of an answer to `question`, scored by [`Question::score`].
+    /// Creates the record of an answer to `question`, scored by [`Question::score`].
     pub fn new(question: &Question, outcome: Outcome, answer: String, cost: AnswerCost) -> Self {
         let pair = match &question.scoring {
             Scoring::ClaimPair { pair, .. } => Some(pair.clone()),
@@ -126,7 +127,7 @@ impl AnswerRecord {
         }
     }
 
-    /// Adds what a judge said of the answer and what that cost.
+    /// Adds the verdict of a judge and its cost.
     #[must_use]
     pub fn judged(mut self, verdict: Verdict, cost: &Cost) -> Self {
         self.scores.extend(scores_of(verdict));
@@ -138,7 +139,7 @@ impl AnswerRecord {
         self
     }
 
-    /// What is wrong with its numbers.
+    /// Returns what is wrong with the numbers, if anything.
     pub(super) fn fault(&self) -> Option<String> {
         let bad = self.scores.iter().find(|(_, score)| !(0.0..=1.0).contains(*score));
         if let Some((metric, score)) = bad {

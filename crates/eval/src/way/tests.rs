@@ -6,7 +6,7 @@ use super::*;
 use crate::Unit;
 use crate::dataset::Scoring;
 
-/// Rounds of two sessions, told on the days of May 2030 that are their times.
+/// Returns rounds of two sessions, said on the days of May 2030 that are their times.
 fn haystack() -> Haystack {
     let units = [
         ("a:1", "a", 0, "I planted figs.", 1),
@@ -85,7 +85,8 @@ fn found(units: &[(&str, f32, u32)]) -> Vec<Found> {
     units.iter().map(found).collect()
 }
 
-/// The ranking by the only way of `settings` if each index finds what is given for it, whatever is asked.
+/// Returns the ranking by the only way of `settings`, if each index finds what is given for it,
+/// whatever is asked.
 fn ranked(settings: &Settings, found: &[Vec<Found>], k: usize) -> String {
     let (haystack, ways) = (haystack(), settings.ways());
     assert_eq!(ways.len(), 1);
@@ -142,7 +143,7 @@ fn the_same_texts_are_indexed_once() {
     assert_eq!(names(plan.indexes()), ["value", "value+fact", "fact"]);
     let question = &haystack.questions[0];
     let depths = |index| plan.lookups(index, question).iter().map(|one| one.k).collect::<Vec<_>>();
-    // Rankings are merged out of more than is wanted.
+    // Rankings are merged from more units than are wanted.
     assert_eq!([0, 1, 2].map(depths), [vec![10, 200], vec![10], vec![200, 10]]);
     let asked = |index| plan.strategies(index).count();
     assert_eq!([0, 1, 2].map(asked), [2, 2, 1]);

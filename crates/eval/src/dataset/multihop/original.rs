@@ -1,4 +1,4 @@
-//! The files of the HippoRAG repository.
+//! Files of the HippoRAG repository.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -43,7 +43,7 @@ struct Paragraph {
     is_supporting: bool,
 }
 
-/// The pair of files that `path` names, or that lies in the folder `path`.
+/// Returns the pair of files that `path` names, or that is in the folder `path`.
 pub(super) fn find(path: &Path) -> Result<Option<Pair>, Error> {
     let corpus = if path.is_dir() {
         match &corpora_in(path)?[..] {
@@ -107,7 +107,7 @@ fn read_corpus(path: &Path) -> Result<Vec<Unit>, Error> {
     Ok(units)
 }
 
-/// The corpus by what questions name passages with.
+/// Index of the corpus by the titles and texts with which questions name passages.
 struct Passages<'a> {
     by_title: HashMap<&'a str, Vec<&'a DocumentId>>,
     by_title_and_text: HashMap<(&'a str, &'a str), &'a DocumentId>,
@@ -119,13 +119,13 @@ impl<'a> Passages<'a> {
         let mut by_title_and_text = HashMap::new();
         for unit in units {
             by_title.entry(&*unit.title).or_default().push(&unit.id);
-            // Of equal passages the first stands for all.
+            // Of equal passages, the first stands for all.
             by_title_and_text.entry((&*unit.title, &*unit.text)).or_insert(&unit.id);
         }
         Self { by_title, by_title_and_text }
     }
 
-    /// Evidence of a question, or the title of a passage that the corpus does not have.
+    /// Returns the evidence of a question, or the title of a passage that the corpus does not have.
     fn evidence(&self, record: &QuestionRecord) -> Result<Vec<DocumentId>, String> {
         let mut gold = Vec::new();
         for (title, _) in record.supporting_facts.iter().flatten() {
@@ -166,7 +166,7 @@ fn read_questions(path: &Path, passages: &Passages<'_>) -> Result<Vec<Question>,
     Ok(questions)
 }
 
-/// MuSiQue keeps a question's type in its id: `3hop1__...`.
+/// Returns the type in the id of a question, where MuSiQue has it: `3hop1__...`.
 fn kind_of(id: &str) -> &str {
     id.split_once("__").map_or("untyped", |(kind, _)| kind)
 }
