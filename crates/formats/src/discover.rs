@@ -1,4 +1,4 @@
-//! From the arguments of a command line to files.
+//! Discovery of files from command-line arguments.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,18 +12,18 @@ use crate::{Format, Place, Problem, Source, Unreadable};
 /// A file to read.
 #[derive(Clone)]
 pub struct Found {
-    /// Where its bytes come from, with the name its documents are called after.
+    /// Source of its bytes, with the name that its documents are named after.
     pub source: Source,
-    /// What it is read as.
+    /// Format that it is read as.
     pub format: Format,
 }
 
-/// What arguments lead to.
+/// Files that the arguments lead to.
 #[derive(Default)]
 pub struct Discovery {
     /// Files to read, in the order of the arguments and sorted within folders.
     pub files: Vec<Found>,
-    /// Files of folders that were left out because no format goes by their extension.
+    /// Number of files in folders that were skipped because no format has their extension.
     pub unknown: u64,
     /// Arguments and folders that cannot be read.
     pub problems: Vec<Unreadable>,
@@ -32,12 +32,12 @@ pub struct Discovery {
 /// Finds the files that `arguments` name: files, folders, glob patterns, and `-` for standard
 /// input, which is read as `standard_input`.
 ///
-/// Folders are searched without hidden files, symbolic links, `target` and `node_modules`; files of
-/// unknown extension in them are counted. A wildcard matches no hidden file either. A file that is an argument itself is read as plain text
-/// if its extension is unknown.
+/// The search of a folder skips hidden files, symbolic links, `target` and `node_modules`, and
+/// counts files with an unknown extension. A wildcard matches no hidden files either. A file that
+/// is itself an argument is read as plain text if its extension is unknown.
 ///
-/// Files are named by `naming`. A file reached twice by one name is read once; one that has no name of its own is a
-/// problem.
+/// `naming` gives the files their names. A file that is reached twice under one name is read once.
+/// A file that cannot be named is reported as a problem.
 pub fn discover(arguments: &[String], naming: &Naming, standard_input: Format) -> Discovery {
     let mut search = Search { naming, discovery: Discovery::default(), seen: HashSet::new() };
     for argument in arguments {
@@ -58,7 +58,7 @@ pub fn discover(arguments: &[String], naming: &Naming, standard_input: Format) -
 struct Search<'a> {
     naming: &'a Naming,
     discovery: Discovery,
-    /// Names of the files that were found.
+    /// Names of the files found so far.
     seen: HashSet<String>,
 }
 
@@ -170,7 +170,7 @@ mod tests {
         folder
     }
 
-    /// What is found below the folder, by paths from there.
+    /// Discovers `arguments`, which are relative to the folder, and names files relative to it.
     fn found(folder: &tempfile::TempDir, arguments: &[&str]) -> Discovery {
         let naming = Naming::below(folder.path()).unwrap();
         let at = |path: &&str| match *path {

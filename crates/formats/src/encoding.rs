@@ -1,4 +1,4 @@
-//! From bytes to text: byte order mark, then UTF-8, then the likeliest legacy encoding.
+//! Decodes bytes to text: by byte order mark, then as UTF-8, then in the likeliest legacy encoding.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -7,10 +7,10 @@ use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8};
 
 use crate::Problem;
 
-/// Bytes of a stream that are looked at to tell its encoding.
+/// Number of bytes of a stream that are examined to detect its encoding.
 const SAMPLE_BYTES: usize = 64 << 10;
 
-/// The text that `bytes` hold.
+/// Decodes `bytes` to text.
 pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, Problem> {
     let (encoding, mark_bytes) = detect(&bytes, &bytes)?;
     if encoding == UTF_8 && mark_bytes == 0 {
@@ -22,8 +22,8 @@ pub(crate) fn decode(bytes: Vec<u8>) -> Result<String, Problem> {
         .ok_or(Problem::Encoding { encoding: encoding.name() })
 }
 
-/// A stream of the UTF-8 form of `stream`, whose encoding is told from its beginning. A stream
-/// that begins as UTF-8 is passed on as it is, so that later bytes that are not must be expected.
+/// Converts `stream` to UTF-8. The encoding is detected from the beginning. A stream that begins as
+/// UTF-8 is passed on unchanged, so the reader must expect invalid bytes later in it.
 pub(crate) fn utf8_stream(
     mut stream: Box<dyn Read + Send>,
 ) -> Result<Box<dyn Read + Send>, Problem> {
@@ -44,8 +44,9 @@ pub(crate) fn utf8_stream(
     }))
 }
 
-/// The encoding of text that begins with `bytes`, and the length of its byte order mark. `whole`
-/// is what of them can be judged as UTF-8.
+/// Returns the encoding of text that begins with `bytes`, and the length of its byte order mark.
+/// `whole` is the part of `bytes` that can be checked for UTF-8, without a character cut at the
+/// end.
 fn detect(bytes: &[u8], whole: &[u8]) -> Result<(&'static Encoding, usize), Problem> {
     if let Some(found) = Encoding::for_bom(bytes) {
         return Ok(found);
@@ -61,14 +62,15 @@ fn detect(bytes: &[u8], whole: &[u8]) -> Result<(&'static Encoding, usize), Prob
     Ok((detector.guess(None, Utf8Detection::Deny), 0))
 }
 
-/// Text holds no NUL, and hardly any other control characters. UTF-16 and UTF-32 without a byte
-/// order mark count as binary: guessing them is less safe than asking for a mark.
+/// Returns whether `bytes` are not text: text contains no NUL, and at most 1 % other control
+/// characters. UTF-16 and UTF-32 without a byte order mark count as binary: asking for a mark is
+/// safer than guessing.
 fn is_binary(bytes: &[u8]) -> bool {
     let is_control = |b: &&u8| **b < 0x20 && !matches!(**b, b'\t' | b'\n' | b'\r' | 0x0c | 0x1b);
     bytes.contains(&0) || bytes.iter().filter(is_control).count() * 100 > bytes.len()
 }
 
-/// `bytes` less up to three at its end that begin a character without ending it.
+/// Returns `bytes` without an incomplete character, of up to three bytes, at the end.
 fn without_cut_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
@@ -76,12 +78,12 @@ fn without_cut_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Decodes a stream as it is read.
+/// A reader that decodes a stream as it is read.
 struct Transcoder<R> {
     input: BufReader<R>,
     decoder: Decoder,
     output: String,
-    /// Bytes of `output` that were handed out.
+    /// Number of bytes of `output` that were already read.
     taken: usize,
     is_done: bool,
 }

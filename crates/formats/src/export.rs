@@ -1,4 +1,4 @@
-//! Writes exported tables into a folder, a file each.
+//! Writes exported tables into a folder, one file per table.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,18 +17,18 @@ use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
-/// Rows, and bytes, of a Parquet file that are kept in memory until they are written.
+/// Number of rows, and of bytes, of a Parquet file that are kept in memory before they are written.
 const GROUP_ROWS: usize = 50_000;
 const GROUP_BYTES: usize = 64 << 20;
-/// Ends the name of a file that is not whole.
+/// Extension of a file that is not complete yet.
 const PART: &str = "part";
 
-/// How tables are written.
+/// File format of exported tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExportFormat {
-    /// An object a line. `documents.jsonl` can be ingested again.
+    /// JSON Lines: one object per line. `documents.jsonl` can be ingested again.
     Jsonl,
-    /// Parquet, compressed by zstd.
+    /// Parquet, compressed with zstd.
     Parquet,
 }
 
@@ -53,28 +53,28 @@ impl FromStr for ExportFormat {
     }
 }
 
-/// Why rows were not written.
+/// Error of an export.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The file system failed, or a file is there already.
+    /// The file system failed, or the folder is not empty.
     #[error("`{path}`: {source}")]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// What was sent is not rows, or not of the table they are said to be of.
+    /// The rows are not valid, or cannot be written to the table.
     #[error("rows of `{table}` cannot be written: {source}")]
     Rows {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// Why.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// An export that is being written. Its files bear other names until all of them are whole.
+/// An export in progress. Its files have temporary names until all of them are complete.
 pub struct Export {
     folder: PathBuf,
     format: ExportFormat,
@@ -83,7 +83,7 @@ pub struct Export {
 
 struct Table {
     path: PathBuf,
-    /// That of the first rows; what comes later is fitted to it.
+    /// Schema of the first rows. Later rows are adapted to it.
     schema: SchemaRef,
     writer: Writer,
     rows: u64,
@@ -91,15 +91,15 @@ struct Table {
 
 enum Writer {
     Lines(LineDelimitedWriter<BufWriter<File>>),
-    // Boxed: it is large.
+    // Boxed because it is large.
     Parquet(Box<ArrowWriter<File>>),
 }
 
 impl Export {
-    /// Begins an export to a folder, which is made if it is not there.
+    /// Begins an export to a folder, which is created if it does not exist.
     ///
     /// # Errors
-    /// [`ExportError::Io`] if the folder cannot be made, or holds anything already.
+    /// Returns [`ExportError::Io`] if the folder cannot be created or is not empty.
     pub fn begin(folder: &Path, format: ExportFormat) -> Result<Self, ExportError> {
         let failed = |source| ExportError::Io { path: folder.to_owned(), source };
         fs::create_dir_all(folder).map_err(failed)?;
@@ -110,10 +110,11 @@ impl Export {
         Ok(Self { folder: folder.to_owned(), format, tables: BTreeMap::new() })
     }
 
-    /// Writes rows of a table, which come as a stream of Arrow's interprocess format.
+    /// Writes rows of a table, given as a stream in Arrow's IPC format.
     ///
     /// # Errors
-    /// [`ExportError::Rows`] if they are none; [`ExportError::Io`].
+    /// Returns [`ExportError::Rows`] if the rows or the table's name are not valid, and
+    /// [`ExportError::Io`] if a file cannot be created.
     pub fn write(&mut self, table: &str, rows: &[u8]) -> Result<(), ExportError> {
         let failed = |error: ArrowError| of_rows(table, error);
         let is_name = |b: u8| b.is_ascii_lowercase() || b == b'_';
@@ -132,10 +133,11 @@ impl Export {
         Ok(())
     }
 
-    /// Ends it: writes what is left, and gives the files their names. Returns the rows of each table.
+    /// Finishes the export: writes the remaining rows and gives the files their final names.
+    /// Returns the number of rows of each table.
     ///
     /// # Errors
-    /// [`ExportError::Io`].
+    /// Returns [`ExportError::Rows`] or [`ExportError::Io`] if a file cannot be completed.
     pub fn finish(self) -> Result<BTreeMap<String, u64>, ExportError> {
         let mut rows = BTreeMap::new();
         let mut written = Vec::new();
@@ -177,7 +179,7 @@ impl Table {
 
     fn write(&mut self, name: &str, batch: &RecordBatch) -> Result<(), ExportError> {
         let failed = |error: ArrowError| of_rows(name, error);
-        // A shard that was written by another release may have other columns.
+        // A shard written by another release may have other columns.
         let column = |field: &Arc<arrow::datatypes::Field>| -> ArrayRef {
             match batch.column_by_name(field.name()) {
                 Some(found) if found.data_type() == field.data_type() => Arc::clone(found),
@@ -200,7 +202,7 @@ impl Table {
         }
     }
 
-    /// Returns the file's path.
+    /// Completes the file and returns its path.
     fn finish(self, name: &str) -> Result<PathBuf, ExportError> {
         let file = match self.writer {
             Writer::Lines(mut writer) => {
@@ -254,7 +256,7 @@ mod tests {
             let numbers: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
             let first = rows(vec![("id", names(&["a", "b"])), ("number", numbers)]);
             export.write("documents", &first).unwrap();
-            // Of a shard without that column, and with another.
+            // Rows of a shard that lacks the column `number` and has another one.
             let other = rows(vec![("more", names(&["x"])), ("id", names(&["c"]))]);
             if format == ExportFormat::Jsonl {
                 export.write("documents", &other).unwrap();

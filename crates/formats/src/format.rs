@@ -1,7 +1,7 @@
 //! The registry of formats.
 //!
-//! To add one: write its file in `format/` after the model of a neighbour, and give it a variant,
-//! a place in `ALL` and a line in `entry`; the compiler asks for the rest.
+//! To add a format, write its file in `format/` like one of the others, and add a variant, a place
+//! in `ALL` and a line in `entry`. The compiler reports what is missing.
 
 mod arrow_ipc;
 mod comma_separated;
@@ -23,13 +23,13 @@ use crate::reader::Reader;
 /// A file format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Running text in any common encoding.
+    /// Text in any common encoding.
     PlainText,
     /// CommonMark.
     Markdown,
-    /// A web page; its headings, lists and quotations are kept as Markdown.
+    /// A web page. Its headings, lists and quotations are kept as Markdown.
     Html,
-    /// A JSON object per line.
+    /// JSON Lines: one object per line.
     JsonLines,
     /// Comma-separated values with a header row.
     Csv,
@@ -37,17 +37,17 @@ pub enum Format {
     Parquet,
     /// An Arrow IPC file or stream.
     ArrowIpc,
-    /// A PDF with text in it; scanned pages hold none.
+    /// A PDF that contains text. Scanned pages contain none.
     Pdf,
     /// The doc comments of a Rust source file.
     RustSource,
 }
 
-/// What the registry knows of a format.
+/// Entry of a format in the registry.
 pub(crate) struct Entry {
-    /// Its name on the command line.
+    /// Name on the command line.
     name: &'static str,
-    /// How its files' names end, in lower case.
+    /// Extensions of its files, in lower case.
     extensions: &'static [&'static str],
     reader: Reader,
 }
@@ -79,22 +79,22 @@ impl Format {
         }
     }
 
-    /// Every format.
+    /// Returns every format.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL.into_iter()
     }
 
-    /// Its name on the command line.
+    /// Returns the format's name on the command line.
     pub fn name(self) -> &'static str {
         self.entry().name
     }
 
-    /// How its files' names end, in lower case and without the full stop.
+    /// Returns the extensions of the format's files, in lower case and without the full stop.
     pub fn extensions(self) -> &'static [&'static str] {
         self.entry().extensions
     }
 
-    /// The format of files called like `path`, told by the extension in any case.
+    /// Returns the format that has the extension of `path`, ignoring case.
     pub fn of_path(path: &Path) -> Option<Self> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         Self::all().find(|format| format.extensions().contains(&extension.as_str()))

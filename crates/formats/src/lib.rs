@@ -1,11 +1,11 @@
-//! Reads files of many formats into documents.
+//! Readers that turn files of many formats into documents, and a writer for exports.
 //!
-//! It is a crate of its own because it carries the heavy parsers. [`discover`] turns arguments of
-//! a command line into files, [`read`] turns a file into documents. Whatever a file holds, the
-//! outcome is documents that passed [`clew_core::Document::check`], or an [`Unreadable`] that says
-//! which file and row could not be read and why.
+//! It is a separate crate because of its heavy parsers. [`discover`] turns command-line arguments
+//! into files, and [`read`] turns a file into documents. Whatever a file contains, the result is
+//! documents that passed [`clew_core::Document::check`], or an [`Unreadable`] that names the file
+//! and row that could not be read, and why.
 //!
-//! A format is a file in `format/` and a line in the registry of `format.rs`.
+//! A format is one file in `format/` and one line in the registry in `format.rs`.
 
 mod discover;
 mod encoding;

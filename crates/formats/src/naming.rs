@@ -1,35 +1,36 @@
-//! Names of files, which the ids of their documents begin with.
+//! Names of files, with which the ids of their documents begin.
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::Problem;
 
-/// How standard input is named.
+/// Name of standard input.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// How files are named.
+/// Rule by which files are named.
 ///
-/// A name is a whole path, without `.`, doubled separators, and `..` but at its beginning. It is made of the path's text
-/// alone, so that it does not depend on what lies there; and it leads to its file from where names begin, so that two
-/// files never share one.
+/// A name is a normalised path: without `.` and doubled separators, and with `..` only at its
+/// beginning. It is computed from the path's text alone, so it does not depend on the file system.
+/// The name is a path to the file from the folder that names are relative to, so no two files share
+/// one.
 #[derive(Clone, Debug)]
 pub struct Naming {
-    /// Where names begin; `None`: as the paths are given.
+    /// Folder that names are relative to. `None` for paths as they are given.
     root: Option<PathBuf>,
 }
 
 impl Naming {
-    /// After their paths as they are given: those of relative paths begin in the working directory, those of absolute
-    /// paths with `/`.
+    /// Names files after their paths as given: names of relative paths are relative to the working
+    /// directory, and names of absolute paths begin with `/`.
     pub fn as_given() -> Self {
         Self { root: None }
     }
 
-    /// After their paths below the folder `root`, however they are given. What lies elsewhere has no name.
+    /// Names files by their paths below the folder `root`. Files elsewhere have no name.
     ///
     /// # Errors
-    /// If there is no such folder, or its path is not UTF-8.
+    /// Returns an error if there is no such folder, or if its path is not UTF-8.
     pub fn below(root: &Path) -> io::Result<Self> {
         if !root.metadata()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
@@ -38,7 +39,7 @@ impl Naming {
         Ok(Self { root: Some(plain.into()) })
     }
 
-    /// The name of the file at `path`.
+    /// Returns the name of the file at `path`.
     pub(crate) fn name(&self, path: &Path) -> Result<String, Problem> {
         let not_utf8 = || Problem::Malformed("expected a file name in UTF-8".to_owned());
         let (name, file) = match &self.root {
@@ -59,7 +60,7 @@ impl Naming {
         if name == STANDARD_INPUT {
             return Err(Problem::NameTaken);
         }
-        // Only behind a symbolic link `..` leads elsewhere than its text says.
+        // Removing `..` from the text changes the target only after a symbolic link.
         let has_parent = path.components().any(|part| part == Component::ParentDir);
         if has_parent && file.canonicalize().ok() != Some(path.canonicalize()?) {
             return Err(Problem::ParentOfLink);
@@ -68,8 +69,8 @@ impl Naming {
     }
 }
 
-/// The path without what its text does not need: `.`, doubled separators, a part with the `..` behind it, and `..` of
-/// the file system's root. `None` if it is not UTF-8.
+/// Normalises a path: removes `.`, doubled separators, a part followed by `..`, and `..` at the
+/// root of the file system. Returns `None` if the path is not UTF-8.
 fn plain(path: &Path) -> Option<String> {
     let mut is_absolute = false;
     let mut parts: Vec<&str> = Vec::new();
@@ -98,7 +99,8 @@ mod tests {
 
     use super::*;
 
-    /// The place that a path leads to from a working directory, by walking it where there are no symbolic links.
+    /// Returns the place that a path leads to from a working directory, by walking it as if there
+    /// were no symbolic links.
     fn walked(path: &str, working_directory: &[&str]) -> Vec<String> {
         let mut place: Vec<String> = match path.starts_with('/') {
             true => Vec::new(),
@@ -114,7 +116,7 @@ mod tests {
         place
     }
 
-    /// Paths of few names, so that many lead to the same place.
+    /// Generates paths from few names, so that many lead to the same place.
     fn paths() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec!["a", "b", "a.md", "..", ".", "", "..."]);
         (any::<bool>(), prop::collection::vec(part, 1..7)).prop_map(|(is_absolute, parts)| {
@@ -124,7 +126,8 @@ mod tests {
         })
     }
 
-    /// Folders that no path names, so that none leads out of them and in again.
+    /// A deep working directory whose folders no path names, so that no path leaves and re-enters
+    /// it.
     const DEEP: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
 
     proptest! {
@@ -173,7 +176,7 @@ mod tests {
         fs::write(folder.path().join("rooted/a.md"), "text").unwrap();
         let naming = Naming::below(&root.join("deep/..")).unwrap();
         assert_eq!(naming.name(&root.join("deep/../a.md")).unwrap(), "a.md");
-        // A folder whose name begins with the root's is no part of it.
+        // A folder whose name begins with the root's name is not below the root.
         for outside in ["rooted/a.md", "root/../rooted/a.md"] {
             let problem = naming.name(&folder.path().join(outside)).unwrap_err();
             assert!(matches!(&problem, Problem::OutsideRoot { .. }), "{outside}: {problem:?}");

@@ -1,34 +1,34 @@
-//! What a caller decides about reading.
+//! Options for reading files.
 
 use clew_core::{Labels, Limits};
 
-/// How files are read.
+/// Options for reading files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What the columns of tables, and the fields of JSON lines, are called.
+    /// Names of the columns of tables and of the fields of JSON lines.
     pub columns: Columns,
-    /// What a document may carry. Files are held to a multiple of `document_bytes` before they are
+    /// Limits of documents. Files are limited to a multiple of `document_bytes` before they are
     /// read.
     pub limits: Limits,
-    /// Access labels that every document gets besides its own.
+    /// Access labels that every document gets in addition to its own.
     pub labels: Labels,
 }
 
-/// Names of the columns that have a meaning. All other columns become attributes if they hold
-/// scalars; one that does not must be named in `ignored`, so that nothing is lost unnoticed.
+/// Names of the columns with a meaning. All other columns become attributes if they hold scalars. A
+/// column that does not must be named in `ignored`, so that no data is lost unnoticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
-    /// The document's id; rows without one are named after the file and the row's number.
+    /// Id of the document. Rows without one are named after the file and the number of the row.
     pub id: String,
-    /// The text; the only column that must be there.
+    /// Text of the document; the only required column.
     pub text: String,
-    /// The title.
+    /// Title of the document.
     pub title: String,
-    /// `text/plain` (if absent) or `text/markdown`.
+    /// Media type: `text/plain`, the default, or `text/markdown`.
     pub media_type: String,
-    /// When what the text tells of happened: RFC 3339 or a date.
+    /// Time of the events that the text describes: RFC 3339 or a date.
     pub event_time: String,
-    /// The access labels: texts in a list, or one text with commas between them.
+    /// Access labels: a list of texts, or one text with commas.
     pub labels: String,
     /// Columns to leave out.
     pub ignored: Vec<String>,

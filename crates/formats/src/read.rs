@@ -1,4 +1,4 @@
-//! Reading a file into documents.
+//! Reads a file into documents.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,15 +7,16 @@ use clew_core::{Attributes, Document, DocumentId, Violations};
 use crate::reader::{Open, Reader, Rows, WholeText};
 use crate::{Format, Options, Place, Problem, Source, Unreadable};
 
-/// The documents of a file, read as they are asked for.
+/// Iterator over the documents of a file, which are read on demand.
 pub type Documents = Box<dyn Iterator<Item = Result<Document, Unreadable>> + Send>;
 
 /// Reads `source` as `format`.
 ///
-/// Nothing is read before the first document is asked for; reading blocks. The id of a file's
-/// document is the name of the source. The id of a row is its own if it has one, else the name of
-/// the source, `#` and the number of the row or line from 1. A row that cannot be read is reported
-/// with its number and reading goes on behind it, unless the file's structure itself is broken.
+/// Nothing is read before the first document is requested, and reading blocks. If a file is one
+/// document, its id is the name of the source. The id of a row is its own if it has one, otherwise
+/// the name of the source, `#` and the number of the row or line, from 1. A row that cannot be read
+/// is reported with its number, and reading continues after it, unless the structure of the file
+/// itself is broken.
 pub fn read(source: Source, format: Format, options: &Options) -> Documents {
     let options = options.clone();
     let name = source.name().to_owned();
@@ -60,7 +61,7 @@ fn document(text: WholeText, name: &str, options: &Options) -> Result<Document, 
     Ok(document)
 }
 
-/// A title found in a file, made to keep the rules of titles.
+/// Converts a title found in a file to one that is valid for a document.
 fn plain_title(title: &str, max_bytes: usize) -> String {
     let words: Vec<&str> = title
         .split(|c: char| c.is_whitespace() || c.is_control())
@@ -71,8 +72,8 @@ fn plain_title(title: &str, max_bytes: usize) -> String {
     title
 }
 
-/// Parsers of other people's formats may panic on broken input; that is the file's fault and must
-/// not be the end of a run.
+/// Catches panics: parsers of third-party formats may panic on broken input, which must not end the
+/// process.
 fn contain_panic<T>(parse: impl FnOnce() -> T) -> Result<T, Problem> {
     catch_unwind(AssertUnwindSafe(parse))
         .map_err(|_| Problem::Malformed("the file broke its parser; is it damaged?".to_owned()))

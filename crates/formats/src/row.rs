@@ -1,31 +1,31 @@
-//! Rows of tables and JSON lines, and the documents they make.
+//! Rows of tables and JSON lines, and their conversion to documents.
 
 use clew_core::{AttributeName, Attributes, Document, DocumentId, Labels, MediaType, Violations};
 
 use crate::{Options, Problem};
 
-/// A row as its format tells it.
+/// A row as its format provides it.
 pub(crate) struct Row {
-    /// Its number, from 1.
+    /// Number of the row, from 1.
     pub(crate) number: u64,
-    /// Its fields by name, those without a value left out.
+    /// Fields by name, without those that have no value.
     pub(crate) fields: Vec<(String, Value)>,
 }
 
-/// The value of a field.
+/// Value of a field.
 pub(crate) enum Value {
     /// A scalar, as text.
     Scalar(String),
-    /// Names and values that are attributes.
+    /// Names and values of attributes.
     Attributes(Vec<(String, Value)>),
     /// A list of texts.
     Texts(Vec<String>),
-    /// Something of the named type that a document has no place for.
+    /// A value of the named type, for which a document has no place.
     Nested(&'static str),
 }
 
 impl Row {
-    /// The document this row holds; `file` names it if it has no id of its own.
+    /// Converts the row to a document. `file` names the document if the row has no id.
     pub(crate) fn into_document(self, file: &str, options: &Options) -> Result<Document, Problem> {
         let columns = &options.columns;
         let mut violations = Violations::default();

@@ -1,4 +1,4 @@
-//! Where the bytes of a file come from.
+//! Sources of the bytes of files.
 
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use crate::Problem;
 use crate::naming::STANDARD_INPUT;
 
-/// A file on disk, in memory, or a stream, with the name its documents are called after.
+/// A file on disk, a file in memory, or standard input, with the name that its documents are named
+/// after.
 #[derive(Clone)]
 pub struct Source {
     name: String,
@@ -21,24 +22,24 @@ enum Content {
     StandardInput,
 }
 
-/// A file that can be read from any place.
+/// A file that can be read at any position.
 pub(crate) enum RandomAccess {
     File(File),
     Memory(Vec<u8>),
 }
 
 impl Source {
-    /// The file at `path`, opened when it is read.
+    /// Creates a source for the file at `path`, which is opened when it is read.
     pub fn file(name: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         Self { name: name.into(), content: Content::File(path.into()) }
     }
 
-    /// A file that is in memory.
+    /// Creates a source for a file in memory.
     pub fn bytes(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), content: Content::Bytes(bytes) }
     }
 
-    /// Bytes of the file as it is stored; `None` if that is not known before it is read.
+    /// Returns the size of the file in bytes. Returns `None` if it is not known before reading.
     pub fn stored_bytes(&self) -> Option<u64> {
         match &self.content {
             Content::File(path) => std::fs::metadata(path).ok().map(|found| found.len()),
@@ -47,17 +48,17 @@ impl Source {
         }
     }
 
-    /// The process' standard input, named `-`.
+    /// Creates a source for the standard input of the process, named `-`.
     pub fn standard_input() -> Self {
         Self { name: STANDARD_INPUT.to_owned(), content: Content::StandardInput }
     }
 
-    /// The name; it begins the ids of the documents that have none of their own.
+    /// Returns the name, with which the ids of documents begin that have no id of their own.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// All of it, unless it is longer than `limit` bytes.
+    /// Reads the whole file, unless it is longer than `limit` bytes.
     pub(crate) fn load(self, limit: u64) -> Result<Vec<u8>, Problem> {
         if let Content::File(path) = &self.content
             && path.metadata()?.len() > limit
@@ -65,7 +66,7 @@ impl Source {
             return Err(Problem::TooLarge { limit });
         }
         let mut bytes = Vec::new();
-        // The length may be unknown, or have grown since it was asked for.
+        // The length may be unknown, or may have grown since it was queried.
         self.stream()?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > limit {
             return Err(Problem::TooLarge { limit });
@@ -73,7 +74,7 @@ impl Source {
         Ok(bytes)
     }
 
-    /// A stream of it.
+    /// Opens the file as a stream.
     pub(crate) fn stream(self) -> Result<Box<dyn Read + Send>, Problem> {
         Ok(match self.content {
             Content::File(path) => Box::new(File::open(path)?),
@@ -82,7 +83,7 @@ impl Source {
         })
     }
 
-    /// It with random access. Standard input is loaded, up to `limit` bytes.
+    /// Opens the file for random access. Standard input is loaded, up to `limit` bytes.
     pub(crate) fn random_access(self, limit: u64) -> Result<RandomAccess, Problem> {
         Ok(match self.content {
             Content::File(path) => RandomAccess::File(File::open(path)?),

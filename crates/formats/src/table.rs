@@ -1,4 +1,4 @@
-//! Arrow record batches as rows.
+//! Conversion of Arrow record batches to rows.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, TimeUnit};
@@ -10,10 +10,10 @@ use crate::reader::Rows;
 use crate::row::{Row, Value};
 use crate::{Options, Problem};
 
-/// Rows decoded at a time; it bounds the memory that long texts take.
+/// Number of rows decoded at a time. Bounds the memory that long texts take.
 pub(crate) const BATCH_ROWS: usize = 128;
 
-/// Refuses a table that has no text column, or columns that no document has a place for.
+/// Refuses a table without a text column, or with columns for which a document has no place.
 pub(crate) fn check_schema(schema: &Schema, options: &Options) -> Result<(), Problem> {
     let columns = &options.columns;
     let mut violations = Violations::default();
@@ -36,11 +36,11 @@ pub(crate) fn check_schema(schema: &Schema, options: &Options) -> Result<(), Pro
     Ok(violations.into_result()?)
 }
 
-/// Most bytes of a table that comes from standard input, as a multiple of the largest document:
-/// unlike a file, it is held in memory.
+/// Maximum size of a table from standard input, as a multiple of the largest document: unlike a
+/// file, it is held in memory.
 pub(crate) const MAX_STREAMED_TEXTS: u64 = 16;
 
-/// The rows of `batches`. The first batch that cannot be decoded ends them.
+/// Returns the rows of `batches`, up to the first batch that cannot be decoded.
 pub(crate) fn rows(
     mut batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static,
     format: &'static str,
@@ -69,7 +69,7 @@ fn rows_of(batch: &RecordBatch, first: u64) -> Result<Vec<NumberedRow>, ArrowErr
         .collect();
     let schema = batch.schema();
     for (field, column) in schema.fields().iter().zip(batch.columns()) {
-        // Columns that are not scalars were refused with the schema, or are ignored.
+        // Other columns were refused with the schema, or are ignored.
         if !is_scalar(field.data_type()) {
             continue;
         }
@@ -103,7 +103,8 @@ fn is_scalar(data_type: &DataType) -> bool {
     }
 }
 
-/// The point in time at `index` of a column of timestamps; one without a zone is taken as UTC.
+/// Returns the time at `index` if the column holds timestamps. A time without a zone is taken as
+/// UTC.
 fn timestamp(column: &ArrayRef, index: usize) -> Option<Timestamp> {
     use arrow::datatypes as types;
     let DataType::Timestamp(unit, _) = column.data_type() else { return None };

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::io;
 
-/// Something that could not be read, and where it is.
+/// An error of reading, and its place.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct Unreadable {
-    /// Where it is.
+    /// Place of the error.
     pub place: Place,
-    /// What is wrong with it.
+    /// Description of the error.
     #[source]
     pub problem: Problem,
 }
@@ -17,9 +17,9 @@ pub struct Unreadable {
 /// A file, or a row of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The name of the file, which is the id of its document if it holds one document.
+    /// Name of the file, which is also the id of its document if it is a single document.
     pub file: String,
-    /// The row or line, from 1.
+    /// Number of the row or line, from 1.
     pub row: Option<u64>,
 }
 
@@ -32,50 +32,50 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why something cannot be read.
+/// Reason why a file or row cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The file system or the stream failed.
     #[error("cannot be opened or read: {0}")]
     Io(#[from] io::Error),
-    /// It is larger than the limit.
+    /// The file or line is larger than the limit.
     #[error("expected at most {limit} bytes, got more; split it")]
     TooLarge {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// It is not text.
+    /// The file is not text.
     #[error("expected text, got binary content")]
     Binary,
-    /// It is text in no encoding that fits.
+    /// The bytes are not valid in any likely encoding.
     #[error("expected text, got bytes that are not valid in {encoding}; convert it to UTF-8")]
     Encoding {
         /// The encoding that came closest.
         encoding: &'static str,
     },
-    /// Its format's rules are broken.
+    /// The content breaks the rules of its format.
     #[error("{0}")]
     Malformed(String),
-    /// There is no text in it.
+    /// The file contains no text.
     #[error("holds no text")]
     NoText,
-    /// The document it holds is refused.
+    /// The document is not valid.
     #[error("{0}")]
     Refused(Box<clew_core::Error>),
-    /// It lies elsewhere than below the root that files are named from.
+    /// The file is not below the root that names are relative to.
     #[error(
         "expected a file below the root {root}, got {file}; choose a root that holds it, or none"
     )]
     OutsideRoot {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// The root.
+        /// Path of the root.
         root: String,
     },
-    /// Its path has a `..` behind a symbolic link, which leads to another file than the path says.
+    /// The path has a `..` after a symbolic link, so it leads to another file than its text says.
     #[error("expected a path without `..` behind a symbolic link; give the path that it leads to")]
     ParentOfLink,
-    /// Its name is that of standard input.
+    /// The file has the name of standard input.
     #[error("expected another name than that of standard input; rename the file")]
     NameTaken,
 }
@@ -87,7 +87,7 @@ impl From<clew_core::Error> for Problem {
 }
 
 impl Problem {
-    /// A broken rule of `format`, as its parser tells it.
+    /// Returns the error of a file that breaks the rules of `format`, with the parser's message.
     pub(crate) fn malformed(format: &str, error: impl fmt::Display) -> Self {
         Self::Malformed(format!("expected {format}: {error}"))
     }

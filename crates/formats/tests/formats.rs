@@ -1,5 +1,5 @@
-//! Every format read back from a file made here, broken files of each reported, and no input that
-//! brings a reader down.
+//! Reads every format back from generated files. Broken files must be reported, and no input may
+//! crash a reader.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -243,7 +243,7 @@ fn columns_without_a_place_are_refused_unless_ignored() {
     assert_eq!(documents[0].as_ref().unwrap().text, "one");
 }
 
-/// A PDF of the given objects, numbered from 1; the first is the catalogue.
+/// Returns a PDF of the given objects, numbered from 1; the first is the document catalogue.
 fn pdf(objects: &[String]) -> Vec<u8> {
     let mut file = "%PDF-1.4\n".to_owned();
     let mut offsets = Vec::new();

@@ -19,7 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 const NAME: &str = "an Arrow IPC file or stream";
-/// What a file, but no stream, begins with.
+/// Bytes that a file begins with, but a stream does not.
 const FILE_MAGIC: &[u8] = b"ARROW1";
 
 fn open(source: Source, options: &Options) -> Result<Rows, Problem> {

@@ -14,7 +14,7 @@ pub(super) const ENTRY: Entry =
 
 fn open(source: Source, options: &Options) -> Result<Rows, Problem> {
     let stream = encoding::utf8_stream(source.stream()?)?;
-    // One record is held in memory; nothing in the file bounds how long a quoted cell may be.
+    // A record is held in memory, and CSV itself does not limit the length of a quoted cell.
     let limit = 2 * options.limits.document_bytes as u64 + (1 << 20);
     let mut reader = ReaderBuilder::new().from_reader(Metered { stream, left: limit, limit });
     let header = reader.byte_headers().map_err(problem)?.clone();
@@ -79,7 +79,7 @@ fn problem(error: csv::Error) -> Problem {
     Problem::malformed("CSV", error)
 }
 
-/// A stream that fails when one record takes more than its share.
+/// A stream that fails if one record is longer than the limit.
 struct Metered {
     stream: Box<dyn Read + Send>,
     left: u64,

@@ -11,13 +11,13 @@ use crate::{Options, Problem, encoding};
 pub(super) const ENTRY: Entry = Entry {
     name: "html",
     extensions: &["html", "htm", "xhtml"],
-    // Mark-up and scripts take most of many pages.
+    // In many pages, most bytes are mark-up and scripts.
     reader: Reader::Whole { max_file_per_text: 4, parse },
 };
 
-/// Deepest nesting of elements: parsing takes time, and rendering takes stack, with the depth.
+/// Maximum nesting of elements. Parsing time and the renderer's stack grow with it.
 const MAX_DEPTH: usize = 256;
-/// Columns, more than any paragraph has: wrapping is for screens.
+/// Line width, in columns: larger than any paragraph, because wrapping is for screens.
 const WIDTH: usize = 1 << 24;
 
 fn parse(bytes: Vec<u8>, _name: &str, _options: &Options) -> Result<Option<WholeText>, Problem> {
@@ -33,10 +33,10 @@ fn parse(bytes: Vec<u8>, _name: &str, _options: &Options) -> Result<Option<Whole
     Ok(Some(WholeText { text, title, media_type: MediaType::Markdown }))
 }
 
-/// What stands in the page's `title` element.
+/// Returns the text of the page's `title` element.
 fn title(page: &str) -> Option<String> {
     const MAX_TITLE_BYTES: usize = 4096;
-    // Changing case keeps ASCII offsets, which is all that is looked for.
+    // ASCII lower-casing keeps byte offsets, and the tag names searched for are ASCII.
     let lower = page.to_ascii_lowercase();
     let open = lower.find("<title")?;
     let start = open + lower[open..].find('>')? + 1;
@@ -50,9 +50,8 @@ fn too_deep() -> Problem {
     Problem::Malformed(format!("expected elements nested at most {MAX_DEPTH} deep, got more"))
 }
 
-/// Refuses a page whose tags open far more than they close, before it is parsed: a parser keeps
-/// the open elements in a list and searches it for every tag. Elements that need no end tag are
-/// not counted.
+/// Refuses, before parsing, a page that opens far more tags than it closes: a parser keeps the open
+/// elements in a list and searches it for every tag. Elements without an end tag do not count.
 fn check_tag_depth(page: &str) -> Result<(), Problem> {
     let mut depth = 0_usize;
     for tag in page.split('<').skip(1) {
@@ -68,7 +67,7 @@ fn check_tag_depth(page: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Whether elements of the name that `tag` begins with are closed by an end tag.
+/// Returns whether the element that `tag` begins with is closed by an end tag.
 fn has_end_tag(tag: &str) -> bool {
     const WITHOUT: &[&str] = &[
         "area", "base", "br", "col", "dd", "dt", "embed", "hr", "img", "input", "li", "link",

@@ -1,8 +1,9 @@
-//! JSON Lines: an object per line.
+//! JSON Lines: one object per line.
 //!
-//! Fields with a meaning are `id`, `text`, `title`, `media_type`, `event_time` (all strings), `labels`, an array
-//! of strings, and `attributes`, an object of scalars. Other fields become attributes if they are scalars; one
-//! that is not is refused with the line. `null` counts as absent, and blank lines are passed over.
+//! The known fields are `id`, `text`, `title`, `media_type` and `event_time` (strings), `labels`
+//! (an array of strings, or one string with commas) and `attributes` (an object of scalars). Other
+//! fields become attributes if they are scalars; otherwise the line is refused. `null` counts as
+//! absent, and blank lines are skipped.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -18,7 +19,7 @@ pub(super) const ENTRY: Entry =
 
 fn open(source: Source, options: &Options) -> Result<Rows, Problem> {
     let input = BufReader::new(encoding::utf8_stream(source.stream()?)?);
-    // Escapes make a line longer than the text in it, and attributes come on top.
+    // Escapes make a line longer than its text, and attributes come on top.
     let max_line_bytes = 2 * options.limits.document_bytes as u64 + (1 << 20);
     Ok(Box::new(Lines { input, number: 0, max_line_bytes, is_done: false }))
 }
@@ -55,7 +56,8 @@ impl<R: Read> Iterator for Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// The next line, or `None` behind the last. A line that is too long is passed over.
+    /// Returns the next line, or `None` at the end. A line that is too long is skipped and
+    /// reported.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         let mut line = Vec::new();
         let limit = self.max_line_bytes;
@@ -104,7 +106,7 @@ fn parse(line: &[u8], number: u64) -> Result<Row, Problem> {
     }
 }
 
-/// A field's value; `None` for `null`.
+/// Converts a field's value. Returns `None` for `null`.
 fn value(json: Json) -> Option<Value> {
     Some(match json {
         Json::Null => return None,

@@ -1,4 +1,4 @@
-//! Markdown.
+//! Markdown files.
 
 use clew_core::MediaType;
 
@@ -19,7 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// The top heading that a document begins with, if it does.
+/// Returns the top-level heading that a document begins with, or an empty string if there is none.
 fn title(text: &str) -> &str {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     first.strip_prefix("# ").unwrap_or("").trim().trim_end_matches('#').trim_end()

@@ -1,7 +1,7 @@
 //! Parquet tables.
 //!
-//! A footer made with intent may claim lists that no memory holds, which ends the process: the
-//! parser reserves room for them unasked. Read Parquet files of parties you trust.
+//! A maliciously crafted footer may state lists that exceed memory. The parser reserves room for
+//! them unchecked, which ends the process. Read only Parquet files from parties you trust.
 
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;

@@ -1,9 +1,9 @@
-//! PDF, by the text in it.
+//! Text of PDF files.
 //!
-//! The parser is not written for hostile files: it panics on much that is damaged (which the
-//! caller contains), follows drawings that draw themselves until the stack is gone (which no one
-//! can contain, so such files are refused here), and sets no limit to what it writes (so it writes
-//! into something that does). What it unpacks is bounded by the size of the file only, about a
+//! The parser is not written for hostile files. It panics on many damaged files, which the caller
+//! catches. It follows drawings that draw themselves until the stack overflows, which cannot be
+//! caught, so such files are refused here. It does not limit its output, so it writes into a writer
+//! that does. The data it decompresses is bounded only by the size of the file, about a
 //! thousandfold.
 
 use std::collections::HashMap;
@@ -19,13 +19,13 @@ use crate::{Options, Problem};
 pub(super) const ENTRY: Entry = Entry {
     name: "pdf",
     extensions: &["pdf"],
-    // Fonts and pictures take most of many files.
+    // In many files, most bytes are fonts and pictures.
     reader: Reader::Whole { max_file_per_text: 4, parse },
 };
 
-/// Deepest nesting of drawings within drawings.
+/// Maximum nesting of drawings within drawings.
 const MAX_DRAWING_DEPTH: usize = 16;
-/// Most drawings that one drawing may cause.
+/// Maximum number of drawings that one drawing may cause.
 const MAX_DRAWINGS: u64 = 100_000;
 
 fn parse(bytes: Vec<u8>, _name: &str, options: &Options) -> Result<Option<WholeText>, Problem> {
@@ -49,7 +49,7 @@ fn parse(bytes: Vec<u8>, _name: &str, options: &Options) -> Result<Option<WholeT
     Ok(Some(WholeText { text, title: String::new(), media_type: MediaType::Plain }))
 }
 
-/// A text that takes no more than its limit.
+/// A text that refuses to grow beyond its limit.
 struct BoundedText {
     bytes: Vec<u8>,
     limit: usize,
@@ -71,8 +71,8 @@ impl Write for BoundedText {
     }
 }
 
-/// Refuses drawings (external objects) that draw each other without end, or all too often. The
-/// parser takes pictures for drawings too, so they are looked at alike.
+/// Refuses drawings (external objects) that draw each other endlessly or too often. Pictures are
+/// checked as well, because the parser treats them as drawings.
 fn check_drawings(document: &Document) -> Result<(), Problem> {
     let mut costs = HashMap::new();
     for (&id, object) in &document.objects {
@@ -83,7 +83,8 @@ fn check_drawings(document: &Document) -> Result<(), Problem> {
     Ok(())
 }
 
-/// How many drawings are made when the stream `id` is drawn, itself included, or more.
+/// Returns an upper bound for the number of drawings made when the stream `id` is drawn, itself
+/// included.
 fn drawing_cost(
     document: &Document,
     id: ObjectId,
@@ -100,7 +101,7 @@ fn drawing_cost(
     let draws = count_draw_operators(stream);
     let mut dearest = 1;
     match dictionary(document, &stream.dict, b"Resources") {
-        // It would use what its user may draw, itself among them.
+        // It would inherit the resources of the stream that draws it, which may include itself.
         None if draws > 0 && is_external(stream) => {
             return Err(refusal("whose drawings name what they draw"));
         }
@@ -128,7 +129,7 @@ fn refusal(expected: &str) -> Problem {
     Problem::Malformed(format!("expected a PDF {expected}; print it into a new PDF and try again"))
 }
 
-/// Counts `/name Do` in the content of a stream.
+/// Counts the operators `/name Do` in the content of a stream.
 fn count_draw_operators(stream: &Stream) -> u64 {
     let content = stream.get_plain_content().unwrap_or_default();
     let words = content.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -137,7 +138,7 @@ fn count_draw_operators(stream: &Stream) -> u64 {
         as u64
 }
 
-/// Whether a stream is an external object, which pages draw by name, rather than a page itself.
+/// Returns whether a stream is an external object, which pages draw by name, and not a page itself.
 fn is_external(stream: &Stream) -> bool {
     stream.dict.get(b"Subtype").is_ok()
 }

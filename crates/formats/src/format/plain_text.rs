@@ -1,4 +1,4 @@
-//! Plain text.
+//! Plain text files.
 
 use clew_core::MediaType;
 
@@ -9,7 +9,7 @@ use crate::reader::{Reader, WholeText};
 pub(super) const ENTRY: Entry = Entry {
     name: "text",
     extensions: &["txt", "text", "log"],
-    // UTF-16 takes two bytes for most characters that take one in UTF-8.
+    // UTF-16 takes two bytes for most characters that take one byte in UTF-8.
     reader: Reader::Whole {
         max_file_per_text: 2,
         parse: |bytes, _, _| {

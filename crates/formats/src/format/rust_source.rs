@@ -1,8 +1,8 @@
 //! The doc comments of a Rust source file, as Markdown.
 //!
-//! Comments of the file (`//!`) come as they are. Comments of an item (`///`) come under a heading
-//! that is the item's first line, with their own headings one level lower. The title is the
-//! file's name. A file without doc comments holds nothing to read, which is no fault of it.
+//! Comments of the file (`//!`) are kept as they are. Comments of an item (`///`) are put under a
+//! heading with the item's first line, and their own headings move one level down. The title is the
+//! file's name. A file without doc comments has no text, which is not an error.
 
 use clew_core::MediaType;
 
@@ -27,7 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-/// Longest heading made of an item's first line, in bytes.
+/// Maximum length, in bytes, of a heading made from an item's first line.
 const MAX_HEADING_BYTES: usize = 120;
 
 fn doc_comments(source: &str) -> String {
@@ -47,13 +47,13 @@ fn doc_comments(source: &str) -> String {
     markdown
 }
 
-/// The comment without the one space that sets it off from its marker.
+/// Removes the one space between the marker and the comment.
 fn without_margin(comment: &str) -> &str {
     comment.strip_prefix(' ').unwrap_or(comment)
 }
 
-/// Whether `line` may stand between an item's comment and the item: a blank line, an attribute,
-/// another comment.
+/// Returns whether `line` may stand between an item's comment and the item: a blank line, an
+/// attribute or another comment.
 fn is_between(line: &str) -> bool {
     line.is_empty() || line.starts_with("#[") || line.starts_with("//") || line.starts_with(")]")
 }

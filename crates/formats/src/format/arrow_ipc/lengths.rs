@@ -1,19 +1,19 @@
-//! Holds the lengths that a file claims against the length it has.
+//! Checks the lengths that an Arrow IPC file states against its actual size.
 //!
-//! The reader allocates what the file says, before it finds that the bytes are not there; a length
-//! of a petabyte would end the process. Anything else that is wrong is left for the reader to say.
+//! The Arrow reader allocates the stated length before it finds that the bytes are missing; a
+//! length of a petabyte would end the process. All other errors are left for the reader to report.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use arrow::ipc::reader::read_footer_length;
 use arrow::ipc::{Block, root_as_footer, root_as_message};
 
-/// What an IPC file ends with: the length of the footer and the magic.
+/// Size, in bytes, of the end of an IPC file: the length of the footer, and the magic bytes.
 const TRAILER_BYTES: usize = 10;
-/// What stands before a message's length, except in files of the oldest writers.
+/// Marker before a message's length. Files of the oldest writers lack it.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
-/// Whether the messages of a stream lie within it.
+/// Returns whether all messages of a stream lie within it.
 pub(super) fn stream_holds_messages(input: &mut (impl Read + Seek)) -> io::Result<bool> {
     let size = size(input)?;
     let mut at = 0;
@@ -30,7 +30,7 @@ pub(super) fn stream_holds_messages(input: &mut (impl Read + Seek)) -> io::Resul
     Ok(true)
 }
 
-/// Whether the footer of a file and the blocks it names lie within the file.
+/// Returns whether the footer of a file, and the blocks it names, lie within the file.
 pub(super) fn file_holds_blocks(input: &mut (impl Read + Seek)) -> io::Result<bool> {
     let size = size(input)?;
     let Some(before_trailer) = size.checked_sub(TRAILER_BYTES as u64) else { return Ok(false) };
@@ -53,7 +53,8 @@ fn lies_within(block: &Block, size: u64) -> bool {
     end.is_some_and(|end| end <= size)
 }
 
-/// The length of the next message's metadata; `None` at the end, or where the reader will stop.
+/// Returns the length of the next message's metadata. Returns `None` at the end, or where the
+/// reader will stop.
 fn message_length(input: &mut impl Read, at: &mut u64) -> io::Result<Option<u64>> {
     for _ in 0..2 {
         let mut length = [0; 4];
@@ -70,7 +71,7 @@ fn message_length(input: &mut impl Read, at: &mut u64) -> io::Result<Option<u64>
     Ok(None)
 }
 
-/// The next `length` bytes, unless there are fewer than that `left`.
+/// Reads the next `length` bytes. Returns `None` if `length` exceeds `left`.
 fn read_within(input: &mut impl Read, length: u64, left: u64) -> io::Result<Option<Vec<u8>>> {
     if length > left {
         return Ok(None);
