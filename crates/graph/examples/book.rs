@@ -1,4 +1,8 @@
-//! Measures the graph of a book: `cargo run --release -p clew-graph --example book -- FILE [QUESTION] [SVG]`.
+//! Measures the graph of a book.
+//!
+//! ```sh
+//! cargo run --release -p clew-graph --example book -- FILE [QUESTION] [SVG]
+//! ```
 //!
 //! The book is cut into passages of 2,400 bytes, about the segments of 600 tokens that QRMeM reads.
 
@@ -76,7 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// What Linux says that this process has in memory; 0 elsewhere.
+/// Returns the resident memory of this process in bytes on Linux with pages of 4 KiB, or 0
+/// elsewhere.
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,7 +1,8 @@
-//! What is asked of a graph besides a part of it: how two entities are connected, and what a text leads to.
+//! Questions to a graph: how two entities are connected, and which entities and segments a text
+//! leads to.
 //!
-//! Both are worked out on a part around what is named, which whoever has the graph reads first: from one
-//! shard or many, or from a file.
+//! Both work on a part of the graph around the names. The caller reads that part first, from one
+//! shard, from many, or from a file.
 
 use std::collections::BTreeSet;
 
@@ -9,23 +10,24 @@ use clew_core::{EntityKey, EntityNode, Error, GraphQuery, RelationEdge, Subgraph
 
 use crate::{PathLimits, Ranking, Seed, entity_key, pagerank, paths, union};
 
-/// Most entities, and most relations, that are looked at.
+/// Maximum number of entities, and of relations, in the part.
 const AROUND: usize = 10_000;
-/// Most edges between what a text names and what it leads to.
+/// Maximum number of edges from an entity of the text to a ranked one.
 const RANKED_HOPS: u32 = 3;
-/// Probability with which the walk of a ranking begins anew (HippoRAG).
+/// Probability that a walk of the ranking restarts at each step (HippoRAG).
 const RESET: f64 = 0.5;
 
-/// Ways between two entities.
+/// Paths between two entities.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Connection {
-    /// The shortest first.
+    /// Paths, the shortest first.
     pub paths: Vec<Vec<RelationEdge>>,
-    /// The entities on them, by key.
+    /// Entities on the paths, by key.
     pub entities: Vec<EntityNode>,
 }
 
-/// The part of a graph that tells half of the ways of up to `most_hops` edges from what a name means.
+/// Returns the query for one half of the paths of up to `most_hops` edges: the part of the graph
+/// around a name.
 pub fn half_way(name: &str, most_hops: u32) -> GraphQuery {
     GraphQuery {
         entities: entity_key(name).into_iter().collect(),
@@ -34,10 +36,11 @@ pub fn half_way(name: &str, most_hops: u32) -> GraphQuery {
     }
 }
 
-/// Ways between what two names mean, each given with its part of the graph ([`half_way`]).
+/// Returns the paths between the entities of two names. Each name comes with its part of the graph
+/// ([`half_way`]).
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] if a name means nothing in the graph.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] if a name means nothing in the graph.
 pub fn connect(
     from: (&str, Subgraph),
     to: (&str, Subgraph),
@@ -52,13 +55,13 @@ pub fn connect(
     Ok(Connection { entities: on_paths.cloned().collect(), paths })
 }
 
-/// The part of a graph that [`rank`] ranks.
+/// Returns the query for the part of a graph that [`rank`] ranks.
 pub fn reach(text: &str) -> GraphQuery {
     GraphQuery { hops: RANKED_HOPS, ..around(text) }
 }
 
-/// Entities and segments by how much the seeds of a part of a graph lead to them. A seed that few segments
-/// mention tells more (HippoRAG, node specificity).
+/// Ranks entities and segments by how much the seeds of a part of a graph lead to them. A seed that
+/// few segments mention has more weight (HippoRAG, node specificity).
 pub fn rank(graph: &Subgraph) -> Ranking {
     let is_seed = |node: &&EntityNode| graph.seeds.contains(&node.key);
     let weighted =
@@ -76,7 +79,8 @@ fn around(text: &str) -> GraphQuery {
     }
 }
 
-/// The entity that a name means: the one of that key, or else the first that the name names.
+/// Returns the entity that a name means: the one with that key, or else the first seed that the
+/// name yields.
 fn meant(field: &str, name: &str, graph: &Subgraph) -> Result<EntityKey, Error> {
     let own = entity_key(name).filter(|key| graph.seeds.contains(key));
     own.or_else(|| graph.seeds.first().cloned()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! What entities are compared by: their names and what is said of them.
+//! Descriptions of entities: the texts by which entities are compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,14 @@ use clew_core::{EntityKey, Extraction};
 
 use crate::key::entity_key;
 
-/// Most relations that describe an entity: a vector of very many is of none.
+/// Maximum number of relations that describe an entity. A vector of very many relations describes
+/// none.
 pub(crate) const MOST_RELATIONS: usize = 4;
-/// Most bytes of a description.
+/// Maximum size of a description in bytes.
 const MOST_BYTES: usize = 400;
 
-/// The text by which an entity is compared: its name and what is said of it, which may be nothing.
+/// Returns the text by which an entity is compared: its name and its description, which may be
+/// empty.
 pub fn entity_text(name: &str, description: &str) -> String {
     match description.is_empty() {
         true => name.to_owned(),
@@ -19,7 +21,7 @@ pub fn entity_text(name: &str, description: &str) -> String {
     }
 }
 
-/// What relations say, each once.
+/// Joins the texts of relations into a description, each once.
 pub(crate) fn description(relations: impl IntoIterator<Item = String>) -> String {
     let mut said: Vec<String> = Vec::new();
     for relation in relations {
@@ -35,21 +37,21 @@ pub(crate) fn description(relations: impl IntoIterator<Item = String>) -> String
     description
 }
 
-/// An entity of several extractions, with the text by which it is compared.
+/// Entity of several extractions, with the text by which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedEntity {
-    /// What tells it apart.
+    /// Key of the entity.
     pub key: EntityKey,
-    /// The extraction that first names it, by index.
+    /// Index of the extraction that first names it.
     pub extraction: usize,
-    /// Its index there.
+    /// Index of the entity in that extraction.
     pub entity: u32,
-    /// Its name, and what the extractions say of it.
+    /// Name of the entity, and its relations in the extractions.
     pub text: String,
 }
 
-/// The entities that extractions of one document name, each once, in the order in which they are named first, but for
-/// those that are `known`.
+/// Returns the entities of one document's extractions, each once, in the order of their first
+/// mentions, without those that are `known`.
 pub fn describe(extractions: &[&Extraction], known: &BTreeSet<EntityKey>) -> Vec<DescribedEntity> {
     let mut places: BTreeMap<EntityKey, usize> = BTreeMap::new();
     let mut found: Vec<(DescribedEntity, Vec<String>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! From mentions to entities: which mentions name the same thing.
+//! Entities from mentions: which mentions name the same thing.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,21 +7,21 @@ use clew_text::{Term, is_grammar_word, one_line, terms};
 
 use crate::word::Words;
 
-/// Words of a question that may be one topic.
+/// Maximum number of words in a topic of a question.
 const MAX_TOPIC_WORDS: usize = 4;
-/// Topics of a question that are looked for.
+/// Maximum number of topics of a question that are looked for.
 const MAX_TOPICS: usize = 16;
-/// How a speaker says that they mean themselves.
+/// Words with which speakers mean themselves.
 const FIRST_PERSON: [&str; 5] = ["i", "me", "mine", "my", "myself"];
 
-/// A place where something is named.
+/// Place where something is named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Where.
+    /// Byte range in the passage.
     pub span: Span,
-    /// What kind of thing that place makes it look like.
+    /// Kind that this place suggests.
     pub kind: EntityKind,
-    /// What it is called, if not as it is written there.
+    /// Name, if it is not the text of the place.
     name: Option<String>,
 }
 
@@ -31,17 +31,17 @@ impl Found {
     }
 }
 
-/// The entities of a passage with the places where they are named.
+/// Entities of a passage, with their mentions.
 #[derive(Debug)]
 pub(crate) struct Named {
-    /// In the order of their first mentions.
+    /// Entities in the order of their first mentions.
     pub entities: Vec<Entity>,
     /// All mentions in order, each with the index of its entity.
     pub mentions: Vec<(Span, usize)>,
 }
 
-/// Adds the places where the passage mentions what `question` asks about, apart from what was found
-/// already.
+/// Adds the places where the passage mentions topics of `question`, except where something was
+/// found already.
 pub(crate) fn topics(words: &Words<'_>, question: &str, found: &mut Vec<Found>) {
     let asked = topics_of(question);
     if asked.is_empty() {
@@ -58,19 +58,19 @@ pub(crate) fn topics(words: &Words<'_>, question: &str, found: &mut Vec<Found>) 
         for run in passage.windows(topic.len()) {
             let is_mention = run.iter().map(|(_, term)| term).eq(topic);
             let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
-            // In a row: words without a term, such as "of", stand between parts of a topic at most.
+            // The words are in a row, except for words without a term, such as "of".
             if is_mention && last - first < MAX_TOPIC_WORDS {
                 let span = Span::new(words.words[*first].span.start, words.words[*last].span.end);
                 added.push(Found::new(span, EntityKind::Other));
             }
         }
     }
-    // Longer topics first, so that they win over their parts.
+    // Longer topics first, so that they take precedence over their parts.
     added.sort_by_key(|topic| (usize::MAX - topic.span.len(), topic.span.start));
     add_apart(found, added);
 }
 
-/// The runs of content words of a question.
+/// Returns the runs of content words of a question.
 fn topics_of(question: &str) -> Vec<Vec<Term>> {
     let mut topics: Vec<Vec<Term>> = vec![Vec::new()];
     let mut last_end = 0;
@@ -92,7 +92,7 @@ fn topics_of(question: &str) -> Vec<Vec<Term>> {
     topics
 }
 
-/// Adds the places where `speaker` speaks of themselves.
+/// Adds the places where `speaker` means themselves.
 pub(crate) fn speaker(words: &Words<'_>, speaker: &str, found: &mut Vec<Found>) {
     let speaker = speaker.trim();
     if speaker.is_empty() {
@@ -111,7 +111,7 @@ pub(crate) fn speaker(words: &Words<'_>, speaker: &str, found: &mut Vec<Found>) 
     add_apart(found, added.collect());
 }
 
-/// Adds those of `added` that overlap with nothing there, the first ones first.
+/// Adds those of `added` that do not overlap with others, the first ones first.
 fn add_apart(found: &mut Vec<Found>, added: Vec<Found>) {
     let mut taken: BTreeMap<usize, usize> =
         found.iter().map(|found| (found.span.start, found.span.end)).collect();
@@ -124,7 +124,7 @@ fn add_apart(found: &mut Vec<Found>, added: Vec<Found>) {
     }
 }
 
-/// Puts together what names the same thing.
+/// Merges the places that name the same thing into entities.
 pub(crate) fn unite(passage: &str, mut found: Vec<Found>) -> Named {
     found.sort_by_key(|one| one.span);
     let names: Vec<String> = found
@@ -161,7 +161,7 @@ pub(crate) fn unite(passage: &str, mut found: Vec<Found>) -> Named {
     named
 }
 
-/// For each surname or first name that stands alone, the one full name it belongs to.
+/// Returns for each surname or first name the one full name that it belongs to.
 fn full_names<'k>(
     found: &[Found],
     keys: &'k [Vec<String>],
@@ -169,7 +169,7 @@ fn full_names<'k>(
     let mut full: HashMap<&[String], Option<&Vec<String>>> = HashMap::new();
     for (one, key) in found.iter().zip(keys) {
         let may_be_person = matches!(one.kind, EntityKind::Person | EntityKind::Other);
-        // Of "University of Oxford" no word is the whole thing.
+        // In "University of Oxford" no single word stands for the whole.
         let is_plain = key.len() > 1 && key.iter().all(|part| !is_grammar_word(part));
         if !may_be_person || !is_plain {
             continue;
@@ -184,19 +184,19 @@ fn full_names<'k>(
     full.into_iter().filter_map(|(part, key)| Some((part, key?))).collect()
 }
 
-/// What two writings of a name have in common: its words in lower case.
+/// Returns the key that spellings of a name have in common: its words in lower case.
 fn key_of(name: &str) -> Vec<String> {
     let words = clew_text::words(name).filter_map(|span| span.of(name));
     let key: Vec<String> = words.map(str::to_lowercase).collect();
     if key.is_empty() { vec![name.to_owned()] } else { key }
 }
 
-/// The kind that most mentions suggest, of those that suggest one.
+/// Returns the kind that most mentions suggest, ignoring those that suggest none.
 fn prevailing(kinds: &[EntityKind]) -> EntityKind {
     let count = |kind: EntityKind| kinds.iter().filter(|other| **other == kind).count();
     let telling =
         [EntityKind::Person, EntityKind::Organisation, EntityKind::Place, EntityKind::Time];
-    // The first of equals.
+    // Ties go to the first.
     let best = telling.into_iter().rev().max_by_key(|kind| count(*kind));
     best.filter(|kind| count(*kind) > 0).unwrap_or(EntityKind::Other)
 }

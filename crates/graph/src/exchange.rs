@@ -1,8 +1,8 @@
-//! Graphs as files of other tools.
+//! Exchange of graphs with other tools, as files.
 //!
-//! Written and read is GraphML with the fields of LightRAG ("LightRAG: Simple and Fast Retrieval-Augmented
-//! Generation"), from which tools such as Gephi draw; read are also the triples that HippoRAG keeps of its
-//! open information extraction; written is JSON for programs.
+//! GraphML with the fields of LightRAG ("LightRAG: Simple and Fast Retrieval-Augmented Generation")
+//! is written and read; tools such as Gephi draw it. The triples that HippoRAG keeps of its open
+//! information extraction are read only. JSON for programs is written only.
 
 mod graphml;
 mod json;
@@ -18,32 +18,33 @@ pub use openie::from_openie;
 
 use crate::memory::{Graph, GraphDocument, GraphSegment};
 
-/// What a file tells of a passage, for whoever has its text.
+/// Contents of a passage in a file. The file does not have the passage's text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ImportedPassage {
-    /// How the file calls it: LightRAG's id of a chunk, HippoRAG's number of a passage.
+    /// Name of the passage in the file: LightRAG's id of a chunk, HippoRAG's number of a passage.
     pub name: String,
-    /// Its title; empty if the file tells none.
+    /// Title of the passage; empty if the file has none.
     pub title: String,
-    /// What was found in it. Files do not tell where in the passage: there are no mentions, and evidence is
-    /// empty.
+    /// Entities and relations of the passage. Files do not say where in the passage they are, so
+    /// there are no mentions, and evidence is empty.
     pub extraction: Extraction,
 }
 
-/// What a file tells.
+/// Contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Imported {
-    /// In the order in which the file first names them.
+    /// Passages in the order in which the file first names them.
     pub passages: Vec<ImportedPassage>,
-    /// Relations that do not have two ends and words between them, as a model sometimes writes.
+    /// Number of relations without two ends and words between them, as a model sometimes writes.
     pub left_out: usize,
 }
 
 impl Imported {
-    /// The graph of the passages, each of which is a document of one segment.
+    /// Returns the graph of the passages, each of which is a document of one segment.
     ///
     /// # Errors
-    /// [`clew_core::ErrorKind::InvalidInput`] if the name of a passage cannot be the id of a document.
+    /// Returns [`clew_core::ErrorKind::InvalidInput`] if the name of a passage cannot be the id of
+    /// a document.
     pub fn into_graph(self) -> Result<Graph, Error> {
         let mut graph = Graph::default();
         for ImportedPassage { name, title, extraction } in self.passages {
@@ -58,7 +59,7 @@ impl Imported {
 /// Reads a file of either kind: GraphML ([`from_graphml`]) or lines of JSON ([`from_openie`]).
 ///
 /// # Errors
-/// Those of the two.
+/// Returns the errors of these two functions.
 pub fn import(text: &str) -> Result<Imported, Error> {
     match text.trim_start().starts_with('<') {
         true => from_graphml(text),
@@ -76,7 +77,7 @@ struct Passages {
 }
 
 impl Passages {
-    /// The passage of that name, which is made if need be.
+    /// Returns the index of the passage with that name, and adds the passage if it does not exist.
     fn passage(&mut self, name: &str) -> usize {
         if let Some(passage) = self.by_name.get(name) {
             return *passage;
@@ -90,7 +91,8 @@ impl Passages {
         passage
     }
 
-    /// The entity of that name in a passage, which is made if need be.
+    /// Returns the index of the entity with that name in a passage, and adds the entity if it does
+    /// not exist.
     fn entity(&mut self, passage: usize, name: &str, kind: EntityKind) -> usize {
         let entities = &mut self.imported.passages[passage].extraction.entities;
         if let Some(entity) = self.entities[passage].get(name) {

@@ -1,11 +1,11 @@
-//! Keys: what two writings of a name have in common.
+//! Entity keys: the part that all spellings of a name have in common.
 
 use clew_core::EntityKey;
 use clew_text::is_grammar_word;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Articles and forms of address that a key goes without at its beginning. Sorted.
+/// Articles and forms of address that are dropped from the beginning of a key. Sorted.
 const FORMS: [&str; 33] = [
     "a",
     "an",
@@ -42,24 +42,26 @@ const FORMS: [&str; 33] = [
     "the",
 ];
 
-/// A word of a name, as it counts in a key.
+/// Word of a name, as it counts in a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    /// Lower case, without accents and punctuation; not empty.
+    /// Lower-case text without accents and punctuation; not empty.
     pub text: String,
-    /// Whether it is written as words of names are: not beginning with a small letter.
+    /// Whether it is written as words of names are, which means that it does not begin with a small
+    /// letter.
     pub is_name_like: bool,
 }
 
-/// The key of a name; `None` if nothing tells it apart, as of "the" and "—".
+/// Returns the key of a name, or `None` if nothing is left of it, as of "the" and "—".
 ///
-/// Case, accents, punctuation, possessive endings, leading articles and forms of address, and remarks in
-/// parentheses do not count: "The Titanic (film)" and "titanic" are one. Initials stand together, however
-/// they are spaced: "J. R. R. Tolkien" is "jrr tolkien". A form of address stays where only a grammar word
-/// would be left: "The Who" is not "who". So "Mr. Bennet" and "Mrs. Bennet" are one to a key, which is the
-/// price for "Dr. Watson" and "Watson" being one.
+/// Case, accents, punctuation, possessive endings, leading articles and forms of address, and
+/// remarks in parentheses do not count: "The Titanic (film)" and "titanic" have the same key.
+/// Initials are joined, whatever the spaces between them: "J. R. R. Tolkien" is "jrr tolkien". A
+/// form of address stays if only a grammar word would be left: "The Who" is not "who". So "Dr.
+/// Watson" and "Watson" have the same key. The price is that "Mr. Bennet" and "Mrs. Bennet" have
+/// the same key, too.
 ///
-/// The key of a key is the key.
+/// The key of a key is the key itself.
 pub fn entity_key(name: &str) -> Option<EntityKey> {
     let decomposed = decomposed(name);
     let bare = without_parentheses(&decomposed);
@@ -67,12 +69,12 @@ pub fn entity_key(name: &str) -> Option<EntityKey> {
     of(&bare).or_else(|| of(&decomposed))
 }
 
-/// The words of a text, as they count in keys.
+/// Returns the words of a text, as they count in keys.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     tokens_of(&decomposed(text))
 }
 
-/// The key of a name of these words.
+/// Returns the key of a name of these words.
 pub(crate) fn key_of(tokens: &[Token]) -> Option<EntityKey> {
     let words = with_initials_joined(tokens);
     let mut rest = words.as_slice();
@@ -90,8 +92,8 @@ fn is_form(word: &str) -> bool {
     FORMS.binary_search(&word).is_ok()
 }
 
-/// With compatibility forms unified and without the accents of Latin, Greek and Cyrillic; the marks of
-/// other scripts are letters to them.
+/// Unifies compatibility forms, and removes the accents of Latin, Greek and Cyrillic. The combining
+/// marks of other scripts stay, because there they are letters.
 fn decomposed(text: &str) -> String {
     if text.is_ascii() {
         return text.to_owned();
@@ -99,7 +101,7 @@ fn decomposed(text: &str) -> String {
     text.nfkd().filter(|c| !matches!(c, '\u{300}'..='\u{36f}')).collect()
 }
 
-/// Without what stands in parentheses that are closed.
+/// Removes remarks in parentheses that are closed.
 fn without_parentheses(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;
@@ -122,12 +124,12 @@ fn tokens_of(text: &str) -> Vec<Token> {
         match c {
             '\'' | '’' | '‘' | 'ʼ' if !word.is_empty() => word.push('\''),
             '\'' | '’' | '‘' | 'ʼ' => {}
-            // Of "3.5"; the full stops of "U.S." go.
+            // Keeps the point of "3.5"; the full stops of "U.S." are dropped.
             '.' if word.ends_with(char::is_numeric) && next.is_some_and(char::is_numeric) => {
                 word.push(c);
             }
             '.' if next.is_some_and(char::is_alphanumeric) => {}
-            // Of "C++" and "C#".
+            // The signs of "C++" and "C#".
             '+' | '#' if !word.is_empty() && ends_word(&chars[at..]) => {
                 word.push(c);
                 if !matches!(next, Some('+' | '#')) {
@@ -143,12 +145,12 @@ fn tokens_of(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// Whether a run of `+` and `#` stands at the end of a word.
+/// Returns whether a run of `+` and `#` stands at the end of a word.
 fn ends_word(rest: &[char]) -> bool {
     rest.iter().find(|c| !matches!(c, '+' | '#')).is_none_or(|c| !c.is_alphanumeric())
 }
 
-/// Adds the word, which it empties.
+/// Adds the word, and empties it.
 fn push(tokens: &mut Vec<Token>, word: &mut String) {
     let is_name_like = word.chars().next().is_some_and(|first| !first.is_lowercase());
     let lower = lower_case(word);
@@ -159,7 +161,7 @@ fn push(tokens: &mut Vec<Token>, word: &mut String) {
     }
 }
 
-/// Lower case, with joined letters written out.
+/// Returns the word in lower case, with ligatures written out.
 fn lower_case(word: &str) -> String {
     if word.is_ascii() {
         return word.to_ascii_lowercase();
@@ -182,7 +184,7 @@ fn lower_case(word: &str) -> String {
     lower
 }
 
-/// The words, each run of single letters as one.
+/// Returns the words, with each run of single letters joined into one.
 fn with_initials_joined(tokens: &[Token]) -> Vec<String> {
     let mut words: Vec<String> = Vec::with_capacity(tokens.len());
     let mut after_initial = false;

@@ -1,31 +1,40 @@
-//! Reads the entities of a passage and the relations between them out of its words.
+//! Extraction of the entities of a passage and their relations by rules, and the graph of a corpus.
 //!
-//! This is the extractive counterpart of QRMeM's prompts (section 2.1, appendix D), for machines
-//! without a language model: what it says stands in the passage, so it can be incomplete or badly cut
-//! but not invented.
+//! The extraction is the counterpart of QRMeM's prompts (section 2.1, appendix D), for machines
+//! without a language model. Everything that it returns stands in the passage, so it can be
+//! incomplete or badly cut, but not invented.
 //!
-//! # How it reads
+//! # Extraction
 //!
-//! 1. *Times* are found by their shape: dates, years after a preposition, decades, days of the week.
-//! 2. *Names* are runs of capitalised words, joined over `of`, `de`, `van` and the like. A capital that
-//!    begins a sentence tells nothing by itself: such a word counts if the passage capitalises it within
-//!    a sentence too, or if a verb follows it, and never if the passage also writes it in lower case. In
-//!    headings and shouting only names known from elsewhere count.
-//! 3. *Topics of the question*, where there is one: what it asks about counts as an entity wherever the
-//!    passage mentions it, capitalised or not. That is what makes a graph query-oriented.
-//! 4. *The speaker*, where one is known, is meant by "I", "me" and "my".
-//! 5. *Entities* are names that share a form: a surname alone is the full name before it, if there is only
-//!    one such. Kinds come from words such as "Dr.", "University", "River" and from what stands around.
-//! 6. *Relations* are the words between two entities of a sentence, at most twelve: from its first entity to
-//!    each later one, until another clause begins. So each reads as a clause of the sentence that states
-//!    it, as QRMeM's descriptions do, and not as a class of a fixed list.
+//! 1. *Times* are found by their shape: dates, years after a preposition, decades, days of the
+//!    week.
+//! 2. *Names* are runs of capitalised words, joined over `of`, `de`, `van` and the like. A capital
+//!    at the beginning of a sentence means nothing by itself. Such a word counts if there is
+//!    another sign, for example if the passage capitalises it within a sentence, too, or if a verb
+//!    follows. It never counts if the passage also writes it in lower case. In headings and
+//!    shouting only names known from elsewhere count.
+//! 3. *Topics of the question*, if there is one: a topic is an entity wherever the passage mentions
+//!    it, capitalised or not. This makes a graph query-oriented.
+//! 4. *The speaker*, if known, is the entity of "I", "me" and "my".
+//! 5. *Entities* are names that share a form. A surname or first name alone stands for the full
+//!    name, if only one full name of the passage has it. Kinds come from words such as "Dr.",
+//!    "University" and "River", and from the words around a name.
+//! 6. *Relations* are the words between two entities of a sentence, at most twelve: from its first
+//!    entity to each later one, until another clause begins. So each reads as a clause of the
+//!    sentence that states it, as QRMeM's descriptions do, and is not a class from a fixed list.
 //!
-//! What was found in many documents becomes one [`Graph`], which tells what is around a question's entities;
-//! [`paths`] and [`pagerank()`] walk over what one or several graphs tell ([`union()`]), [`svg`] draws it,
-//! [`to_graphml`] and its siblings exchange it with other tools.
+//! # Graph
 //!
-//! What it cannot do: resolve pronouns other than the speaker's, tell names in scripts without capital
-//! letters, see relations between sentences. English first, as everything in `clew_text`.
+//! A [`Graph`] combines the extractions of many documents, and answers queries with the part around
+//! a question's entities. [`union()`] merges parts of several graphs. [`paths`] and [`pagerank()`]
+//! walk over a part, [`svg`] draws it, and [`to_graphml`] and its siblings exchange it with other
+//! tools.
+//!
+//! # Limits
+//!
+//! The extraction does not resolve pronouns other than the speaker's, does not find names in
+//! scripts without capital letters, and does not see relations between sentences. It is made for
+//! English first, like everything in `clew_text`.
 
 mod ask;
 mod described;
@@ -62,13 +71,13 @@ pub use union::union;
 use crate::entity::Found;
 use crate::word::Words;
 
-/// Most key phrases of a passage.
+/// Maximum number of key phrases of a passage.
 const MAX_KEY_PHRASES: usize = 10;
 
-/// The entities, relations and key phrases of a passage. The background is not looked at.
+/// Extracts the entities, relations and key phrases of a passage. Ignores the background.
 ///
-/// Cost is linear in the passage, but for a question's topics, of which there are at most sixteen; it
-/// blocks.
+/// Blocks. The cost is linear in the passage, times the topics of the question, of which there are
+/// at most sixteen.
 pub fn extract(task: &ExtractionTask) -> Extraction {
     let words = Words::of(&task.text);
     let mut found = time::times(&words);

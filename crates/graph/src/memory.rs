@@ -1,4 +1,4 @@
-//! The graph of a corpus, in memory: what many documents name, and how it is related (QRMeM, section 2.1,
+//! Graph of a corpus, in memory: the entities and relations of many documents (QRMeM, section 2.1,
 //! "global graph combination").
 
 mod document;
@@ -18,22 +18,23 @@ use self::store::{Document, Naming, Node, Slots};
 use crate::key::entity_key;
 use crate::near::NameIndex;
 
-/// The graph of many documents, which serves any question.
+/// Graph of many documents, which serves any question.
 ///
-/// # What is one entity
+/// # Identity of entities
 ///
-/// Names of the same key ([`crate::entity_key`]) are one, in all documents. Within a document, a person's
-/// surname that stands alone is the one person of the document whose full name ends with it. In different
-/// documents it may be someone else, so it is left apart there and only *near* ([`Graph::near`]): names that
-/// begin or end with it, acronyms, and spellings that share most of their letters. Near names are looked up
-/// when asked for and nothing is stored for pairs of them. Where documents came with vectors of what they name, names of
-/// different documents are near too if what is called so is alike in name and description.
+/// Names with the same key ([`crate::entity_key`]) are one entity, in all documents. Within a
+/// document, a surname alone stands for the one person of the document whose full name ends with
+/// it. In another document it may be someone else. There it stays an entity of its own and is only
+/// *near* ([`Graph::near`]). Near names are those that begin or end with the name, acronyms, and
+/// spellings that share most of their letters. They are looked up on demand; nothing is stored for
+/// pairs of names. If documents come with vectors of their entities, entities of different
+/// documents are near, too, if their names and descriptions are alike.
 ///
-/// # What it costs
+/// # Cost
 ///
-/// An edit touches what its document names and nothing else; the graph after any sequence of edits is the one
-/// built from the documents that are left. Names are stored once; a relation takes 44 bytes and its words,
-/// and the signs of a vector of 384 components 52.
+/// An edit touches only what its document names. After any sequence of edits the graph equals the
+/// one built from the remaining documents. Names are stored once. A relation takes 44 bytes and its
+/// words, and the signs of a vector of 384 components take 52 bytes.
 #[derive(Debug, Default)]
 pub struct Graph {
     documents: Slots<Document>,
@@ -46,7 +47,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// Adds a document, in place of any version of it that is there.
+    /// Adds a document, and replaces any earlier version of it.
     pub fn insert(&mut self, document: GraphDocument) {
         self.remove(&document.document_id);
         let draft = Draft::of(document);
@@ -62,7 +63,7 @@ impl Graph {
         self.by_id.insert(id, handle);
     }
 
-    /// Removes a document with all that only it told; whether it was there.
+    /// Removes a document, with everything that only it stated. Returns whether it was there.
     pub fn remove(&mut self, id: &DocumentId) -> bool {
         let Some(handle) = self.by_id.remove(id) else { return false };
         let documents = &self.documents;
@@ -85,28 +86,28 @@ impl Graph {
         true
     }
 
-    /// How many documents it holds.
+    /// Returns the number of documents.
     pub fn documents(&self) -> usize {
         self.by_id.len()
     }
 
-    /// How many entities it holds.
+    /// Returns the number of entities.
     pub fn entities(&self) -> usize {
         self.entities.len()
     }
 
-    /// How many relations it holds.
+    /// Returns the number of relations.
     pub fn relations(&self) -> usize {
         self.documents.iter().map(|(_, document)| document.relations.len()).sum()
     }
 
-    /// The version of a document that it holds.
+    /// Returns the version of a document in the graph.
     pub fn version(&self, id: &DocumentId) -> Option<Version> {
         let handle = self.by_id.get(id)?;
         self.documents.get(*handle).map(|document| document.version)
     }
 
-    /// Documents whose title is the entity, in order.
+    /// Returns the documents whose title is the entity, in order.
     pub fn titled(&self, key: &EntityKey) -> Vec<DocumentId> {
         let Some(entity) = self.names.get(&key.0) else { return Vec::new() };
         let node = self.entities.get(entity);
@@ -118,8 +119,8 @@ impl Graph {
             .collect()
     }
 
-    /// Entities whose names are near to `key`, nearest first, with how near they are: above 0, at most 1.
-    /// These are HippoRAG's synonymy edges.
+    /// Returns the entities whose names are near to `key`, nearest first, with their nearness:
+    /// above 0, at most 1. These are HippoRAG's synonymy edges.
     pub fn near(&self, key: &EntityKey) -> Vec<(EntityKey, f32)> {
         let near = self.near_ids(&key.0).into_iter();
         near.map(|(entity, nearness)| (EntityKey(self.key(entity).to_owned()), nearness)).collect()
@@ -133,7 +134,7 @@ impl Graph {
         self.entities.get(entity).map_or("", |node| &node.key)
     }
 
-    /// The entity of that key, which is made if need be.
+    /// Returns the entity with that key, and adds it if it does not exist.
     fn entity(&mut self, key: &EntityKey) -> u32 {
         if let Some(entity) = self.names.get(&key.0) {
             return entity;
@@ -169,7 +170,7 @@ impl Graph {
         let other = entity_key(&naming.spelling).filter(|key| key.0 != *node.key);
         let Some(other) = other else { return };
         let Some(entities) = self.aliases.get_mut(other.0.as_str()) else { return };
-        // Once for each spelling of it.
+        // The list has one entry for each spelling.
         if let Some(at) = entities.iter().position(|entity| *entity == naming.entity) {
             entities.swap_remove(at);
         }
@@ -185,7 +186,7 @@ impl Graph {
         }
     }
 
-    /// Tells the entities of a document that it mentions them.
+    /// Registers a document with the entities that it mentions.
     fn link(&mut self, handle: u32, ids: &[u32]) {
         let documents = &self.documents;
         let Some(document) = documents.get(handle) else { return };
@@ -200,7 +201,7 @@ impl Graph {
     }
 }
 
-/// Where a document stands among others, which are in the order of their ids.
+/// Returns the position of a document among others, which are in the order of their ids.
 fn position(documents: &Slots<Document>, among: &[u32], id: &DocumentId) -> Result<usize, usize> {
     among.binary_search_by(|handle| {
         documents.get(*handle).map(|document| &document.id).cmp(&Some(id))

@@ -1,4 +1,4 @@
-//! Names: runs of capitalised words, and what kind of thing they name.
+//! Names: runs of capitalised words, and the kind of thing that they name.
 
 use clew_core::{EntityKind, Span};
 use clew_text::{is_common_verb, is_grammar_word};
@@ -11,11 +11,12 @@ const CONNECTORS: [&str; 16] = [
     "al", "bin", "da", "de", "del", "della", "den", "der", "di", "du", "ibn", "la", "of", "van",
     "von", "y",
 ];
-/// Connectors in a row, as in "of the", "van der".
+/// Maximum number of connectors in a row, as in "of the", "van der".
 const MAX_CONNECTORS: usize = 2;
-/// Words of a name; more is a heading or a list without commas.
+/// Maximum number of words in a name; more is a heading or a list without commas.
 const MAX_NAME_WORDS: usize = 8;
-/// Words before a person's name; part of it, so that Mr. and Mrs. Bennet stay two.
+/// Words before a person's name. They are part of it, so that Mr. and Mrs. Bennet stay apart within
+/// a passage.
 const HONORIFICS: [&str; 24] = [
     "capt",
     "captain",
@@ -42,7 +43,7 @@ const HONORIFICS: [&str; 24] = [
     "sir",
     "st",
 ];
-/// Words that begin sentences and are no names, beside those of grammar.
+/// Words that begin sentences and are not names, in addition to grammar words.
 const OPENERS: [&str; 62] = [
     "above",
     "according",
@@ -107,7 +108,7 @@ const OPENERS: [&str; 62] = [
     "yes",
     "yesterday",
 ];
-/// Verbs of whoever speaks or thinks; only people do.
+/// Verbs of speaking and thinking, which only people do.
 const SPEECH: [&str; 12] = [
     "answered", "asked", "cried", "laughed", "replied", "said", "says", "shouted", "smiled",
     "spoke", "thought", "told",
@@ -187,7 +188,7 @@ const OF_PLACES: [&str; 33] = [
 ];
 /// Words before a place.
 const BEFORE_PLACES: [&str; 5] = ["at", "in", "inside", "near", "outside"];
-/// Languages stand after "in", too.
+/// Languages, which also follow "in".
 const LANGUAGES: [&str; 12] = [
     "arabic",
     "chinese",
@@ -203,7 +204,7 @@ const LANGUAGES: [&str; 12] = [
     "spanish",
 ];
 
-/// Adds the names of a passage, apart from what was found already.
+/// Adds the names of a passage, except where something was found already.
 pub(crate) fn names(words: &Words<'_>, found: &mut Vec<Found>) {
     let mut is_free = vec![true; words.words.len()];
     for Found { span, .. } in found.iter() {
@@ -225,7 +226,7 @@ pub(crate) fn names(words: &Words<'_>, found: &mut Vec<Found>) {
     }
 }
 
-/// Whether a name begins with the word at `at`.
+/// Returns whether a name begins with the word at `at`.
 fn begins_name(words: &Words<'_>, at: usize) -> bool {
     let word = &words.words[at];
     if !is_part_of_names(word) {
@@ -255,7 +256,7 @@ fn begins_name(words: &Words<'_>, at: usize) -> bool {
     within > 0 || continues || acts || lists || is_subject || word.is_possessive
 }
 
-/// The last word of the name that begins with the word at `first`.
+/// Returns the last word of the name that begins with the word at `first`.
 fn end_of_name(words: &Words<'_>, first: usize, is_free: &[bool]) -> usize {
     let mut last = first;
     loop {
@@ -279,7 +280,7 @@ fn end_of_name(words: &Words<'_>, first: usize, is_free: &[bool]) -> usize {
     }
 }
 
-/// Whether the `count`-th word after a part of a name may join it to the next part.
+/// Returns whether the `count`-th word after a part of a name may join it to the next part.
 fn is_connector(words: &Words<'_>, at: usize, count: usize) -> bool {
     words.words.get(at).is_some_and(|word| {
         let lower = word.text;
@@ -287,8 +288,8 @@ fn is_connector(words: &Words<'_>, at: usize, count: usize) -> bool {
     })
 }
 
-/// Whether nothing separates a word from the next: white space within a line or its wrapping, a
-/// hyphen, `&`, or the full stop of an initial or an honorific.
+/// Returns whether nothing separates a word from the next. White space within a line or its
+/// wrapping, a hyphen, `&`, and the full stop of an initial or an honorific do not separate.
 fn joins(words: &Words<'_>, at: usize) -> bool {
     let gap = words.gap(at, at + 1);
     let word = &words.words[at];
@@ -326,7 +327,7 @@ fn is_auxiliary(lower: &str) -> bool {
     AUXILIARIES.binary_search(&lower).is_ok()
 }
 
-/// What kind of thing the words `first..=last` name.
+/// Returns the kind of thing that the words `first..=last` name.
 fn kind_of(words: &Words<'_>, first: usize, last: usize) -> EntityKind {
     let parts = &words.words[first..=last];
     let holds = |list: &[&str]| {

@@ -1,31 +1,32 @@
-//! Names that are near each other: the synonymy edges of HippoRAG ("HippoRAG: Neurobiologically Inspired
-//! Long-Term Memory for Large Language Models", section 2.3), from the letters of names instead of vectors.
+//! Near names: the synonymy edges of HippoRAG ("HippoRAG: Neurobiologically Inspired Long-Term
+//! Memory for Large Language Models", section 2.3), from the letters of names instead of vectors.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::Hash;
 
 use clew_text::is_grammar_word;
 
-/// Least share of character trigrams (Dice's coefficient). HippoRAG's threshold for the cosine of names is
-/// 0.8 too; at this share names of some length may differ by a letter and short ones hardly at all, so
-/// that "Anna" and "Hanna" stay apart.
+/// Minimum share of character trigrams (Dice's coefficient). HippoRAG's threshold for the cosine of
+/// names is 0.8, too. At this share long names may differ by a letter, and short ones hardly at
+/// all, so that "Anna" and "Hanna" stay apart.
 const LEAST_DICE: f32 = 0.8;
-/// Least share of the longer name's words that the shorter one has: a surname is near to a first name with
-/// it, but not to each institution that has it in its name.
+/// Minimum share of the longer name's words that the shorter name has. A surname is near to a first
+/// name with the surname, but not to every institution that has the surname in its name.
 const LEAST_WORDS: f32 = 0.5;
-/// Most names that have a word by which a short name is near to longer ones: "John" tells nothing.
+/// Maximum number of names with a word through which a short name is near to longer ones. "John" is
+/// too frequent to mean anything.
 const MOST_WITH_WORD: usize = 16;
-/// How near an acronym is to what it may stand for: it is a guess, so the least of all.
+/// Nearness of an acronym to a name that it may stand for. It is a guess, so it is the lowest.
 const ACRONYM: f32 = 0.5;
-/// Letters of an acronym.
+/// Number of letters in an acronym.
 const ACRONYM_LETTERS: std::ops::RangeInclusive<usize> = 2..=6;
-/// Most names of the same initials for an acronym to tell something.
+/// Maximum number of names with the same initials for an acronym to mean one of them.
 const MOST_WITH_INITIALS: usize = 4;
-/// Most names that are near to one.
+/// Maximum number of names that are near to one.
 const MOST_NEAR: usize = 16;
 
-/// The names of a graph by their words, initials and trigrams, so that near ones are found without
-/// comparing all with all.
+/// Names of a graph by their words, initials and trigrams, so that near names are found without
+/// comparing all pairs.
 #[derive(Debug, Default)]
 pub(crate) struct NameIndex {
     by_key: HashMap<Box<str>, u32>,
@@ -35,7 +36,7 @@ pub(crate) struct NameIndex {
 }
 
 impl NameIndex {
-    /// Which name has that key.
+    /// Returns the name with that key.
     pub fn get(&self, key: &str) -> Option<u32> {
         self.by_key.get(key).copied()
     }
@@ -66,14 +67,15 @@ impl NameIndex {
         }
     }
 
-    /// The names near to `key`, nearest first, with how near they are: above 0, at most 1. `key_of` tells
-    /// the keys of what was inserted. Near is mutual, but of a name that very many are near to only the
-    /// nearest are told.
+    /// Returns the names near to `key`, nearest first, with their nearness: above 0, at most 1.
+    /// `key_of` returns the keys of inserted names. Nearness is symmetric, but if very many names
+    /// are near to one, only the nearest are returned.
     pub fn near<'k>(&self, key: &str, key_of: impl Fn(u32) -> &'k str) -> Vec<(u32, f32)> {
         self.near_seen(key, key_of, |_| true)
     }
 
-    /// As [`Self::near`], as if only the names that `sees` admits had been inserted.
+    /// Returns what [`Self::near`] would return if only the names that `sees` admits had been
+    /// inserted.
     pub fn near_seen<'k>(
         &self,
         key: &str,
@@ -95,7 +97,8 @@ impl NameIndex {
         near
     }
 
-    /// Names that begin or end with the words of `key`, and those that it begins or ends with.
+    /// Returns the names that begin or end with the words of `key`, and those that `key` begins or
+    /// ends with.
     fn by_words<'a, 'k: 'a>(
         &'a self,
         key: &'a str,
@@ -115,14 +118,14 @@ impl NameIndex {
         longer.chain(shorter)
     }
 
-    /// Names with the rarest word of `key`; where even that is frequent, one more than tell anything.
+    /// Returns the names with the rarest word of `key`, at most one more than the limit.
     fn rarest_word(&self, key: &str, sees: impl Fn(u32) -> bool) -> Option<Vec<u32>> {
         let lists = key.split(' ').filter_map(|word| self.by_word.get(word));
         let seen = lists.map(|ids| first_seen(ids, &sees, MOST_WITH_WORD + 1));
         seen.filter(|ids| !ids.is_empty()).min_by_key(Vec::len)
     }
 
-    /// What `key` may stand for, and what may stand for it.
+    /// Returns the names that `key` may stand for, and the acronyms that may stand for it.
     fn by_acronym<'a>(
         &'a self,
         key: &'a str,
@@ -140,7 +143,7 @@ impl NameIndex {
         long.chain(short).map(|id| (id, ACRONYM))
     }
 
-    /// Names that share most trigrams with `key`.
+    /// Returns the names that share most trigrams with `key`.
     fn by_spelling<'a, 'k: 'a>(
         &'a self,
         key: &'a str,
@@ -150,8 +153,8 @@ impl NameIndex {
         let mut lists: Vec<&Vec<u32>> =
             own.iter().filter_map(|trigram| self.by_trigram.get(trigram)).collect();
         lists.sort_by_key(|ids| ids.len());
-        // Whoever shares 0.8 has at least two thirds as many, and so at least two thirds of these:
-        // among any more than a third of them is one that it has.
+        // A name with a Dice coefficient of at least 0.8 has at least two thirds of these trigrams.
+        // So any set of more than a third of them includes one that the name has.
         let missing = own.len() - lists.len();
         lists.truncate((own.len() / 3 + 1).saturating_sub(missing));
         let candidates: BTreeSet<u32> = lists.into_iter().flatten().copied().collect();
@@ -159,14 +162,14 @@ impl NameIndex {
             let other = trigrams(key_of(id));
             let shared = own.intersection(&other).count();
             let dice = ratio(2 * shared, own.len() + other.len());
-            // Dates and versions that differ in a digit are not one.
+            // Dates and versions that differ in a digit are different.
             let is_near = dice >= LEAST_DICE && digits(key).eq(digits(key_of(id)));
             is_near.then_some((id, dice))
         })
     }
 }
 
-/// The first of these that are seen, at most so many.
+/// Returns the first ids that `sees` admits, at most `most`.
 fn first_seen(ids: &[u32], sees: impl Fn(u32) -> bool, most: usize) -> Vec<u32> {
     ids.iter().copied().filter(|id| sees(*id)).take(most).collect()
 }
@@ -191,7 +194,8 @@ where
     }
 }
 
-/// Which share of the words of `long` the words of `short` are, if it begins or ends with them.
+/// Returns the share of the words of `long` that `short` has, if `long` begins or ends with
+/// `short`.
 fn part_of(short: &str, long: &str) -> Option<f32> {
     let begins = long.strip_prefix(short).is_some_and(|rest| rest.starts_with(' '));
     let ends = long.strip_suffix(short).is_some_and(|rest| rest.ends_with(' '));
@@ -199,7 +203,8 @@ fn part_of(short: &str, long: &str) -> Option<f32> {
     ((begins || ends) && share >= LEAST_WORDS).then_some(share)
 }
 
-/// Whether a name tells enough to be part of another one: not numbers and grammar words alone.
+/// Returns whether a name can be part of another one: it must not consist of numbers and grammar
+/// words alone.
 fn may_be_part(key: &str) -> bool {
     key.split(' ').any(|word| {
         word.chars().nth(1).is_some()
@@ -208,12 +213,12 @@ fn may_be_part(key: &str) -> bool {
     })
 }
 
-/// What a name begins and ends with: its runs of words from the first or up to the last.
+/// Returns the runs of words that a name begins or ends with, without the whole name.
 fn ends_of(key: &str) -> impl Iterator<Item = &str> {
     key.match_indices(' ').flat_map(|(at, _)| [&key[..at], &key[at + 1..]])
 }
 
-/// First letters of a name's words, with those of grammar words and without.
+/// Returns the first letters of a name's words, with grammar words and without.
 fn initials(key: &str) -> BTreeSet<String> {
     let of = |words: &mut dyn Iterator<Item = &str>| -> String {
         words.filter_map(|word| word.chars().next()).collect()
@@ -227,7 +232,7 @@ fn initials(key: &str) -> BTreeSet<String> {
     [all, content].into_iter().filter(fits).collect()
 }
 
-/// Runs of three characters of a name, its ends included.
+/// Returns the runs of three characters of a name, with a space at each end.
 fn trigrams(key: &str) -> BTreeSet<u64> {
     let mut window = (0, u64::from(' '));
     let mut trigrams = BTreeSet::new();

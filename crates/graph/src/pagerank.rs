@@ -1,6 +1,6 @@
-//! Personalised PageRank over entities and segments ("HippoRAG: Neurobiologically Inspired Long-Term Memory
-//! for Large Language Models", section 2.3): which segments a question's entities lead to, over any number
-//! of steps at once.
+//! Personalised PageRank over entities and segments ("HippoRAG: Neurobiologically Inspired
+//! Long-Term Memory for Large Language Models", section 2.3): which segments a question's entities
+//! lead to, over any number of steps at once.
 
 use std::collections::HashMap;
 
@@ -8,37 +8,37 @@ use clew_core::{EntityKey, SegmentId, Subgraph};
 
 use crate::near::NameIndex;
 
-/// Most rounds of the power iteration.
+/// Maximum number of iterations.
 const MOST_ROUNDS: usize = 50;
-/// A round that moves less of the probability than this is the last.
+/// Change of probability below which an iteration is the last.
 const CONVERGED: f64 = 1e-6;
 
-/// Where a walk starts.
+/// Start of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Seed {
-    /// At an entity that a question names.
+    /// Entity that a question names.
     Entity(EntityKey),
-    /// At a segment that a search found.
+    /// Segment that a search found.
     Segment(SegmentId),
 }
 
-/// How likely a walk is to be at each place, the likeliest first; all of them sum up to 1.
+/// Probabilities of a walk to be at each place, the likeliest first. They sum to 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranking {
-    /// Equals in order.
+    /// Segments; equals in order.
     pub segments: Vec<(SegmentId, f64)>,
-    /// Equals by key.
+    /// Entities; equals by key.
     pub entities: Vec<(EntityKey, f64)>,
 }
 
-/// Ranks the segments and entities of a graph by a random walk from `seeds`, which are weighted. At each
-/// step it begins anew with `reset_probability` (HippoRAG: 0.5), else it goes on over one of the place's
-/// edges: entity and segment that mentions it (weight 1), two entities for each relation between them
-/// (1 each), and entities whose names are near (as near as they are).
+/// Ranks the segments and entities of a graph by a random walk from weighted `seeds`. At each step
+/// the walk restarts with `reset_probability` (HippoRAG: 0.5). Otherwise it follows one of the
+/// place's edges. Edges connect an entity and a segment that mentions it (weight 1), two entities
+/// with a relation (1 for each relation), and two entities with near names (their nearness).
 ///
-/// HippoRAG weights an entity of the question by one over the number of segments that mention it, see
-/// [`clew_core::EntityNode::mentioned_in`]. Seeds that are not in the graph do not count; without any the
-/// ranking is empty. Costs at most fifty times the edges.
+/// HippoRAG weights an entity of the question by one over the number of segments that mention it,
+/// see [`clew_core::EntityNode::mentioned_in`]. Seeds that are not in the graph do not count.
+/// Without any seed the ranking is empty. The cost is at most fifty times the number of edges.
 pub fn pagerank(graph: &Subgraph, seeds: &[(Seed, f64)], reset_probability: f64) -> Ranking {
     let places = Places::of(graph);
     let Some(reset) = places.reset(seeds) else { return Ranking::default() };
@@ -56,7 +56,7 @@ pub fn pagerank(graph: &Subgraph, seeds: &[(Seed, f64)], reset_probability: f64)
     places.ranking(&ranks)
 }
 
-/// Neighbours of a place with their shares of the walks that leave it.
+/// Neighbours of each place, with their shares of the walks that leave it.
 type Edges = Vec<Vec<(usize, f64)>>;
 
 fn step(edges: &Edges, ranks: &[f64], reset: &[f64], reset_probability: f64) -> Vec<f64> {
@@ -70,7 +70,7 @@ fn step(edges: &Edges, ranks: &[f64], reset: &[f64], reset_probability: f64) -> 
             next[*to] += (1.0 - reset_probability) * share * rank;
         }
     }
-    // Whoever cannot go on begins anew.
+    // A walk that cannot go on restarts.
     let anew = reset_probability + (1.0 - reset_probability) * stuck;
     for (rank, share) in next.iter_mut().zip(reset) {
         *rank += anew * share;
@@ -78,7 +78,7 @@ fn step(edges: &Edges, ranks: &[f64], reset: &[f64], reset_probability: f64) -> 
     next
 }
 
-/// The entities of a graph, then its segments.
+/// Places of a graph: its entities, then its segments.
 struct Places<'g> {
     entities: Vec<&'g EntityKey>,
     segments: Vec<&'g SegmentId>,
@@ -101,7 +101,7 @@ impl<'g> Places<'g> {
         Self { entities, segments, entity_at, segment_at }
     }
 
-    /// Where walks begin; `None` if nowhere.
+    /// Returns the distribution of restarts, or `None` if there is no seed.
     fn reset(&self, seeds: &[(Seed, f64)]) -> Option<Vec<f64>> {
         let mut reset = vec![0.0; self.entities.len() + self.segments.len()];
         for (seed, weight) in seeds {
@@ -148,7 +148,8 @@ impl<'g> Places<'g> {
     fn mentions(&self, graph: &Subgraph) -> impl Iterator<Item = (usize, usize, f64)> {
         let told = graph.entities.iter();
         let told = told.flat_map(|node| node.segments.iter().map(|segment| (&node.key, segment)));
-        // Of an entity that very many segments mention not all are told.
+        // Not all segments of a frequent entity are in `segments`, so relations add those that
+        // state them.
         let stated = graph.relations.iter();
         let stated =
             stated.flat_map(|edge| [(&edge.head, &edge.segment), (&edge.tail, &edge.segment)]);
@@ -166,7 +167,7 @@ impl<'g> Places<'g> {
         })
     }
 
-    /// Pairs of entities with near names, each once.
+    /// Returns the pairs of entities with near names, each once.
     fn near(&self) -> Vec<(usize, usize, f64)> {
         let mut names = NameIndex::default();
         for (id, key) in (0..).zip(&self.entities) {
@@ -193,7 +194,7 @@ impl<'g> Places<'g> {
     }
 }
 
-/// `items` are in order.
+/// Sorts `items`, which are in order, by rank.
 fn best_first<T: Clone>(items: &[&T], ranks: &[f64]) -> Vec<(T, f64)> {
     let ranked = items.iter().zip(ranks);
     let mut ranked: Vec<(T, f64)> = ranked.map(|(item, rank)| ((*item).clone(), *rank)).collect();
@@ -269,7 +270,7 @@ mod tests {
         }
     }
 
-    /// The same by a dense matrix, with a fixed number of rounds.
+    /// Computes the same by a dense matrix, with a fixed number of iterations.
     fn dense(edges: &[(usize, usize)], places: usize, reset: &[f64]) -> Vec<f64> {
         let mut matrix = vec![vec![0.0; places]; places];
         for (a, b) in edges {

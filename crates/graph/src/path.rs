@@ -1,29 +1,29 @@
-//! How two entities are connected.
+//! Paths between two entities.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use clew_core::{EntityKey, RelationEdge, Subgraph};
 
-/// Most entities that are stepped on in search of paths: there may be exponentially many.
+/// Maximum number of steps of a search, because there may be exponentially many paths.
 const MOST_STEPS: usize = 100_000;
 
-/// What paths are wanted.
+/// Limits of a search for paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathLimits {
-    /// Most relations of a path.
+    /// Maximum number of relations in a path.
     pub most_hops: usize,
-    /// Most paths.
+    /// Maximum number of paths.
     pub most_paths: usize,
 }
 
-/// For each entity its neighbours in order, each with the first relation between the two.
+/// Neighbours of each entity in order, each with the first relation between the two.
 type Neighbours<'g> = BTreeMap<&'g EntityKey, BTreeMap<&'g EntityKey, &'g RelationEdge>>;
 
-/// Ways from one entity to another over relations in either direction, none through an entity twice; the
-/// shortest first, equals by the keys on the way. Of several relations between two entities the first
-/// stands for all.
+/// Returns the paths from one entity to another, over relations in either direction and through no
+/// entity twice. The shortest come first, equals in the order of the keys on the path. If there are
+/// several relations between two entities, the first stands for all.
 ///
-/// None if the two are one, or one of them is not in the graph.
+/// Returns none if the two entities are the same, or if one of them is not in the graph.
 pub fn paths(
     graph: &Subgraph,
     from: &EntityKey,
@@ -41,7 +41,7 @@ pub fn paths(
         way: Vec::new(),
         found: Vec::new(),
     };
-    // No way without repeats is longer than there are entities.
+    // A path without repeats has fewer relations than there are entities.
     for length in shortest..=limits.most_hops.min(neighbours.len()) {
         search.extend(from, to, length, &mut vec![from]);
     }
@@ -58,7 +58,7 @@ fn neighbours(graph: &Subgraph) -> Neighbours<'_> {
     neighbours
 }
 
-/// How many relations each entity is away from `to` at least.
+/// Returns the minimum number of relations from each entity to `to`.
 fn hops_to<'g>(neighbours: &Neighbours<'g>, to: &'g EntityKey) -> BTreeMap<&'g EntityKey, usize> {
     let mut hops_to = BTreeMap::from([(to, 0)]);
     let mut queue = VecDeque::from([(to, 0)]);
@@ -83,7 +83,8 @@ struct Search<'s, 'g> {
 }
 
 impl<'g> Search<'_, 'g> {
-    /// Finds the ways of exactly `length` more relations. Depth is bounded by the number of hops asked for.
+    /// Finds the paths with exactly `length` more relations. The number of requested hops bounds
+    /// the depth of the recursion.
     fn extend(
         &mut self,
         at: &'g EntityKey,
@@ -140,7 +141,7 @@ mod tests {
         EntityKey(name.to_string())
     }
 
-    /// The entities on the way, from the first on.
+    /// Returns the entities on each path, from the first on.
     fn ways(edges: &[(u8, u8)], from: u8, to: u8, limits: PathLimits) -> Vec<Vec<u8>> {
         let paths = paths(&graph(edges), &key(from), &key(to), limits);
         let way = |path: &Vec<RelationEdge>| {

@@ -1,4 +1,4 @@
-//! A graph as a figure that a person looks at.
+//! Figures of graphs, as SVG.
 
 mod layout;
 
@@ -9,20 +9,20 @@ use clew_core::{EntityKey, EntityKind, EntityNode, RelationEdge, Subgraph};
 use self::layout::{Box2, Point, layout};
 use crate::xml::escaped;
 
-/// Most entities of a figure: more cannot be read.
+/// Maximum number of entities in a figure: more are not readable.
 const MOST_ENTITIES: usize = 60;
-/// Most characters of an entity's name.
+/// Maximum number of characters of an entity's name.
 const MOST_NAME: usize = 28;
-/// Most characters of a relation's words.
+/// Maximum number of characters of a relation's words.
 const MOST_WORDS: usize = 34;
-/// Fewest characters of a relation's words that still tell something.
+/// Minimum number of characters of a relation's words that still say something.
 const LEAST_WORDS: usize = 5;
 const NAME_SIZE: f64 = 14.0;
 const WORDS_SIZE: f64 = 9.5;
-/// Width of a character as a share of its height: an upper mean of Helvetica.
+/// Width of a character as a share of its height, on the high side for Helvetica.
 const WIDTH: f64 = 0.56;
 const MARGIN: f64 = 24.0;
-/// Colours that colour-blind people tell apart (Okabe and Ito).
+/// Colours that colour-blind people can tell apart (Okabe and Ito).
 const COLOURS: [(EntityKind, &str); 5] = [
     (EntityKind::Person, "#0072b2"),
     (EntityKind::Organisation, "#e69f00"),
@@ -31,7 +31,7 @@ const COLOURS: [(EntityKind, &str); 5] = [
     (EntityKind::Other, "#8a9099"),
 ];
 
-/// An entity in the figure.
+/// Entity in the figure.
 struct Shown<'g> {
     node: &'g EntityNode,
     name: String,
@@ -46,12 +46,13 @@ struct Line<'g> {
     relations: Vec<&'g RelationEdge>,
 }
 
-/// A figure of a graph as SVG: entities as circles, the larger the more segments mention them, coloured by
-/// kind; relations as arrows with their words, which are shortened or left out where there is no room. Seeds
-/// have a dark ring, `highlighted` entities an orange one. The same graph gives the same figure.
+/// Draws a graph as SVG. Entities are circles, coloured by kind, and larger the more segments
+/// mention them. Relations are arrows with their words, which are shortened or left out if there is
+/// no room. Seeds have a dark ring, and `highlighted` entities an orange one. The same graph gives
+/// the same figure.
 ///
-/// Of more than sixty entities the highlighted ones and seeds are shown first, then those with most
-/// relations.
+/// If there are more than sixty entities, the highlighted ones and seeds are shown first, then
+/// those with most relations.
 pub fn svg(graph: &Subgraph, highlighted: &[EntityKey]) -> String {
     let shown = shown(graph, highlighted);
     let lines = lines(graph, &shown);
@@ -100,7 +101,8 @@ fn shown<'g>(graph: &'g Subgraph, highlighted: &[EntityKey]) -> Vec<Shown<'g>> {
     shown
 }
 
-/// Area grows with the logarithm, so that a hub does not cover the rest.
+/// Returns the radius of a circle. It grows with the logarithm, so that a hub does not cover the
+/// rest.
 fn radius(mentioned_in: u64) -> f64 {
     let bits = u64::BITS - mentioned_in.leading_zeros();
     (6.0 + 2.0 * f64::from(bits)).min(26.0)
@@ -112,20 +114,20 @@ fn lines<'g>(graph: &'g Subgraph, shown: &[Shown<'_>]) -> Vec<Line<'g>> {
     let mut lines: BTreeMap<(usize, usize), Vec<&RelationEdge>> = BTreeMap::new();
     for edge in graph.relations.iter().filter(|edge| edge.head != edge.tail) {
         if let (Some(&head), Some(&tail)) = (at.get(&edge.head), at.get(&edge.tail)) {
-            // One line for both directions, which goes the way of the first.
+            // One line for both directions, in the direction of the first relation.
             let ends = if lines.contains_key(&(tail, head)) { (tail, head) } else { (head, tail) };
             lines.entry(ends).or_default().push(edge);
         }
     }
     let lines = lines.into_iter().map(|(ends, relations)| Line { ends, relations });
     let mut lines: Vec<Line<'_>> = lines.collect();
-    // Those of what matters most come first to where there is room for words.
+    // Lines of important entities come first, while there is room for words.
     lines.sort_by_key(|Line { ends: (head, tail), .. }| (*head.min(tail), *head.max(tail)));
     lines
 }
 
 impl Shown<'_> {
-    /// What it takes up around its centre: the circle, and the name below it.
+    /// Returns the box that it takes up around its centre: the circle, and the name below it.
     fn extent(&self) -> Box2 {
         let half = (width(&self.name, NAME_SIZE) / 2.0).max(self.radius) + 3.0;
         let below = self.radius + NAME_SIZE * 1.35;
@@ -145,7 +147,7 @@ impl Shown<'_> {
         let (radius, below) = (self.radius, y + self.radius + NAME_SIZE);
         let (title, name) = (escaped(&tooltip(self.node)), escaped(&self.name));
         let wide = width(&self.name, NAME_SIZE);
-        // So that lines do not run through it.
+        // Background of the name, so that lines do not run through it.
         let behind = format!(
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{wide:.1}\" height=\"{NAME_SIZE}\" \
              fill=\"#fbfbf8\" fill-opacity=\"0.75\"/>",
@@ -167,7 +169,7 @@ fn tooltip(node: &EntityNode) -> String {
 }
 
 impl Line<'_> {
-    /// Where it begins and ends: at the rims of the circles.
+    /// Returns the ends of the line, at the rims of the circles.
     fn rims(&self, shown: &[Shown<'_>], places: &[Point]) -> (Point, Point) {
         let (head, tail) = (places[self.ends.0], places[self.ends.1]);
         let along = head.towards(tail);
@@ -192,7 +194,8 @@ impl Line<'_> {
         )
     }
 
-    /// Its words along it, where they have room and cover nothing; they take what they cover.
+    /// Writes the words along the line if they have room and cover nothing. Then marks their space
+    /// as taken.
     fn words(&self, shown: &[Shown<'_>], places: &[Point], taken: &mut Vec<Box2>) -> String {
         let (from, to) = self.rims(shown, places);
         let more = match self.relations.len() {
@@ -222,7 +225,7 @@ impl Line<'_> {
     }
 }
 
-/// Small boxes that together cover a text along a line.
+/// Returns small boxes that together cover a text along a line.
 fn along_boxes(middle: Point, along: Point, length: f64) -> Vec<Box2> {
     let half = WORDS_SIZE * 0.7;
     let extent = Box2 { left: -half, top: -half, right: half, bottom: half };
@@ -249,7 +252,7 @@ fn label(words: &str, middle: Point, along: Point, length: f64) -> String {
     )
 }
 
-/// What colours and rings mean, below the frame.
+/// Returns the legend of colours and rings, below the frame.
 fn legend(frame: Box2, shown: &[Shown<'_>], left_out: usize) -> String {
     let kinds: BTreeSet<EntityKind> = shown.iter().map(|one| one.node.kind).collect();
     let kinds = COLOURS.iter().filter(|(kind, _)| kinds.contains(kind));
@@ -283,7 +286,7 @@ fn legend(frame: Box2, shown: &[Shown<'_>], left_out: usize) -> String {
     legend
 }
 
-/// The whole file, `frame` with its margins, and the legend.
+/// Returns the whole file: `frame` with its margins, and the legend.
 fn framed(frame: Box2, body: &str, legend: &str) -> String {
     const LEGEND_WIDTH: f64 = 620.0;
     let (left, top) = (frame.left - MARGIN, frame.top - MARGIN);
@@ -305,7 +308,7 @@ fn width(text: &str, size: f64) -> f64 {
     f64::from(characters) * size * WIDTH
 }
 
-/// At most `most` characters, whole words where possible.
+/// Shortens a text to at most `most` characters, after a whole word if possible.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -355,7 +358,7 @@ mod tests {
         }
     }
 
-    /// All tags are closed, all references known.
+    /// Returns whether all tags are closed and all references known.
     fn is_well_formed(svg: &str) -> bool {
         let mut reader = quick_xml::reader::Reader::from_str(svg);
         loop {

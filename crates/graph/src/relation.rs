@@ -6,26 +6,26 @@ use clew_text::one_line;
 use crate::entity::Named;
 use crate::word::Words;
 
-/// Words between two entities that still tell of both.
+/// Maximum number of words between two entities that still relate both.
 const MAX_WORDS: usize = 12;
-/// Relations of one sentence: a list of ten and a list of ten would have a hundred.
+/// Maximum number of relations of one sentence. Two lists of ten entities would have a hundred.
 const MAX_OF_SENTENCE: usize = 16;
 /// Words that relate nothing by themselves.
 const EMPTY: [&str; 9] = ["a", "an", "and", "but", "nor", "of", "or", "the", "to"];
-/// What another clause begins with, so that the entity before it is not its subject.
+/// Words that begin another clause, so that the entity before them is not its subject.
 const CLAUSES: [&str; 9] =
     ["although", "and", "because", "but", "if", "so", "when", "whereas", "while"];
-/// What an aside about the entity before it begins with.
+/// Words that begin an aside about the entity before them.
 const ASIDES: [&str; 7] = ["a", "an", "that", "the", "which", "who", "whose"];
 
-/// Entities of a sentence that stand in a list, so that what is said is said of each.
+/// Entities of a list in a sentence. A statement about the list is about each of them.
 struct Group {
     entities: Vec<usize>,
     span: Span,
     is_time: bool,
 }
 
-/// The relations of a passage.
+/// Returns the relations of a passage.
 pub(crate) fn relations(words: &Words<'_>, named: &Named) -> Vec<Relation> {
     let mut relations = Vec::new();
     let mut mentions = named.mentions.iter().peekable();
@@ -53,7 +53,7 @@ fn pairs<'g>(head: &'g Group, tail: &'g Group) -> impl Iterator<Item = (usize, u
     head.entities.iter().flat_map(|&head| tail.entities.iter().map(move |&tail| (head, tail)))
 }
 
-/// The mentions of a sentence, those of a list together: "A, B and C".
+/// Groups the mentions of a sentence. Those of a list, such as "A, B and C", form one group.
 fn groups(passage: &str, named: &Named, mentions: &[(Span, usize)]) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let mut has_comma = false;
@@ -68,7 +68,8 @@ fn groups(passage: &str, named: &Named, mentions: &[(Span, usize)]) -> Vec<Group
         let lists = match gap {
             "," => true,
             "and" | "or" | "&" => true,
-            // The comma before the last of a list; without one before it, another clause begins.
+            // Comma before the last item of a list. Without an earlier comma, another clause
+            // begins.
             ", and" | ", or" => has_comma,
             _ => false,
         };
@@ -84,13 +85,13 @@ fn groups(passage: &str, named: &Named, mentions: &[(Span, usize)]) -> Vec<Group
     groups
 }
 
-/// Which groups are related, and in which words.
+/// Returns which groups are related, and the words that relate them.
 fn related<'g>(passage: &str, groups: &'g [Group]) -> Vec<(&'g Group, &'g Group, String)> {
     let mut related = Vec::new();
     let mut subject: Option<usize> = None;
     for (at, group) in groups.iter().enumerate() {
         let Some(head) = subject else {
-            // A time is told of something; nothing is told of a time.
+            // A time can be the tail of a relation, but not its head.
             subject = (!group.is_time).then_some(at);
             continue;
         };
@@ -106,7 +107,7 @@ fn related<'g>(passage: &str, groups: &'g [Group]) -> Vec<(&'g Group, &'g Group,
             true => near.and_then(|near| Some((near, from(near)?))),
             false => from(head).map(|text| (head, text)),
         };
-        // What is too far from the first entity may still be told of the last one.
+        // A group that is too far from the first entity may still be related to the last one.
         let told = told.or_else(|| near.and_then(|near| Some((near, from(near)?))));
         if let Some((head, text)) = told {
             related.push((&groups[head], group, text));
@@ -115,7 +116,7 @@ fn related<'g>(passage: &str, groups: &'g [Group]) -> Vec<(&'g Group, &'g Group,
     related
 }
 
-/// Whether what stands between two entities ends what was said of the first.
+/// Returns whether the text between two entities ends the statement about the first.
 fn begins_clause(gap: &str) -> bool {
     let after_comma = gap.trim_start().strip_prefix(',').map(first_word);
     gap.contains([';', ':', '"', '“', '”', '‘', '(', ')', '!', '?', '—', '|'])
@@ -133,16 +134,17 @@ fn first_word(text: &str) -> String {
     text.split_whitespace().next().unwrap_or_default().to_lowercase()
 }
 
-/// White space, and the signs that Markdown sets around names.
+/// Returns whether a character is white space or a sign that Markdown puts around names.
 fn is_markup(c: char) -> bool {
     c.is_whitespace() || "`*_".contains(c)
 }
 
-/// The words of a relation, on one line; `None` if there are too many or none that relates.
+/// Returns the words of a relation, on one line. Returns `None` if there are too many, or none that
+/// relates.
 fn words_between(gap: &str) -> Option<String> {
     let gap = ["'s", "’s", "'S", "’S"].iter().find_map(|end| gap.strip_prefix(end)).unwrap_or(gap);
     let text = gap.trim_matches(|c: char| is_markup(c) || ",.'’-–@".contains(c));
-    // An article before the second entity is that one's.
+    // An article before the second entity belongs to that entity.
     let bare = [" the", " a", " an"].iter().find_map(|article| text.strip_suffix(article));
     let text = bare.unwrap_or(text).trim_end();
     let (mut words, mut relates) = (0, false);

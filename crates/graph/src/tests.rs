@@ -11,7 +11,7 @@ fn names(extraction: &Extraction) -> Vec<&str> {
     extraction.entities.iter().map(|entity| entity.name.as_str()).collect()
 }
 
-/// Relations as sentences.
+/// Returns relations as sentences.
 fn told(extraction: &Extraction) -> Vec<String> {
     let name = |entity: usize| extraction.entities[entity].name.as_str();
     let relation = |relation: &clew_core::Relation| {
@@ -173,7 +173,7 @@ fn nothing_is_found_in_nothing() {
     }
 }
 
-/// Texts of the kind that breaks rules about capitals, gaps and dates.
+/// Returns texts of the kind that breaks rules about capitals, gaps and dates.
 fn any_text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         Just("Ada ".to_owned()),

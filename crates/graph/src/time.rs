@@ -8,15 +8,16 @@ use crate::word::{Word, Words};
 
 const WEEKDAYS: [&str; 7] =
     ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
-/// What goes before a year or a month that stands alone. "May" and "March" are words, too.
+/// Words before a year or a month that stands alone, because "May" and "March" are ordinary words,
+/// too.
 const BEFORE_TIMES: [&str; 18] = [
     "after", "around", "before", "between", "by", "circa", "during", "early", "from", "in", "last",
     "late", "next", "of", "since", "this", "to", "until",
 ];
-/// Years that are told from other numbers by their preposition.
+/// Years that a preposition distinguishes from other numbers.
 const YEARS: std::ops::RangeInclusive<u32> = 1000..=2100;
 
-/// The dates, years, months and days of a passage.
+/// Returns the dates, years, months and days of a passage.
 pub(crate) fn times(words: &Words<'_>) -> Vec<Found> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -33,7 +34,7 @@ pub(crate) fn times(words: &Words<'_>) -> Vec<Found> {
     found
 }
 
-/// The last word of the time that begins with the word at `at`.
+/// Returns the last word of the time that begins with the word at `at`.
 fn end_of_time(words: &Words<'_>, at: usize) -> Option<usize> {
     let word = &words.words[at];
     iso_date(words, at)
@@ -44,7 +45,7 @@ fn end_of_time(words: &Words<'_>, at: usize) -> Option<usize> {
         .or_else(|| stands_as_year(words, at).then_some(at))
 }
 
-/// `2024-05-06`, with any time of day left out.
+/// Matches `2024-05-06`, without any time of day.
 fn iso_date(words: &Words<'_>, at: usize) -> Option<usize> {
     let number = |at: usize, digits: usize| {
         words.words.get(at).is_some_and(|word| word.is_number(digits) && word.text.len() == digits)
@@ -54,7 +55,7 @@ fn iso_date(words: &Words<'_>, at: usize) -> Option<usize> {
     (is_date && joined(at) && joined(at + 1)).then_some(at + 2)
 }
 
-/// `5 May`, `5th of May 1840`.
+/// Matches `5 May`, `5th of May 1840`.
 fn day_before_month(words: &Words<'_>, at: usize) -> Option<usize> {
     if !is_day(&words.words[at]) {
         return None;
@@ -66,7 +67,7 @@ fn day_before_month(words: &Words<'_>, at: usize) -> Option<usize> {
     is_month(words.words.get(month)?).then(|| year_after(words, month).unwrap_or(month))
 }
 
-/// `May 5, 1840`, `May 1840`, and a month alone where its word can be no other.
+/// Matches `May 5, 1840`, `May 1840`, and a month alone if it can be nothing else.
 fn month(words: &Words<'_>, at: usize) -> Option<usize> {
     if !is_month(&words.words[at]) {
         return None;
@@ -80,13 +81,13 @@ fn month(words: &Words<'_>, at: usize) -> Option<usize> {
     year.or(day).or_else(|| is_alone_a_month().then_some(at))
 }
 
-/// The year that follows the word at `at`, with or without a comma.
+/// Returns the year that follows the word at `at`, with or without a comma.
 fn year_after(words: &Words<'_>, at: usize) -> Option<usize> {
     let next = words.next(at)?;
     (is_year(next) && [",", ""].contains(&words.gap(at, at + 1).trim())).then_some(at + 1)
 }
 
-/// Whether a number is a year by what stands before it and does not count anything.
+/// Returns whether a number is a year because of the word before it, and does not count anything.
 fn stands_as_year(words: &Words<'_>, at: usize) -> bool {
     let counts = words.next(at).is_some_and(|next| {
         words.gap(at, at + 1) == " "

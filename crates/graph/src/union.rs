@@ -1,13 +1,14 @@
-//! Several graphs as one.
+//! Union of several graphs.
 
 use std::collections::{BTreeSet, HashMap};
 
 use clew_core::{EntityKey, EntityKind, EntityNode, RelationEdge, Subgraph};
 
-/// What several graphs tell, such as those of several shards, as one.
+/// Merges several graphs, such as those of several shards, into one.
 ///
-/// Segments are told apart by document, and a document is in one shard only. Of an entity that several know,
-/// the name and kind of the one that mentions it most are taken.
+/// Segments are identified by document, and a document is in one shard only. If several graphs know
+/// an entity, its name is that of the graph that mentions it most, and its kind is that of the
+/// first graph, in the same order, that knows its kind.
 pub fn union(parts: impl IntoIterator<Item = Subgraph>) -> Subgraph {
     let mut whole = Subgraph::default();
     let mut compared: Option<bool> = None;
@@ -35,12 +36,12 @@ pub fn union(parts: impl IntoIterator<Item = Subgraph>) -> Subgraph {
     whole
 }
 
-/// What several tell of one entity.
+/// Merges the nodes of one entity.
 fn one_of(mut nodes: Vec<EntityNode>) -> Option<EntityNode> {
     nodes.sort_by(|a, b| {
         b.mentioned_in.cmp(&a.mentioned_in).then_with(|| (&a.name, a.kind).cmp(&(&b.name, b.kind)))
     });
-    // Two parts of one graph tell the same segments of it, those of two graphs none.
+    // Parts of the same graph share segments of the entity; parts of different graphs do not.
     let mut mentioned_in = 0;
     let mut segments = BTreeSet::new();
     for node in &nodes {

@@ -1,45 +1,45 @@
-//! A passage, word by word.
+//! Words and sentences of a passage.
 
 use std::collections::{HashMap, HashSet};
 
 use clew_core::Span;
 use clew_text::is_grammar_word;
 
-/// A word of a passage.
+/// Word of a passage.
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
-    /// As written, without a possessive ending.
+    /// Text as written, without a possessive ending.
     pub text: &'a str,
-    /// In lower case.
+    /// Text in lower case.
     pub lower: String,
-    /// Where it stands.
+    /// Byte range in the passage.
     pub span: Span,
-    /// Which sentence it is of.
+    /// Index of its sentence.
     pub sentence: usize,
-    /// Whether a sentence, a quotation or an item begins with it, so that its capital tells nothing.
+    /// Whether it begins a sentence, a quotation or an item, so that its capital means nothing.
     pub is_initial: bool,
     /// Whether it is written with a possessive ending, which ends a name.
     pub is_possessive: bool,
 }
 
-/// The words of a passage and what its spelling tells.
+/// Words of a passage, and statistics of its spelling.
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     pub passage: &'a str,
-    /// The words, in order.
+    /// Words, in order.
     pub words: Vec<Word<'a>>,
-    /// The sentences, without white space around them.
+    /// Sentences, without white space around them.
     pub sentences: Vec<Sentence>,
-    /// Words that are written in lower case somewhere, other than as the first of a sentence.
+    /// Words that the passage writes in lower case somewhere.
     lower: HashSet<String>,
-    /// How often each word is capitalised: within sentences, and where they begin.
+    /// Number of times that each word is capitalised: within sentences, and at their beginning.
     capital: HashMap<String, (usize, usize)>,
 }
 
-/// A sentence of a passage.
+/// Sentence of a passage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sentence {
-    /// Where it stands.
+    /// Byte range in the passage.
     pub span: Span,
     /// Whether nearly all of it is capitalised, as in a heading.
     pub shouts: bool,
@@ -67,17 +67,17 @@ impl<'a> Words<'a> {
         Self { passage, words, sentences, lower, capital }
     }
 
-    /// Whether the passage writes the word in lower case somewhere.
+    /// Returns whether the passage writes the word in lower case somewhere.
     pub fn is_seen_lower(&self, lower: &str) -> bool {
         self.lower.contains(lower)
     }
 
-    /// How often the passage capitalises the word within sentences, and where they begin.
+    /// Returns how often the passage capitalises the word within sentences, and at their beginning.
     pub fn seen_capital(&self, lower: &str) -> (usize, usize) {
         self.capital.get(lower).copied().unwrap_or_default()
     }
 
-    /// What stands between two neighbouring words; empty where one of them is missing.
+    /// Returns the text between two neighbouring words, or an empty text if one of them is missing.
     pub fn gap(&self, before: usize, after: usize) -> &'a str {
         match (self.words.get(before), self.words.get(after)) {
             (Some(before), Some(after)) => {
@@ -87,13 +87,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The word after the one at `at`, if it is of the same sentence.
+    /// Returns the word after the one at `at`, if it is in the same sentence.
     pub fn next(&self, at: usize) -> Option<&Word<'a>> {
         let (word, next) = (self.words.get(at)?, self.words.get(at + 1)?);
         (word.sentence == next.sentence).then_some(next)
     }
 
-    /// The word before the one at `at`, if it is of the same sentence.
+    /// Returns the word before the one at `at`, if it is in the same sentence.
     pub fn previous(&self, at: usize) -> Option<&Word<'a>> {
         let (word, previous) = (self.words.get(at)?, self.words.get(at.checked_sub(1)?)?);
         (word.sentence == previous.sentence).then_some(previous)
@@ -105,12 +105,13 @@ impl Word<'_> {
         self.text.starts_with(char::is_uppercase)
     }
 
-    /// Whether it is capitalised as no ordinary word is, wherever it stands: `NASA`, `LanceDB`.
+    /// Returns whether it has capitals that no ordinary word has, wherever it stands: `NASA`,
+    /// `LanceDB`.
     pub fn is_acronym(&self) -> bool {
         self.text.chars().skip(1).any(char::is_uppercase)
     }
 
-    /// Whether it is a number in digits of at most `digits` places.
+    /// Returns whether it is a number of at most `digits` digits.
     pub fn is_number(&self, digits: usize) -> bool {
         self.text.len() <= digits && self.text.bytes().all(|byte| byte.is_ascii_digit())
     }
@@ -140,10 +141,11 @@ fn words_of(passage: &str, sentence_span: Span, sentence: usize) -> Vec<Word<'_>
     words
 }
 
-/// What begins a quotation, an aside or an explanation.
+/// Characters that begin a quotation, an aside or an explanation.
 const OPENING: [char; 13] = ['"', '“', '”', '‘', '«', '»', '(', '[', ':', '—', '–', '|', '*'];
 
-/// Whether capitals tell nothing in a sentence: nearly all of its words have one, and it is no list.
+/// Returns whether capitals mean nothing in a sentence: nearly all of its words have one, and it is
+/// not a list.
 fn shouts(text: &str, words: &[Word<'_>]) -> bool {
     let mostly = |word_is: &dyn Fn(&Word<'_>) -> bool, counts: &dyn Fn(&Word<'_>) -> bool| {
         let all = words.iter().filter(|word| counts(word)).count();

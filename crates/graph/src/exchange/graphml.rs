@@ -1,5 +1,5 @@
-//! GraphML with the fields of LightRAG: `entity_type`, `description` and `source_id`, in the latter two
-//! several values joined by `<SEP>`.
+//! GraphML with the fields of LightRAG: `entity_type`, `description` and `source_id`. The latter
+//! two may have several values, joined by `<SEP>`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,7 +12,7 @@ use quick_xml::reader::Reader;
 use super::{Imported, Passages};
 use crate::xml::escaped;
 
-/// Between the values of a field.
+/// Separator of the values of a field.
 const SEPARATOR: &str = "<SEP>";
 const HEAD: &str = r#"<?xml version="1.0" encoding="utf-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -26,8 +26,9 @@ const HEAD: &str = r#"<?xml version="1.0" encoding="utf-8"?>
   <graph edgedefault="directed">
 "#;
 
-/// A graph as GraphML. An edge stands for all relations from one entity to another, as many as its weight;
-/// `description` has their words, and `source_id` the segment that states each.
+/// Writes a graph as GraphML. An edge stands for all relations from one entity to another, and its
+/// weight is their number. Its `description` has their words, and its `source_id` the segment that
+/// states each of them.
 pub fn to_graphml(graph: &Subgraph) -> String {
     let mut xml = HEAD.to_owned();
     for node in &graph.entities {
@@ -58,7 +59,7 @@ pub fn to_graphml(graph: &Subgraph) -> String {
 }
 
 fn joined(values: impl Iterator<Item = String>) -> String {
-    // A value that holds the separator must not become two.
+    // A value that contains the separator must not become two.
     let values: Vec<String> = values.map(|value| value.replace(SEPARATOR, " ")).collect();
     values.join(SEPARATOR)
 }
@@ -74,12 +75,13 @@ fn element(start: &str, name: &str, fields: &[(&str, String)]) -> String {
 
 /// Reads GraphML with the fields of LightRAG.
 ///
-/// An entity is in each passage of its `source_id`, a relation in the passage that stands at the place of its
-/// description; where there are more of one than of the other, the last of the fewer goes with the rest.
-/// Names are in `label`, else they are the ids of nodes.
+/// An entity is in each passage of its `source_id`. A relation is in the passage at the same
+/// position as its description. If there are more values of one field than of the other, the last
+/// value of the shorter goes with the rest. The name of an entity is its `label`, or else the id of
+/// its node.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] with the line of what is not such a file.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] with the line that is not as expected.
 pub fn from_graphml(xml: &str) -> Result<Imported, Error> {
     let mut file = File { reader: Reader::from_str(xml), xml, open: Vec::new(), has_begun: false };
     let mut contents = Contents::default();
@@ -94,10 +96,10 @@ pub fn from_graphml(xml: &str) -> Result<Imported, Error> {
     Ok(contents.passages.imported)
 }
 
-/// A node or an edge.
+/// Node or edge.
 #[derive(Default)]
 struct Item {
-    /// Its own id, or the ids of its two ends.
+    /// Id of the node, or the ids of the edge's two ends.
     ids: Vec<String>,
     /// Data by the ids of keys.
     data: Vec<(String, String)>,
@@ -111,12 +113,13 @@ enum Part {
 struct File<'x> {
     reader: Reader<&'x [u8]>,
     xml: &'x str,
-    /// Names of the elements that are open.
+    /// Names of the open elements.
     open: Vec<String>,
     has_begun: bool,
 }
 
-/// Deeper than GraphML goes without graphs in nodes, which LightRAG has none of.
+/// Maximum depth of elements. GraphML is deeper only with graphs in nodes, which LightRAG does not
+/// write.
 const MAX_DEPTH: usize = 16;
 
 impl File<'_> {
@@ -132,7 +135,7 @@ impl File<'_> {
         event.map_err(|error| self.wrong("expected well-formed XML").with_source(error))
     }
 
-    /// The next part; `None` at the end.
+    /// Returns the next part, or `None` at the end.
     fn next_part(&mut self) -> Result<Option<Part>, Error> {
         loop {
             let (start, is_empty) = match self.event()? {
@@ -194,7 +197,7 @@ impl File<'_> {
         value.ok_or_else(|| self.wrong(format!("expected an attribute `{name}`")))
     }
 
-    /// The data of a node or edge, up to its end.
+    /// Reads the data of a node or edge, up to its end.
     fn data(&mut self) -> Result<Vec<(String, String)>, Error> {
         let mut data = Vec::new();
         loop {
@@ -210,7 +213,7 @@ impl File<'_> {
         }
     }
 
-    /// Text up to the end of its element.
+    /// Reads text up to the end of its element.
     fn text(&mut self) -> Result<String, Error> {
         let mut text = String::new();
         loop {
@@ -265,7 +268,7 @@ impl Contents {
         }
         let id = item.ids.into_iter().next().unwrap_or_default();
         let name = if data.contains_key("label") { of("label") } else { &id };
-        // LightRAG quotes names at times.
+        // LightRAG sometimes quotes names.
         let name = name.trim_matches(|c: char| c == '"' || c.is_whitespace()).to_owned();
         let kind = kind(of("entity_type"));
         for source in sources {
@@ -291,7 +294,7 @@ impl Contents {
     }
 }
 
-/// What LightRAG's type of an entity is to us.
+/// Maps LightRAG's type of an entity to a kind.
 fn kind(entity_type: &str) -> EntityKind {
     match entity_type.trim_matches('"').to_lowercase().as_str() {
         "person" => EntityKind::Person,

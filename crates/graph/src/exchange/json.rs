@@ -1,4 +1,4 @@
-//! A graph as JSON.
+//! Export of a graph as JSON.
 
 use clew_core::{EntityKey, SegmentId, Subgraph};
 use serde::Serialize;
@@ -44,8 +44,9 @@ impl<'g> From<&'g SegmentId> for Segment<'g> {
     }
 }
 
-/// A graph as JSON: an object with `seeds`, `entities`, `relations` and `is_cut`, whose fields are those of
-/// [`Subgraph`]; `start` and `end` of a relation are bytes of its document.
+/// Writes a graph as JSON: an object with `seeds`, `entities`, `relations` and `is_cut`, whose
+/// fields are those of [`Subgraph`]. The `start` and `end` of a relation are byte offsets in its
+/// document.
 pub fn to_json(graph: &Subgraph) -> String {
     let entities = graph.entities.iter().map(|node| Entity {
         key: &node.key,

@@ -1,11 +1,11 @@
-//! Triples as HippoRAG keeps them: a line of JSON for each passage.
+//! Import of triples as HippoRAG stores them: a line of JSON for each passage.
 
 use clew_core::{EntityKind, Error};
 use serde::Deserialize;
 
 use super::{Imported, Passages};
 
-/// A line. Other fields do not matter.
+/// Line of the file. Other fields are ignored.
 #[derive(Deserialize)]
 struct Line {
     idx: Number,
@@ -22,12 +22,12 @@ enum Number {
     Text(String),
 }
 
-/// Reads lines of JSON, `{"idx": 0, "title": "...", "entities": ["..."], "triples": [["head", "words",
-/// "tail"]]}`, of which each is a passage called by its `idx`. Triples that do not have three parts are left
-/// out, as HippoRAG does.
+/// Reads lines of JSON, `{"idx": 0, "title": "...", "entities": ["..."], "triples": [["head",
+/// "words", "tail"]]}`. Each line is a passage with the name `idx`. Triples that do not have three
+/// parts are left out, as in HippoRAG.
 ///
 /// # Errors
-/// [`clew_core::ErrorKind::InvalidInput`] with the line and column of what is not such a line.
+/// Returns [`clew_core::ErrorKind::InvalidInput`] with the line and column that is not as expected.
 pub fn from_openie(lines: &str) -> Result<Imported, Error> {
     let mut passages = Passages::default();
     for (at, line) in lines.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {

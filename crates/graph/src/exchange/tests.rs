@@ -26,7 +26,7 @@ const LIGHTRAG: &str = r#"<?xml version='1.0' encoding='utf-8'?>
   </graph>
 </graphml>"#;
 
-/// What a passage tells, as text.
+/// Returns the contents of a passage, as text.
 fn told(passage: &ImportedPassage) -> Vec<String> {
     let Extraction { entities, relations, .. } = &passage.extraction;
     let entity = |entity: &Entity| format!("{}: {}", entity.kind.as_str(), entity.name);
@@ -101,7 +101,7 @@ fn json_has_all_fields() {
     assert_eq!(value["relations"][0]["end"], 5);
 }
 
-/// A graph of relations between numbered entities, each in a segment.
+/// Returns a graph of relations between numbered entities, each in a segment.
 fn graph(relations: &[(u8, &str, u8, u32)]) -> Subgraph {
     let key = |number: u8| EntityKey(format!("n{number}"));
     let segment =

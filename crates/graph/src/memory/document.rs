@@ -1,27 +1,27 @@
-//! What is read out of a document, as the graph takes it.
+//! Documents with their extractions, as the graph takes them.
 
 use clew_core::{DocumentId, Extraction, Span, Version};
 
-/// A segment of a document with what was found in it.
+/// Segment of a document with its extraction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphSegment {
-    /// Position among the document's segments, from 0; no other segment of the document has it.
+    /// Index among the document's segments, from 0; unique in the document.
     pub ordinal: u32,
-    /// Byte range of the document's text.
+    /// Byte range in the document's text.
     pub span: Span,
-    /// What was found; its spans are relative to the segment's text.
+    /// Extraction of the segment. Its spans are relative to the segment's text.
     pub extraction: Extraction,
 }
 
-/// A document version with what was found in its segments.
+/// Version of a document with the extractions of its segments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphDocument {
-    /// The document.
+    /// Id of the document.
     pub document_id: DocumentId,
-    /// Its version.
+    /// Version of the document.
     pub version: Version,
-    /// Its title: an entity that each of its segments mentions. May be empty.
+    /// Title: an entity that each of its segments mentions. May be empty.
     pub title: String,
-    /// Its segments.
+    /// Segments of the document.
     pub segments: Vec<GraphSegment>,
 }

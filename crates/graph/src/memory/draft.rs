@@ -1,4 +1,4 @@
-//! What a document tells, before it is part of a graph: entities are put together within the document.
+//! Drafts: a document before it is part of a graph, with its entities merged within the document.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use super::document::{GraphDocument, GraphSegment};
 use super::store::{self, Document, Mention, Vectors, narrow};
 use crate::key::entity_key;
 
-/// That a document uses a name for an entity.
+/// Use of a name for an entity in a document.
 pub(super) struct Naming {
-    /// Index of the keys.
+    /// Index in the keys.
     pub key: usize,
     pub kind: EntityKind,
     pub spelling: String,
@@ -26,22 +26,22 @@ struct Relation {
     evidence: (u32, u32),
 }
 
-/// A document with keys for entities.
+/// Document with keys for entities.
 pub(super) struct Draft {
     id: DocumentId,
     version: Version,
     title: Option<usize>,
     segments: Vec<(u32, Span)>,
-    /// In order.
+    /// Keys in order.
     pub keys: Vec<EntityKey>,
     /// Indices of keys and segments.
     mentions: BTreeSet<(usize, u32)>,
     pub namings: Vec<Naming>,
     texts: String,
-    /// The model that made the vectors with their dimension, and these, with indices of keys.
+    /// Model of the vectors and their dimension, then the vectors with indices of keys.
     encoder: (String, u32),
     vectors: Vec<(usize, Signs)>,
-    /// With indices of keys for head and tail.
+    /// Relations, with indices of keys for head and tail.
     relations: Vec<(usize, usize, Relation)>,
 }
 
@@ -78,7 +78,7 @@ impl Draft {
         let vectors = vectors.collect();
         let relations = found.relations.into_iter().filter_map(|relation| {
             let (head, tail) = (index(&relation.head)?, index(&relation.tail)?);
-            // Two names that turned out to be one are not related.
+            // Two names that turned out to be one entity are not related.
             (head != tail).then_some((head, tail, relation))
         });
         Self {
@@ -96,7 +96,7 @@ impl Draft {
         }
     }
 
-    /// With `ids` for its keys.
+    /// Returns the document of the graph, with `ids` for the keys.
     pub fn into_document(self, ids: &[u32], namings: Vec<store::Naming>) -> Document {
         let mut mentions: Vec<Mention> = self
             .mentions
@@ -144,16 +144,16 @@ impl Draft {
     }
 }
 
-/// What the segments of a document tell.
+/// Extractions of a document's segments, taken together.
 #[derive(Default)]
 struct Found {
     mentions: BTreeSet<(EntityKey, u32)>,
     namings: BTreeMap<(EntityKey, EntityKind, String), u32>,
     texts: String,
     relations: Vec<Relation>,
-    /// Of one model, that of the last segment with any.
+    /// Vectors of one model, that of the last segment with vectors.
     vectors: Vec<(EntityKey, Signs)>,
-    /// The model, and the dimension.
+    /// Model and dimension of the vectors.
     encoder: (String, u32),
 }
 
@@ -165,7 +165,7 @@ impl Found {
         for (entity, key) in extraction.entities.iter().zip(&keys) {
             let Some(key) = key else { continue };
             let naming = (key.clone(), entity.kind, one_line(&entity.name));
-            // A model that was not asked for places still named it once.
+            // If the model was not asked for positions, the segment still names the entity once.
             *self.namings.entry(naming).or_default() += narrow(entity.mentions.len().max(1));
             self.mentions.insert((key.clone(), at));
         }
@@ -202,7 +202,7 @@ impl Found {
         }
     }
 
-    /// Makes a surname that stands alone one with the one full name that ends with it.
+    /// Merges a surname that stands alone with the one full name that ends with it.
     fn unite_surnames(&mut self, title: Option<&EntityKey>) {
         let full = self.full_names(title);
         if full.is_empty() {
@@ -230,8 +230,8 @@ impl Found {
         }
     }
 
-    /// For each surname that stands alone, the one full name it belongs to: that of a person, or of what
-    /// the document is about.
+    /// Returns for each surname that stands alone the one full name it belongs to: that of a
+    /// person, or the title of the document.
     fn full_names(&self, title: Option<&EntityKey>) -> BTreeMap<String, EntityKey> {
         let mut people: BTreeMap<&EntityKey, i64> = BTreeMap::new();
         for ((key, kind, _), count) in &self.namings {
@@ -247,7 +247,7 @@ impl Found {
         let mut full: BTreeMap<&str, Option<&EntityKey>> = BTreeMap::new();
         for (key, votes) in &people {
             let Some((_, surname)) = key.0.rsplit_once(' ') else { continue };
-            // Of "University of Oxford" no word is the whole thing.
+            // In "University of Oxford" no single word stands for the whole.
             let is_plain = !key.0.split(' ').any(is_grammar_word);
             if is_plain && (*votes > 0 || title == Some(*key)) {
                 full.entry(surname).and_modify(|one| *one = None).or_insert(Some(*key));

@@ -1,4 +1,4 @@
-//! What a graph tells of itself: which entities a text names, and what is around them.
+//! Queries to a graph: which entities a text names, and what is around them.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -15,40 +15,43 @@ use super::store::{Document, Node, Vectors};
 use crate::described::{MOST_RELATIONS, description};
 use crate::key::{Token, entity_key, key_of, tokens};
 
-/// Most words of a name that is looked for in a text.
+/// Maximum number of words in a name that is looked for in a text.
 const MAX_NAME_WORDS: usize = 8;
-/// Most entities that another name, such as a surname, may mean.
+/// Maximum number of entities that an alias, such as a surname, may mean.
 const MOST_MEANT: usize = 8;
-/// Most segments that are told of an entity.
+/// Maximum number of segments that are returned for an entity.
 const MOST_SEGMENTS: usize = 256;
-/// Most relations that are read for one query, so that entities which everything is related to, as the "I"
-/// of a diary, cannot hold up others.
+/// Maximum number of relations that are read for one query, so that entities to which everything is
+/// related, such as the "I" of a diary, cannot hold up others.
 const MOST_READ: usize = 100_000;
 
-/// Least cosine of the vectors of two names for them to be near, HippoRAG's threshold. Signs tell it to some hundredths.
+/// Minimum cosine of the vectors of two names for them to be near, HippoRAG's threshold. Signs
+/// approximate the cosine to a few hundredths.
 const LEAST_ALIKE: f32 = 0.8;
-/// Most names that are near to one by their vectors.
+/// Maximum number of names that are near to one by their vectors.
 const MOST_ALIKE: usize = 8;
-/// Most vectors of an entity that others are compared with: one of each document that names it.
+/// Maximum number of an entity's vectors that others are compared with. Each document that names
+/// the entity has one.
 const MOST_OWN_VECTORS: usize = 4;
-/// Most seeds that are compared with all names by their vectors; they are those that are surest.
+/// Maximum number of seeds whose vectors are compared with all names; the first seeds are the
+/// surest.
 const MOST_COMPARED: usize = 8;
 
-/// A relation: its document, and its index there.
+/// Place of a relation: its document, and its index there.
 type Place = (u32, u32);
 
-/// A subgraph in the making.
+/// Subgraph under construction.
 struct Part {
     seeds: BTreeSet<u32>,
     entities: BTreeSet<u32>,
     most_entities: usize,
-    /// How many relations may still be read.
+    /// Number of relations that may still be read.
     budget: usize,
     is_cut: bool,
 }
 
 impl Part {
-    /// Adds of `candidates` those there is room for; what is new.
+    /// Adds those of `candidates` that there is room for, and returns the new ones.
     fn add(&mut self, candidates: impl IntoIterator<Item = u32>) -> Vec<u32> {
         let mut added = Vec::new();
         for entity in candidates {
@@ -67,29 +70,31 @@ impl Part {
 }
 
 impl Graph {
-    /// The entities that a text, such as a question, names, in its order.
+    /// Returns the entities that a text, such as a question, names, in the order of the text.
     ///
-    /// Names are runs of up to eight words, longer ones first. A name of one word must be written like one,
-    /// with a capital or a digit, unless the text has no capitals at all; one of several words may be
-    /// written in any way. A name that is no entity's own may be another name of several: a surname.
+    /// Names are runs of up to eight words, longer ones first. A name of one word must be written
+    /// like one, with a capital or a digit, unless the text has no capitals after its first word. A
+    /// name of several words may be written in any way. A text that is not an entity's key may be
+    /// an alias of several entities, such as a surname.
     pub fn find(&self, text: &str) -> Vec<EntityKey> {
         let view = self.view();
         view.named(text).into_iter().map(|entity| view.entity_key(entity)).collect()
     }
 
-    /// The part of the graph around what `query` names.
+    /// Returns the part of the graph around the entities that `query` names.
     ///
-    /// It grows from the seeds by one relation at a time. The first time, names near to the seeds count as
-    /// related to them too, since in another document a seed may go by another name: those that are written alike, and,
-    /// of the first seeds, those that are alike by their vectors. Where not all fits,
-    /// what has most relations to the entities it is reached from goes before what has few, and what few
-    /// segments mention before what many do; one relation of each two entities goes before the others, and
-    /// those of seeds first.
+    /// It grows from the seeds by one relation at a time. In the first step names near to the seeds
+    /// count as related, too, because in another document a seed may have another name. These are
+    /// names that are spelled alike and, for the first seeds, names with similar vectors. If not
+    /// everything fits, entities with more relations to the entities they are reached from come
+    /// first, and then those that fewer segments mention. One relation of each pair of entities
+    /// comes before further ones, and relations of seeds come first.
     pub fn subgraph(&self, query: &GraphQuery) -> Subgraph {
         self.view().subgraph(query)
     }
 
-    /// All of it, for a figure, a file or [`crate::pagerank()`]; an entity's segments are not cut.
+    /// Returns the whole graph, for a figure, a file or [`crate::pagerank()`]. Returns all segments
+    /// of an entity.
     pub fn whole(&self) -> Subgraph {
         let view = self.view();
         let mut entities: Vec<EntityNode> =
@@ -103,8 +108,9 @@ impl Graph {
         Subgraph { entities, relations: relations.collect(), ..Subgraph::default() }
     }
 
-    /// The graph as if it held none of these documents: none of their names, relations and counts is told or
-    /// decides what is told. It costs the more of a question the more documents mention what it is about.
+    /// Returns a view of the graph as if it did not hold these documents. Their names, relations
+    /// and counts are not returned, and do not affect the result. A query on the view costs more
+    /// than one on the graph, the more documents mention its entities.
     pub fn without<'a>(&self, hidden: impl IntoIterator<Item = &'a DocumentId>) -> GraphView<'_> {
         let handles = hidden.into_iter().filter_map(|id| self.by_id.get(id).copied());
         let hidden: HashSet<u32> = handles.collect();
@@ -120,18 +126,19 @@ impl Graph {
     }
 }
 
-/// A graph without some of its documents, see [`Graph::without`].
+/// View of a graph without some of its documents, see [`Graph::without`].
 #[derive(Debug)]
 pub struct GraphView<'a> {
     graph: &'a Graph,
-    /// Handles of the documents that it is without.
+    /// Handles of the hidden documents.
     hidden: HashSet<u32>,
-    /// Segments of the others.
+    /// Number of segments of the other documents.
     segments: u64,
 }
 
 impl<'a> GraphView<'a> {
-    /// The part of it around what `query` names, see [`Graph::subgraph`].
+    /// Returns the part of the view around the entities that `query` names, see
+    /// [`Graph::subgraph`].
     pub fn subgraph(&self, query: &GraphQuery) -> Subgraph {
         let mut part = Part {
             seeds: BTreeSet::new(),
@@ -170,13 +177,13 @@ impl<'a> GraphView<'a> {
         self.graph.documents.get(*handle)
     }
 
-    /// Whether any of its documents mentions an entity.
+    /// Returns whether any visible document mentions an entity.
     fn sees(&self, entity: u32) -> bool {
         let node = self.graph.entities.get(entity);
         node.is_some_and(|node| self.hidden.is_empty() || self.documents_of(node).next().is_some())
     }
 
-    /// Whether any of its documents calls an entity by a name of that key.
+    /// Returns whether any visible document uses a name with that key for an entity.
     fn calls(&self, entity: u32, key: &EntityKey) -> bool {
         let Some(node) = self.graph.entities.get(entity) else { return false };
         self.hidden.is_empty()
@@ -186,7 +193,7 @@ impl<'a> GraphView<'a> {
             })
     }
 
-    /// An entity as its documents tell of it.
+    /// Returns an entity as the visible documents mention it.
     fn seen(&self, node: &'a Node) -> Cow<'a, Node> {
         if node.documents.iter().all(|handle| !self.hidden.contains(handle)) {
             return Cow::Borrowed(node);
@@ -203,7 +210,7 @@ impl<'a> GraphView<'a> {
         Cow::Owned(seen)
     }
 
-    /// How many segments mention an entity.
+    /// Returns how many segments mention an entity.
     fn mentioned_in(&self, entity: u32) -> u64 {
         let Some(node) = self.graph.entities.get(entity) else { return 0 };
         if self.hidden.is_empty() {
@@ -249,7 +256,7 @@ impl<'a> GraphView<'a> {
         named
     }
 
-    /// What the words mean, if they are a name.
+    /// Returns the entities that the words mean, if they are a name.
     fn meant(&self, words: &[Token], has_capitals: bool) -> Vec<u32> {
         let Some(key) = key_of(words) else { return Vec::new() };
         let is_name_like = words.last().is_some_and(|word| word.is_name_like);
@@ -262,7 +269,7 @@ impl<'a> GraphView<'a> {
         if is_name { self.known_as(&key) } else { Vec::new() }
     }
 
-    /// The entity of that key, else those with a name of that key.
+    /// Returns the entity with that key, or else those with an alias of that key.
     fn known_as(&self, key: &EntityKey) -> Vec<u32> {
         if let Some(entity) = self.graph.names.get(&key.0).filter(|entity| self.sees(*entity)) {
             return vec![entity];
@@ -275,8 +282,9 @@ impl<'a> GraphView<'a> {
         meant
     }
 
-    /// What a query names, the surest first: texts and entities, then what most places mention, and of that
-    /// what is rarest.
+    /// Returns the seeds of a query, the surest first: given entities, then those that texts name,
+    /// then those at the places, by number of places and rarity, then those with the vectors most
+    /// like `like`.
     fn seeds(&self, query: &GraphQuery) -> Vec<u32> {
         let named = query.texts.iter().flat_map(|text| self.named(text));
         let given = query.entities.iter().flat_map(|key| self.known_as(key));
@@ -301,7 +309,7 @@ impl<'a> GraphView<'a> {
         handles.filter_map(|handle| self.graph.documents.get(*handle))
     }
 
-    /// Whether all of its entities have vectors that can be compared with that one.
+    /// Returns whether all visible entities have vectors that can be compared with `like`.
     fn compares_all(&self, like: &Like) -> bool {
         let is_of_model = |vectors: &Vectors| *vectors.encoder == *like.encoder;
         self.visible_documents().all(|document| {
@@ -310,7 +318,8 @@ impl<'a> GraphView<'a> {
         })
     }
 
-    /// The entities whose vectors are most like that one, at most so many, the most similar first; equals by key.
+    /// Returns at most `most` entities whose vectors are most similar to `like`, the most similar
+    /// first, equals by key.
     fn most_like(&self, like: &Like, most: usize) -> Vec<u32> {
         let asked = like.signs.words();
         let mut nearest = vec![u32::MAX; self.graph.entities.end()];
@@ -337,7 +346,7 @@ impl<'a> GraphView<'a> {
         compared.into_iter().map(|(entity, _)| entity).collect()
     }
 
-    /// What its documents say of an entity.
+    /// Returns the relations of an entity in the visible documents, as a description.
     fn description(&self, key: &EntityKey) -> String {
         let Some(entity) = self.graph.names.get(&key.0) else { return String::new() };
         let node = self.graph.entities.get(entity).into_iter();
@@ -349,8 +358,9 @@ impl<'a> GraphView<'a> {
         description(words.take(2 * MOST_RELATIONS))
     }
 
-    /// Entities of other documents that are alike in name and description, most alike first, with how much: above 0,
-    /// at most 1. In a document that names both, they are two.
+    /// Returns entities of other documents with a similar name and description, most similar first,
+    /// with their similarity: above 0, at most 1. If a document names both, they are different
+    /// entities.
     fn alike(&self, entity: u32) -> Vec<(u32, f32)> {
         let Some(node) = self.graph.entities.get(entity) else { return Vec::new() };
         let own = self.documents_of(node).flat_map(|(_, document)| {
@@ -378,15 +388,15 @@ impl<'a> GraphView<'a> {
         alike.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| self.key(a.0).cmp(self.key(b.0))));
         let (kind, documents) = (self.seen(node).kind(), self.documents_of(node));
         let documents: HashSet<u32> = documents.map(|(handle, _)| handle).collect();
-        // In order, as far as it takes: among many alike most need not be looked at.
+        // Checked lazily and in order: if many are similar, most need not be checked.
         let alike =
             alike.into_iter().filter(|(other, _)| self.may_be_one(kind, &documents, *other));
         let cosine = |(other, apart)| (other, cosine_of_signs(apart, dimension));
         alike.take(MOST_ALIKE).map(cosine).collect()
     }
 
-    /// Whether another name may be that of a thing of this kind that these documents name: none of them uses both, and
-    /// they are not of different kinds.
+    /// Returns whether `other` may be the same as an entity of this kind that these documents name:
+    /// no document names both, and their kinds do not differ.
     fn may_be_one(&self, kind: EntityKind, documents: &HashSet<u32>, other: u32) -> bool {
         let Some(other) = self.graph.entities.get(other) else { return false };
         let kinds = [kind, self.seen(other).kind()];
@@ -394,7 +404,7 @@ impl<'a> GraphView<'a> {
         is_of_one_kind && !other.documents.iter().any(|handle| documents.contains(handle))
     }
 
-    /// Neighbours of `frontier`, best first.
+    /// Returns the neighbours of `frontier`, best first.
     fn reached(&self, frontier: &[u32], is_first: bool, part: &mut Part) -> Vec<u32> {
         let mut links: BTreeMap<u32, f64> = BTreeMap::new();
         for (place, &entity) in frontier.iter().enumerate() {
@@ -414,7 +424,7 @@ impl<'a> GraphView<'a> {
         self.best_first(links)
     }
 
-    /// Relations of an entity, as far as the budget goes.
+    /// Returns the relations of an entity, as far as the budget allows.
     fn relations_of(&self, entity: u32, part: &mut Part) -> Vec<Place> {
         let node = self.graph.entities.get(entity).into_iter();
         let documents = node.flat_map(|node| self.documents_of(node));
@@ -427,7 +437,7 @@ impl<'a> GraphView<'a> {
         read
     }
 
-    /// By weight times rarity, as terms in a text index are; equals by key.
+    /// Orders entities by weight times rarity, like terms in a text index; equals by key.
     fn best_first(&self, weights: BTreeMap<u32, f64>) -> Vec<u32> {
         let score = |entity: u32, weight: f64| {
             let segments = self.mentioned_in(entity).max(1);
@@ -439,11 +449,12 @@ impl<'a> GraphView<'a> {
         scored.into_iter().map(|(_, entity)| entity).collect()
     }
 
-    /// Relations between entities of the part: at most `most`, those of seeds first; in order.
+    /// Returns at most `most` relations between entities of the part, preferring those of seeds, in
+    /// order.
     fn relations_within(&self, part: &mut Part, most: usize) -> Vec<Place> {
         let mut within: Vec<(usize, Place)> = Vec::new();
         part.budget = MOST_READ;
-        // Those of seeds are read first.
+        // Relations of seeds are read first.
         let (seeds, others): (Vec<u32>, Vec<u32>) =
             part.entities.iter().partition(|entity| part.seeds.contains(entity));
         for entity in seeds.into_iter().chain(others) {
@@ -471,8 +482,8 @@ impl<'a> GraphView<'a> {
         places
     }
 
-    /// Puts one relation of each two entities before a second one, and so on, so that a cut disconnects no
-    /// two while others are told of at length.
+    /// Puts one relation of each pair of entities before a second one, and so on, so that a cut
+    /// does not disconnect a pair while another keeps several relations.
     fn spread(&self, relations: &mut [(usize, Place)]) {
         let mut told: BTreeMap<(u32, u32), usize> = BTreeMap::new();
         relations.sort_by_cached_key(|(_, (handle, index))| {
@@ -519,7 +530,7 @@ impl<'a> GraphView<'a> {
         }
     }
 
-    /// Which segments mention an entity, in order.
+    /// Returns the segments that mention an entity, in order.
     fn segments_of(&self, node: &'a Node) -> impl Iterator<Item = SegmentId> {
         let entity = self.graph.names.get(&node.key).unwrap_or(u32::MAX);
         self.documents_of(node).flat_map(move |(_, document)| {
@@ -527,7 +538,7 @@ impl<'a> GraphView<'a> {
         })
     }
 
-    /// Entities whose names are near to that of one, nearest first.
+    /// Returns the entities whose names are near to that of `entity`, nearest first.
     fn near(&self, entity: u32) -> Vec<(u32, f32)> {
         let sees = |other| self.sees(other);
         self.graph.names.near_seen(self.key(entity), |other| self.key(other), sees)

@@ -1,4 +1,4 @@
-//! How a graph is laid out in memory: everything that repeats is a number.
+//! Memory layout of a graph: everything that repeats is a number.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const KINDS: [EntityKind; 5] = [
     EntityKind::Other,
 ];
 
-/// Values by number; numbers of values that were taken out are used again.
+/// Values by number. The numbers of removed values are reused.
 #[derive(Debug)]
 pub(super) struct Slots<T> {
     items: Vec<Option<T>>,
@@ -50,7 +50,7 @@ impl<T> Slots<T> {
         Some(item)
     }
 
-    /// One more than the greatest number there is.
+    /// Returns one more than the greatest number used so far.
     pub fn end(&self) -> usize {
         self.items.len()
     }
@@ -64,17 +64,17 @@ impl<T> Slots<T> {
     }
 }
 
-/// An entity.
+/// Entity of the graph.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub key: Arc<str>,
-    /// Its names with how often each is used, in alphabetical order.
+    /// Names with their numbers of uses, in alphabetical order.
     pub spellings: Vec<(Arc<str>, u32)>,
-    /// Mentions as a thing of each kind.
+    /// Number of mentions by kind.
     pub kinds: [u32; KINDS.len()],
-    /// Documents that mention it, by id.
+    /// Documents that mention it, in the order of their ids.
     pub documents: Vec<u32>,
-    /// How many segments mention it.
+    /// Number of segments that mention it.
     pub segments: u64,
 }
 
@@ -84,7 +84,7 @@ impl Node {
         Self { key: key.into(), spellings, kinds: [0; KINDS.len()], documents, segments: 0 }
     }
 
-    /// Counts `count` uses of a name; the name as it is stored, and whether it is new.
+    /// Counts `count` uses of a name. Returns the stored name, and whether it is new.
     pub fn count(&mut self, spelling: Arc<str>, kind: EntityKind, count: u32) -> (Arc<str>, bool) {
         self.kinds[kind as usize] += count;
         match self.spellings.binary_search_by(|(known, _)| known.cmp(&spelling)) {
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// Undoes [`Self::count`]; whether nothing uses that name any more.
+    /// Undoes [`Self::count`]. Returns whether nothing uses the name any more.
     pub fn uncount(&mut self, naming: &Naming) -> bool {
         self.kinds[naming.kind as usize] -= naming.count;
         let Ok(at) = self.spellings.binary_search_by(|(known, _)| known.cmp(&naming.spelling))
@@ -114,7 +114,8 @@ impl Node {
         is_last
     }
 
-    /// Its names, those of its own key before aliases, the most frequent first.
+    /// Returns the names of the entity, those of its own key before aliases, the most frequent
+    /// first.
     pub fn names(&self) -> Vec<String> {
         let is_alias =
             |spelling: &str| crate::key::entity_key(spelling).is_none_or(|key| key.0 != *self.key);
@@ -127,16 +128,16 @@ impl Node {
         names.into_iter().map(|(_, _, spelling)| spelling.to_string()).collect()
     }
 
-    /// The kind that most mentions tell, of those that tell one.
+    /// Returns the kind that most mentions suggest, ignoring those that suggest none.
     pub fn kind(&self) -> EntityKind {
         let telling = KINDS.into_iter().filter(|kind| *kind != EntityKind::Other).rev();
-        // The first of equals, which is the last one here.
+        // `max_by_key` takes the last of equals, which is the first kind in reverse.
         let best = telling.max_by_key(|kind| self.kinds[*kind as usize]);
         best.filter(|kind| self.kinds[*kind as usize] > 0).unwrap_or(EntityKind::Other)
     }
 }
 
-/// That a document uses a name for an entity.
+/// Use of a name for an entity in a document.
 #[derive(Debug)]
 pub(super) struct Naming {
     pub entity: u32,
@@ -146,58 +147,59 @@ pub(super) struct Naming {
     pub spelling: Arc<str>,
 }
 
-/// That a segment mentions an entity.
+/// Mention of an entity in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Mention {
     pub entity: u32,
-    /// Index of the document's segments.
+    /// Index in the document's segments.
     pub segment: u32,
 }
 
-/// A relation as a document states it.
+/// Relation as a document states it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Relation {
     pub head: u32,
     pub tail: u32,
-    /// Index of the document's segments.
+    /// Index in the document's segments.
     pub segment: u32,
-    /// Byte range of the document's relation texts.
+    /// Byte range in the document's relation texts.
     pub text: (u32, u32),
-    /// Byte range of the segment.
+    /// Byte range in the segment.
     pub evidence: (u32, u32),
 }
 
-/// What a document tells.
+/// Document of the graph, with its mentions and relations.
 #[derive(Debug)]
 pub(super) struct Document {
     pub id: DocumentId,
     pub version: Version,
     pub title: Option<u32>,
-    /// By ordinal.
+    /// Ordinals and byte ranges, in the order of ordinals.
     pub segments: Box<[(u32, Span)]>,
-    /// By entity, then segment.
+    /// Mentions by entity, then segment.
     pub mentions: Box<[Mention]>,
     pub namings: Box<[Naming]>,
-    /// The words of all relations.
+    /// Words of all relations.
     pub texts: Box<str>,
-    /// In the order of the text.
+    /// Relations in the order of the text.
     pub relations: Box<[Relation]>,
-    /// Each relation under each of its ends: entity and index, in order.
+    /// Relations by each of their ends: entity and index, in order.
     pub ends: Box<[(u32, u32)]>,
     pub vectors: Vectors,
 }
 
-/// Vectors of what a document names, as signs, all of one model.
+/// Vectors of a document's entities, as signs, all of one model.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
-    /// Fingerprint of the model; empty where there is none.
+    /// Fingerprint of the model; empty if there is none.
     pub encoder: Box<str>,
     pub dimension: u32,
-    /// An entity may have several.
+    /// Entity of each vector. An entity may have several vectors.
     pub entities: Box<[u32]>,
-    /// Of each entity as many words as of every other.
+    /// Signs of all vectors, the same number of words for each.
     pub words: Box<[u64]>,
-    /// Whether each entity that the document names has one; its title, which segments need not name, may have none.
+    /// Whether each entity of the document has a vector. The title may have none, because segments
+    /// need not name it.
     pub is_whole: bool,
 }
 
@@ -224,20 +226,21 @@ impl Document {
         &self.mentions[from..to]
     }
 
-    /// Its entities with how many segments mention each.
+    /// Returns the document's entities, with the number of segments that mention each.
     pub fn entities(&self) -> impl Iterator<Item = (u32, u64)> {
         let runs = self.mentions.chunk_by(|a, b| a.entity == b.entity);
         runs.map(|run| (run[0].entity, run.len() as u64))
     }
 
-    /// Indices of the relations that an entity has, in order.
+    /// Returns the indices of an entity's relations, in order.
     pub fn relations_of(&self, entity: u32) -> impl Iterator<Item = u32> {
         let from = self.ends.partition_point(|(end, _)| *end < entity);
         let ends = self.ends[from..].iter().take_while(move |(end, _)| *end == entity);
         ends.map(|(_, relation)| *relation)
     }
 
-    /// Entities that segments overlapping `place` mention; of an empty place, those that hold it.
+    /// Returns the entities of segments that overlap `place`. An empty place overlaps the segment
+    /// that contains it.
     pub fn entities_at(&self, place: Span) -> impl Iterator<Item = u32> {
         let end = place.end.max(place.start + 1);
         self.mentions.iter().filter_map(move |mention| {
@@ -246,7 +249,7 @@ impl Document {
         })
     }
 
-    /// A relation for others to read; `key_of` tells the keys of entities.
+    /// Returns a relation in its public form. `key_of` returns the keys of entities.
     pub fn edge<'k>(&self, index: u32, key_of: impl Fn(u32) -> &'k str) -> Option<RelationEdge> {
         let relation = self.relations.get(index as usize)?;
         let (_, span) = self.segments.get(relation.segment as usize)?;
@@ -262,7 +265,7 @@ impl Document {
     }
 }
 
-/// A count that is far below 2^32 by the limits of documents.
+/// Narrows a count. The limits of documents keep counts far below 2^32.
 pub(super) fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -19,7 +19,7 @@ fn key(name: &str) -> EntityKey {
     entity_key(name).unwrap()
 }
 
-/// A document of which each segment tells relations `head > words > tail`; a person begins with `@`.
+/// Returns a document. Each segment has relations `head > words > tail`; a person begins with `@`.
 fn document(name: &str, title: &str, segments: &[&[&str]]) -> GraphDocument {
     let segments = segments.iter().zip(0_u32..).map(|(told, ordinal)| {
         let start = ordinal as usize * SEGMENT_BYTES;
@@ -116,11 +116,11 @@ fn names_of_one_key_are_one_entity_in_all_documents() {
     let labyrinth = &whole.entities[3];
     assert_eq!(labyrinth.name, "Labyrinth");
     assert_eq!(labyrinth.aliases, ["Labyrinth (building)", "the Labyrinth"]);
-    // The title is told of by all of its document.
+    // All segments of the document mention its title.
     assert_eq!(labyrinth.segments, [segment("crete", 0), segment("crete", 1)]);
     assert_eq!(graph.titled(&key("The Labyrinth")), [id("crete")]);
     assert!(graph.titled(&key("Theseus")).is_empty());
-    // Evidence is a range of the document.
+    // Evidence is a byte range in the document.
     assert_eq!(whole.relations[3].evidence, Span::new(SEGMENT_BYTES + 1, SEGMENT_BYTES + 2));
     assert_eq!(told(&whole.relations[3]), "theseus killed minotaur");
 }
@@ -202,7 +202,7 @@ fn signs(bits: u64) -> Signs {
     Signs::from_bytes("signs", &bits.to_le_bytes()).unwrap()
 }
 
-/// The document with vectors of 64 components of what its segments name, as far as they are told.
+/// Adds vectors of 64 components to the entities that are in `vectors`.
 fn with_vectors(mut document: GraphDocument, vectors: &[(&str, u64)]) -> GraphDocument {
     for extraction in document.segments.iter_mut().map(|segment| &mut segment.extraction) {
         let bits = |entity: &Entity| vectors.iter().find(|(name, _)| *name == entity.name);
@@ -233,11 +233,11 @@ fn entities_are_found_by_their_vectors_among_all_that_are_seen() {
     // The title has no vector, and needs none.
     assert_eq!(nearest(0, 9).entities.len(), 4);
     assert_eq!(nearest(0b0000, 1).entities[0].description, "daedalus built labyrinth");
-    // As if what is hidden were not there.
+    // As if the hidden document did not exist.
     let hidden = id("naxos");
     let seen = graph.without([&hidden]).subgraph(&like(0b11_1111, 1));
     assert_eq!(found(&seen), ("labyrinth".to_owned(), true));
-    // Those of another model are not compared, nor is what has none; that is told.
+    // Vectors of another model are not compared, nor are entities without one. The result says so.
     let other = Like { encoder: "another".to_owned(), signs: signs(0) };
     let other = graph.subgraph(&GraphQuery { like: Some(other), ..like(0, 9) });
     assert_eq!(found(&other), (String::new(), false));
@@ -255,7 +255,7 @@ fn names_of_several_documents_are_near_if_they_are_alike_by_their_vectors() {
         with_vectors(document(name, "", &[&[told]]), vectors)
     };
     let a = telling("a", "Istanbul > lies on > Bosporus", &[("Istanbul", 0b111), ("Bosporus", !0)]);
-    // What one document names are two, whatever they are like.
+    // Entities of the same document are different, however similar they are.
     let b = telling("b", "Byzantium > fell to > Rome", &[("Byzantium", 0b110), ("Rome", 0b110)]);
     let c = telling("c", "Ankara > is in > Turkey", &[("Ankara", 0xffff_0000), ("Turkey", !0b1)]);
     let graph = graph(&[a, b, c]);
@@ -299,7 +299,7 @@ fn a_cut_keeps_what_has_most_relations_and_is_rare() {
     assert_eq!(entity_keys(&cut(3, 9)), ["friend", "rare", "seed"]);
     assert!(cut(3, 9).is_cut && cut(9, 2).is_cut && !cut(9, 9).is_cut);
     let relations: Vec<String> = cut(9, 4).relations.iter().map(told).collect();
-    // One of each two, and not both of the seed and its friend.
+    // One relation of each pair, and not both of the seed and its friend.
     let expected = ["seed saw friend", "seed saw common", "common is everywhere", "seed met rare"];
     assert_eq!(relations, expected);
     let relations: Vec<String> = cut(9, 3).relations.iter().map(told).collect();
@@ -343,12 +343,12 @@ fn the_union_of_parts_is_the_part_of_the_union() {
 
 type Spellings = Vec<(Arc<str>, u32)>;
 
-/// All that a graph holds, without the numbers it is held under.
+/// Contents of a graph, without its internal numbers.
 #[derive(Debug, PartialEq)]
 struct Canonical {
     counts: (usize, usize, usize, u64),
     whole: Subgraph,
-    /// By key: names with their counts, and mentions as each kind.
+    /// By key: names with their counts, and mentions by kind.
     namings: BTreeMap<String, (Spellings, [u32; 5])>,
     aliases: BTreeMap<String, Vec<String>>,
     near: Vec<Vec<(EntityKey, f32)>>,
@@ -378,7 +378,7 @@ fn canonical(graph: &Graph) -> Canonical {
     }
 }
 
-/// Documents over few names, so that they share many.
+/// Returns documents with few names, so that they share many.
 fn any_document(name: String) -> impl Strategy<Value = GraphDocument> {
     let name_of = "(@|)((the |Mr |)[A-C][a-b]( [D-E][a-b])?|[D-E][a-b])";
     let sentence = (name_of, "[x-z]", name_of).prop_map(|(h, r, t)| format!("{h} > {r} > {t}"));
@@ -391,7 +391,7 @@ fn any_document(name: String) -> impl Strategy<Value = GraphDocument> {
     })
 }
 
-/// Inserts and, without a document, removals.
+/// Returns inserts and, without a document, removals.
 fn any_edits() -> impl Strategy<Value = Vec<(DocumentId, Option<GraphDocument>)>> {
     let edit = (0..4_u8).prop_flat_map(|number| {
         let name = format!("d{number}");

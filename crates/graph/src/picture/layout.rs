@@ -1,15 +1,15 @@
-//! Where things stand in a figure: forces as in Fruchterman and Reingold, "Graph Drawing by Force-directed
+//! Layout of a figure: forces as in Fruchterman and Reingold, "Graph Drawing by Force-directed
 //! Placement" (1991), after which boxes that overlap are pushed apart.
 
-/// Rounds in which forces act.
+/// Number of rounds in which forces act.
 const ROUNDS: u32 = 300;
-/// Rounds in which boxes are pushed apart, at most.
+/// Maximum number of rounds in which boxes are pushed apart.
 const PUSHES: u32 = 600;
-/// Length that a line between two things tends to, where there are about as many lines as things.
+/// Length that a line tends to, if there are about as many lines as things.
 const LENGTH: f64 = 150.0;
-/// How much longer lines are at most where there are many of them, which draw all together.
+/// Maximum factor of that length if there are many lines, which together pull harder.
 const MOST_STRETCH: f64 = 2.2;
-/// How much things are drawn to the middle, so that what is not connected stays near.
+/// Strength of the pull to the middle, so that unconnected things stay near.
 const GRAVITY: f64 = 1.2;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// The point `length` further along a direction.
+    /// Returns the point `length` further along a direction.
     pub fn plus(self, along: Self, length: f64) -> Self {
         Self { x: self.x + along.x * length, y: self.y + along.y * length }
     }
@@ -29,7 +29,8 @@ impl Point {
         (x * x + y * y).sqrt()
     }
 
-    /// Direction to another point, of length 1; any if they are one.
+    /// Returns the direction to another point, of length 1; any direction if the points are the
+    /// same.
     pub fn towards(self, other: Self) -> Self {
         let distance = self.distance(other);
         if distance < 1e-9 {
@@ -48,7 +49,7 @@ pub(super) struct Box2 {
 }
 
 impl Box2 {
-    /// This box around a point.
+    /// Returns this box around a point.
     pub fn at(self, point: Point) -> Self {
         let Point { x, y } = point;
         Self {
@@ -59,7 +60,7 @@ impl Box2 {
         }
     }
 
-    /// The smallest box around two.
+    /// Returns the smallest box around two.
     pub fn around(self, other: Self) -> Self {
         Self {
             left: self.left.min(other.left),
@@ -85,8 +86,9 @@ impl Box2 {
     }
 }
 
-/// Places for things that take up `boxes` around them, so that those which lines connect are near and no two
-/// overlap. Costs the square of the things in each of a fixed number of rounds.
+/// Returns places for things with `boxes` around them. Things that lines connect are near, and
+/// overlapping boxes are pushed apart for a limited number of rounds. The cost of each round is the
+/// square of the number of things.
 pub(super) fn layout(boxes: &[Box2], lines: &[(usize, usize)]) -> Vec<Point> {
     let count = |items: usize| f64::from(u32::try_from(items).unwrap_or(u32::MAX));
     let density = (count(lines.len()) / count(boxes.len()).max(1.0)).sqrt();
@@ -94,7 +96,7 @@ pub(super) fn layout(boxes: &[Box2], lines: &[(usize, usize)]) -> Vec<Point> {
     let mut places = spiral(boxes.len());
     for round in 0..ROUNDS {
         let forces = forces(&places, lines, length);
-        // Ever smaller steps, so that it comes to rest.
+        // Steps get smaller, so that the layout comes to rest.
         let most = length * 0.5 * f64::from(ROUNDS - round) / f64::from(ROUNDS);
         for (place, force) in places.iter_mut().zip(forces) {
             let origin = Point::default();
@@ -109,7 +111,7 @@ pub(super) fn layout(boxes: &[Box2], lines: &[(usize, usize)]) -> Vec<Point> {
     places
 }
 
-/// The first ones in the middle, all about equally apart.
+/// Returns starting points: the first in the middle, all about equally far apart.
 fn spiral(count: usize) -> Vec<Point> {
     let golden = std::f64::consts::PI * (3.0 - 5.0_f64.sqrt());
     let at = |number: u32| {
@@ -139,7 +141,7 @@ fn forces(places: &[Point], lines: &[(usize, usize)], length: f64) -> Vec<Point>
     forces
 }
 
-/// Moves each two boxes that overlap apart, by the shorter way; whether any did.
+/// Moves each two boxes that overlap apart, along the shorter way. Returns whether any did.
 fn push_apart(boxes: &[Box2], places: &mut [Point]) -> bool {
     let mut any = false;
     for a in 0..boxes.len() {
