@@ -1,4 +1,4 @@
-//! What a step did to the memory.
+//! Changes of a step to the memory.
 
 use std::collections::BTreeSet;
 
@@ -7,28 +7,29 @@ use serde::Serialize;
 
 use crate::point::PointId;
 
-/// What a step has changed so far. A point that was inserted or updated and merged thereafter is told in
-/// both places.
+/// Changes of a step so far. A point that was inserted or updated and then merged is in both
+/// places.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Changes {
-    /// The step, from 0.
+    /// Number of the step, from 0.
     pub step: u32,
     /// Points whose description or segments were revised.
     pub updated: BTreeSet<PointId>,
     /// Points that were inserted.
     pub inserted: BTreeSet<PointId>,
-    /// Points that were merged, in that order.
+    /// Mergings, in their order.
     pub merged: Vec<Merging>,
-    /// Entities that the graph did not know and points brought (footnote 3).
+    /// Entities that points brought and the graph did not know (footnote 3).
     pub entities_inserted: BTreeSet<EntityKey>,
-    /// Mean number of entities of a point before the step, as in table 3; 0 of no points.
+    /// Mean number of entities per point before the step, as in table 3; 0 without points.
     pub entities_per_point_before: f64,
-    /// The same now.
+    /// Mean number of entities per point now.
     pub entities_per_point: f64,
 }
 
 impl Changes {
-    /// What the step did to a point; of several changes the last, since merging comes after both others.
+    /// Returns what the step did to a point. Of several changes it returns the last, because
+    /// merging comes after the others.
     pub fn fate(&self, point: PointId) -> PointFate {
         if self.merged.iter().any(|merging| merging.into == point) {
             PointFate::Merged
@@ -45,8 +46,8 @@ impl Changes {
 /// Points that became one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Merging {
-    /// The points, which are gone.
+    /// Points that were merged and no longer exist.
     pub from: BTreeSet<PointId>,
-    /// What they became.
+    /// Point that they became.
     pub into: PointId,
 }

@@ -1,4 +1,4 @@
-//! Why an operation was refused.
+//! Errors of the memory's operations.
 
 use std::fmt;
 
@@ -7,50 +7,51 @@ use clew_core::ErrorKind;
 use crate::limit::Limit;
 use crate::point::PointId;
 
-/// Why an operation was refused; nothing was changed then. The texts tell numbers and nothing of what
-/// documents or models wrote, so that a reasoner may be shown them as they are.
+/// Reason why an operation was refused; nothing was changed then. The messages contain numbers, and
+/// nothing that documents or models wrote, so that they may be shown to a reasoner as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
     /// No point has ever had that number.
     UnknownPoint(PointId),
-    /// The point is gone.
+    /// The point was merged into another.
     Merged {
         /// The point.
         point: PointId,
-        /// What it has become, by now.
+        /// Point that it is part of now.
         into: PointId,
     },
     /// A point needs at least two different entities (section 3.3).
     TooFewEntities {
-        /// How many there were.
+        /// Number of different entities.
         got: usize,
     },
     /// Merging needs at least two different points.
     TooFewPoints {
-        /// How many there were.
+        /// Number of different points.
         got: usize,
     },
     /// A description without words.
     NoDescription,
     /// An entity without a name or key.
     NoName {
-        /// Which of the given ones, from 0.
+        /// Index of the entity in the given list, from 0.
         at: usize,
     },
-    /// A point that came from nowhere.
+    /// A point without segments.
     NoSegments,
     /// A limit is exceeded.
     TooMany {
-        /// Which.
+        /// Limit that is exceeded.
         limit: Limit,
-        /// How many there would be.
+        /// Value that exceeds the limit.
         got: usize,
     },
 }
 
 impl Error {
-    /// What the caller can do about it. No kind given here can be retried without a change.
+    /// Returns the kind of the error, which says what the caller can do about it. No error can be
+    /// retried without a change.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::UnknownPoint(_) | Self::Merged { .. } => ErrorKind::NotFound,
@@ -73,7 +74,7 @@ impl Error {
 }
 
 impl Limit {
-    /// Refuses more than the most.
+    /// Refuses a value above the maximum.
     pub(crate) fn check(self, got: usize) -> Result<(), Error> {
         if got <= self.most() { Ok(()) } else { Err(Error::TooMany { limit: self, got }) }
     }

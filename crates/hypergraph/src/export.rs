@@ -1,4 +1,4 @@
-//! The memory at the end of a step, for whoever shows it.
+//! Export of the memory at the end of a step.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::changes::Changes;
 use crate::memory::Hypergraph;
 use crate::point::Point;
 
-/// The memory at the end of a step, and what the step changed.
+/// Memory at the end of a step, and the changes of the step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Snapshot {
-    /// What the step changed.
+    /// Changes of the step.
     pub changes: Changes,
-    /// The points, by number.
+    /// Points, by number.
     pub points: Vec<Point>,
-    /// The vertices.
+    /// Vertices, by key.
     pub vertices: BTreeMap<EntityKey, Vertex>,
 }
 
-/// A vertex of the memory (equation 4).
+/// Vertex of the memory (equation 4).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Vertex {
-    /// The entity's name.
+    /// Name of the entity.
     pub name: String,
-    /// The segments it is associated with, in order.
+    /// Segments that the entity is associated with, in order.
     #[serde(serialize_with = "crate::segments::serialize")]
     pub segments: Vec<SegmentId>,
-    /// Whether a point brought it because the graph did not know it.
+    /// Whether a point brought the entity because the graph did not know it.
     pub is_inserted: bool,
 }
 
 impl Hypergraph {
-    /// The memory as it is.
+    /// Returns the current memory.
     pub fn snapshot(&self) -> Snapshot {
         let vertex = |node: &EntityNode| Vertex {
             name: node.name.clone(),
@@ -48,8 +48,9 @@ impl Hypergraph {
     }
 }
 
-/// Steps as a JSON array of objects with `changes`, `points` and `vertices`, whose fields are those of
-/// [`Snapshot`]. Points are told by their numbers; a segment is its `document`, `version` and `ordinal`.
+/// Writes steps as a JSON array of objects with `changes`, `points` and `vertices`, whose fields
+/// are those of [`Snapshot`]. A point is referred to by its number. A segment is its `document`,
+/// `version` and `ordinal`.
 pub fn to_json(steps: &[Snapshot]) -> String {
     serde_json::to_string(steps).expect("strings and finite numbers can always be written")
 }

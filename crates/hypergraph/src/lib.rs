@@ -1,41 +1,45 @@
-//! What a question has gathered so far, as a hypergraph: the working memory of HGMem ("Improving Multi-step
-//! RAG with Hypergraph-based Memory for Long-context Complex Relational Modeling", sections 3.3 to 3.5).
+//! Working memory of a question, as a hypergraph: HGMem ("Improving Multi-step RAG with
+//! Hypergraph-based Memory for Long-context Complex Relational Modeling", sections 3.3 to 3.5).
 //!
-//! # Its parts
+//! # Parts
 //!
-//! - A [`Point`] (the paper's memory point, a hyperedge, equation 5) is a description and the two or more
-//!   entities that it is about. It knows the segments that its content came from.
+//! - A [`Point`] (the paper's memory point, a hyperedge, equation 5) is a description and the two
+//!   or more entities that it is about. It knows the segments that its content came from.
 //! - The [`View`] is the part of the corpus' graph that the question has seen: what was retrieved
 //!   ([`Hypergraph::learn`]), and the entities that points named and the graph did not know.
-//! - The [`Hypergraph`] is both together, and the only one that changes them: by [`Hypergraph::update`],
-//!   [`Hypergraph::insert`] and [`Hypergraph::merge`], in the order of section 3.5 within each step.
-//! - A [`Snapshot`] is the memory at the end of a step with what the step changed ([`Changes`]): for traces
-//!   as JSON, for people as a figure ([`svg()`], [`svg_steps`]). [`Hypergraph::text`] is what a reasoner reads.
+//! - The [`Hypergraph`] holds both, and only it changes them: by [`Hypergraph::update`],
+//!   [`Hypergraph::insert`] and [`Hypergraph::merge`], in the order of section 3.5 within each
+//!   step.
+//! - A [`Snapshot`] is the memory at the end of a step, with the changes of the step ([`Changes`]).
+//!   It is written as JSON for traces, and as a figure for people ([`svg()`], [`svg_steps`]). A
+//!   reasoner reads [`Hypergraph::text`].
 //!
-//! # What always holds
+//! # Invariants
 //!
 //! - Every entity of a point is in the view (section 3.3, footnote 3).
 //! - A point has at least two entities and at least one segment.
-//! - Numbers of points are never used twice. A point that was merged tells what into
-//!   ([`Hypergraph::current`]), and what it became has all its entities and segments: nothing that was
-//!   gathered loses the way back to its source.
-//! - The limits hold ([`Limit`]), so that the memory of a question is bounded whatever a model answers.
+//! - Numbers of points are never reused. For a merged point [`Hypergraph::current`] returns the
+//!   point that it is part of now, which has all its entities and segments. So everything that was
+//!   gathered can be traced to its source.
+//! - The limits hold ([`Limit`]), so that the memory of a question is bounded whatever a model
+//!   answers.
 //! - An operation that is refused ([`Error`]) changes nothing.
 //!
-//! # Where it differs from the paper
+//! # Differences from the paper
 //!
-//! - Points know their segments and what they were merged from. The paper keeps segments for entities only,
-//!   which tells where to look but not what a description rests on.
-//! - Unknown entities are inserted into the question's view and not into the graph: what a model says for
-//!   one question is no fact for the next.
-//! - Entities have a name and a kind; Clew's graph has no descriptions of them.
+//! - Points know their segments, and the points they were merged from. The paper keeps segments for
+//!   entities only. These say where to look, but not what a description rests on.
+//! - Unknown entities are inserted into the question's view and not into the graph, because a
+//!   model's statement for one question is not a fact for the next.
+//! - Entities have a name and a kind. Clew's graph has no descriptions of them.
 //! - Everything is limited.
 //!
-//! # What is absent
+//! # Not in this crate
 //!
-//! Judging what is worth remembering (`clew_reason`), retrieving it (`clew_strategy`), and telling names of
-//! one entity apart: whoever inserts a point tells the [`EntityKey`](clew_core::EntityKey) of each name.
-//! Vertices and points have no embeddings: candidates are ranked by whoever searches.
+//! `clew_reason` judges what is worth remembering, and `clew_strategy` retrieves it. The caller
+//! that inserts a point resolves names to entities, and gives the
+//! [`EntityKey`](clew_core::EntityKey) of each name. Vertices and points have no embeddings: the
+//! caller that searches ranks candidates.
 
 mod changes;
 mod error;

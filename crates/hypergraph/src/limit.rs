@@ -1,34 +1,35 @@
-//! How large the memory of a question may become.
+//! Limits on the memory of a question.
 
 use std::fmt;
 
-/// What is limited. The numbers lie well above what the paper reports: it takes at most six steps (section
-/// 5.2), with points of three to eight entities on average (table 3).
+/// Quantities that are limited. The maxima are well above what the paper reports: it takes at most
+/// six steps (section 5.2), with points of three to eight entities on average (table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// Points in memory. With some forty words each they fill about four thousand tokens of every prompt;
-    /// a reasoner with more than that should merge.
+    /// Points in memory. With about forty words each, the maximum fills about four thousand tokens
+    /// of every prompt. A reasoner with more points should merge.
     Points,
-    /// Points ever made, merged ones included. Their numbers are kept, so that this bounds a question that
-    /// inserts and merges without end; it is as much as filling the memory sixteen times.
+    /// Points ever made, merged ones included. Their numbers are kept, so this bounds a question
+    /// that inserts and merges without end. The maximum is sixteen times that of points in memory.
     PointsMade,
-    /// Entities of a point. One that is about more is about nothing in particular.
+    /// Entities of a point. A point about more entities is about nothing in particular.
     Entities,
-    /// Segments that a point came from: sixteen for each of the entities that it may have.
+    /// Segments that a point came from: sixteen for each entity that it may have.
     Segments,
-    /// Bytes of a point's description: a long paragraph, which merging writes anew and does not append to.
+    /// Bytes of a point's description: a long paragraph. Merging writes a new description and does
+    /// not append.
     DescriptionBytes,
-    /// Bytes of an entity's name and of its key: as many as a document's id has.
+    /// Bytes of an entity's name and of its key: as many as a document's id may have.
     NameBytes,
-    /// Entities that the question has seen. Retrieving tells a few hundred at a time.
+    /// Entities that the question has seen. A retrieval adds a few hundred at a time.
     KnownEntities,
     /// Relations that the question has seen: five for each entity.
     KnownRelations,
 }
 
 impl Limit {
-    /// The most that is allowed.
+    /// Returns the maximum.
     pub const fn most(self) -> usize {
         match self {
             Self::Points => 64,

@@ -1,4 +1,4 @@
-//! The memory of a question, and what may be done to it.
+//! Memory of a question, and the operations on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::limit::Limit;
 use crate::point::{NamedEntity, Point, PointId};
 use crate::view::{View, neighbours_in};
 
-/// The memory M of one question: its points (hyperedges) over the entities (vertices) of its view of the
-/// graph (equation 3).
+/// Memory M of one question: points (hyperedges) over the entities (vertices) of the question's
+/// view of the graph (equation 3).
 ///
 /// ```
 /// use clew_core::{EntityKey, SegmentId, Version};
@@ -29,23 +29,25 @@ use crate::view::{View, neighbours_in};
 /// let mut memory = Hypergraph::default();
 /// let met = memory.insert("Ada met Charles.", &[named("Ada"), named("Charles")], [segment(3)])?;
 /// memory.next_step();
-/// let built = memory.insert("Charles built it.", &[named("Charles"), named("Engine")], [segment(8)])?;
+/// let built =
+///     memory.insert("Charles built it.", &[named("Charles"), named("Engine")], [segment(8)])?;
 /// let both = memory.merge(&[met, built], "Ada met Charles, who built the engine.")?;
 /// assert_eq!(memory.point(both)?.segments.len(), 2);
-/// assert_eq!(memory.text(), "P3 [Ada; Charles; Engine]: Ada met Charles, who built the engine.\n");
+/// let line = "P3 [Ada; Charles; Engine]: Ada met Charles, who built the engine.\n";
+/// assert_eq!(memory.text(), line);
 /// # Ok::<(), clew_hypergraph::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hypergraph {
     view: View,
     points: BTreeMap<PointId, Point>,
-    /// Points that were merged, with what they became at that time.
+    /// Points that were merged, each with the point that it became part of at that time.
     merged: BTreeMap<PointId, PointId>,
     changes: Changes,
 }
 
 impl Hypergraph {
-    /// Begins the next step, which has changed nothing yet; the first, which needs not be begun, is 0.
+    /// Begins the next step, which has no changes yet. The first step is 0 and begins by itself.
     pub fn next_step(&mut self) {
         let now = self.changes.entities_per_point;
         self.changes = Changes {
@@ -56,33 +58,34 @@ impl Hypergraph {
         };
     }
 
-    /// What the step has changed so far.
+    /// Returns the changes of the step so far.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// The graph as the question knows it.
+    /// Returns the graph as the question knows it.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Adds what was retrieved from the graph to the view.
+    /// Adds a retrieved part of the graph to the view.
     ///
     /// # Errors
-    /// [`Error::TooMany`] if the view would hold too many entities or relations.
+    /// Returns [`Error::TooMany`] if the view would hold too many entities or relations.
     pub fn learn(&mut self, part: &Subgraph) -> Result<(), Error> {
         self.view.learn(part)
     }
 
-    /// The points, by number.
+    /// Returns the points, by number.
     pub fn points(&self) -> impl ExactSizeIterator<Item = &Point> {
         self.points.values()
     }
 
-    /// A point.
+    /// Returns a point.
     ///
     /// # Errors
-    /// [`Error::UnknownPoint`]; [`Error::Merged`] with what it is part of now.
+    /// Returns [`Error::UnknownPoint`] if the point never existed, and [`Error::Merged`] with the
+    /// point that it is part of now if it was merged.
     pub fn point(&self, id: PointId) -> Result<&Point, Error> {
         let point = self.points.get(&id);
         point.ok_or_else(|| match self.current(id) {
@@ -91,45 +94,47 @@ impl Hypergraph {
         })
     }
 
-    /// What a point has become: itself, or the point that it is part of now; `None` if there was none.
+    /// Returns the point itself, or the point that it is part of now, or `None` if it never
+    /// existed.
     pub fn current(&self, id: PointId) -> Option<PointId> {
         let mut current = id;
-        // Ends, since points are merged into younger ones only.
+        // Terminates, because points are merged into younger ones only.
         while let Some(into) = self.merged.get(&current) {
             current = *into;
         }
         self.points.contains_key(&current).then_some(current)
     }
 
-    /// The vertices: the entities of the points, by key.
+    /// Returns the vertices: the entities of the points, by key.
     pub fn vertices(&self) -> impl Iterator<Item = &EntityNode> {
         let keys: BTreeSet<&EntityKey> =
             self.points.values().flat_map(|point| &point.entities).collect();
         keys.into_iter().filter_map(|key| self.view.entity(key))
     }
 
-    /// The segments of the points and those that their entities are associated with: what an answer is
-    /// written from beside the descriptions (section 3.6).
+    /// Returns the segments of the points, and those of their entities. An answer is written from
+    /// these and the descriptions (section 3.6).
     pub fn segments(&self) -> BTreeSet<SegmentId> {
         let of_points = self.points.values().flat_map(|point| &point.segments);
         let of_vertices = self.vertices().flat_map(|vertex| &vertex.segments);
         of_points.chain(of_vertices).cloned().collect()
     }
 
-    /// Whether an entity is in C(M) of equation 7, the scope of global exploration: everything that is no
-    /// vertex of the memory, whether the view has it or not.
+    /// Returns whether an entity is in C(M) of equation 7, the scope of global exploration: every
+    /// entity that is not a vertex of the memory, in the view or not.
     pub fn is_outside(&self, entity: &EntityKey) -> bool {
         !self.points.values().any(|point| point.entities.contains(entity))
     }
 
-    /// N(V) of a point (equation 6), the scope of local investigation: what neighbours any of its entities,
-    /// over memory by a common point or in the view by a relation.
+    /// Returns N(V) of a point (equation 6), the scope of local investigation: the neighbours of
+    /// any of its entities, by a common point in the memory or by a relation in the view.
     ///
-    /// No entity neighbours itself. But each entity of a point neighbours the others of that point, and
-    /// there are at least two: by the letter of the equation, the anchors are always part of it.
+    /// No entity is its own neighbour. But each entity of a point is a neighbour of the others, and
+    /// there are at least two. So by the letter of the equation the anchors are always part of the
+    /// result.
     ///
     /// # Errors
-    /// As [`Self::point`].
+    /// Returns the errors of [`Self::point`].
     pub fn neighbourhood(&self, id: PointId) -> Result<BTreeSet<EntityKey>, Error> {
         let anchors = &self.point(id)?.entities;
         let mut neighbours = self.view.neighbours(anchors);
@@ -137,18 +142,19 @@ impl Hypergraph {
         Ok(neighbours)
     }
 
-    /// N_M of equation 6: what shares a point with any of `entities`. An entity is not its own neighbour,
-    /// but may be that of another of them.
+    /// Returns N_M of equation 6: the entities that share a point with any of `entities`. An entity
+    /// is not its own neighbour, but may be that of another of `entities`.
     pub fn neighbours(&self, entities: &BTreeSet<EntityKey>) -> BTreeSet<EntityKey> {
         let points = self.points.values();
         points.flat_map(|point| neighbours_in(&point.entities, entities)).collect()
     }
 
-    /// Revises what a point says; its entities stay as they are (section 3.5, "Update"). `segments` are
-    /// those of the revision, added to those that it came from; there may be none.
+    /// Revises the description of a point; its entities stay as they are (section 3.5, "Update").
+    /// `segments` are those of the revision, which are added to the point's; there may be none.
     ///
     /// # Errors
-    /// As [`Self::point`]; [`Error::NoDescription`]; [`Error::TooMany`].
+    /// Returns the errors of [`Self::point`], [`Error::NoDescription`] if the description is blank,
+    /// and [`Error::TooMany`] if a limit is exceeded.
     pub fn update(
         &mut self,
         id: PointId,
@@ -169,13 +175,14 @@ impl Hypergraph {
         Ok(())
     }
 
-    /// Adds a point (section 3.5, "Insertion"). An entity that the view does not know is inserted into it,
-    /// tied to the others of the point (section 3.3, footnote 3); of one that it knows, the name is passed
-    /// over. `segments` are those that the description came from.
+    /// Adds a point (section 3.5, "Insertion"). An entity that the view does not know is inserted
+    /// into it, tied to the others of the point (section 3.3, footnote 3). If the view knows the
+    /// entity, its name here is ignored. `segments` are those that the description came from.
     ///
     /// # Errors
-    /// [`Error::TooFewEntities`] unless there are two of different keys; [`Error::NoDescription`];
-    /// [`Error::NoName`]; [`Error::NoSegments`]; [`Error::TooMany`].
+    /// Returns [`Error::TooFewEntities`] if there are fewer than two entities with different keys,
+    /// [`Error::NoDescription`], [`Error::NoName`] or [`Error::NoSegments`] if something is blank
+    /// or missing, and [`Error::TooMany`] if a limit is exceeded.
     pub fn insert(
         &mut self,
         description: &str,
@@ -214,12 +221,13 @@ impl Hypergraph {
         Ok(self.add(point))
     }
 
-    /// Makes one point of two or more (section 3.5, "Merging"): its entities are all of theirs (equation 8),
-    /// and so are its segments. The points themselves are gone.
+    /// Merges two or more points into a new one (section 3.5, "Merging"), which has all their
+    /// entities (equation 8) and all their segments. The points themselves no longer exist.
     ///
     /// # Errors
-    /// [`Error::TooFewPoints`] unless there are two of different numbers; as [`Self::point`];
-    /// [`Error::NoDescription`]; [`Error::TooMany`].
+    /// Returns [`Error::TooFewPoints`] if there are fewer than two different points, the errors of
+    /// [`Self::point`], [`Error::NoDescription`] if the description is blank, and
+    /// [`Error::TooMany`] if a limit is exceeded.
     pub fn merge(&mut self, ids: &[PointId], description: &str) -> Result<PointId, Error> {
         let description = checked_description(description)?;
         let from: BTreeSet<PointId> = ids.iter().copied().collect();
@@ -249,7 +257,7 @@ impl Hypergraph {
         Ok(self.add(point))
     }
 
-    /// How many points were ever made.
+    /// Returns the number of points ever made.
     fn made(&self) -> usize {
         self.points.len() + self.merged.len()
     }
@@ -276,7 +284,7 @@ impl Hypergraph {
     }
 }
 
-/// A description without the white space around it.
+/// Returns a description without the white space around it, or refuses it.
 fn checked_description(description: &str) -> Result<&str, Error> {
     let description = description.trim();
     if description.is_empty() {

@@ -1,4 +1,4 @@
-//! The memory as a figure that a person looks at.
+//! Figures of the memory, as SVG.
 
 mod pen;
 
@@ -11,33 +11,33 @@ use crate::changes::Changes;
 use crate::export::Snapshot;
 use crate::point::{Point, PointId};
 
-/// Most steps of a figure.
+/// Maximum number of steps in a figure.
 const MOST_STEPS: usize = 8;
-/// Most points of a step: more cannot be read.
+/// Maximum number of points in a step: more are not readable.
 const MOST_POINTS: usize = 24;
-/// Most entities of a step.
+/// Maximum number of entities in a step.
 const MOST_ENTITIES: usize = 60;
-/// Most lines of a description.
+/// Maximum number of lines of a description.
 const MOST_LINES: usize = 5;
 const MARGIN: f64 = 24.0;
 /// Width of a point's card.
 const CARD: f64 = 290.0;
-/// Room for the lines between points and entities.
+/// Space for the lines between points and entities.
 const BETWEEN: f64 = 90.0;
-/// Room for an entity's name, of eighteen capitals.
+/// Space for an entity's name, of eighteen capitals.
 const NAME: f64 = 190.0;
 /// Width of a step.
 const STEP: f64 = CARD + BETWEEN + NAME;
-/// Between two steps.
+/// Space between two steps.
 const APART: f64 = 46.0;
-/// Where points and entities begin, below a step's title.
+/// Top of points and entities, below a step's title.
 const TOP: f64 = 62.0;
-/// Between two cards.
+/// Space between two cards.
 const GAP: f64 = 16.0;
-/// From one entity to the next, at least.
+/// Minimum distance from one entity to the next.
 const PITCH: f64 = 26.0;
 
-/// What a step may do to a point, as the legend has it.
+/// Fates of a point in a step, in the order of the legend.
 const FATES: [PointFate; 4] =
     [PointFate::Kept, PointFate::Updated, PointFate::Inserted, PointFate::Merged];
 
@@ -50,7 +50,8 @@ fn words(fate: PointFate) -> &'static str {
     }
 }
 
-/// Colours of the line and of the area, such that colour-blind people tell them apart (Okabe and Ito).
+/// Returns the colours of the line and of the area, which colour-blind people can tell apart (Okabe
+/// and Ito).
 fn colours(fate: PointFate) -> (&'static str, &'static str) {
     match fate {
         PointFate::Kept => ("#98a2b0", "#ffffff"),
@@ -60,35 +61,36 @@ fn colours(fate: PointFate) -> (&'static str, &'static str) {
     }
 }
 
-/// The memory at the end of a step as SVG: points as cards with what they say, entities as circles beside
-/// them, and a line from each point to each of its entities. New, updated and merged points are told apart
-/// by colour and in words; entities that the graph did not know have a dashed rim. The same snapshot gives
-/// the same figure.
+/// Draws the memory at the end of a step as SVG: points as cards with their descriptions, entities
+/// as circles beside them, and a line from each point to each of its entities. Colour and words
+/// distinguish new, updated and merged points. Entities that the graph did not know have a dashed
+/// rim. The same snapshot gives the same figure.
 ///
-/// Of more than twenty-four points those that the step changed are shown first, of more than sixty entities
-/// those of most points.
+/// If there are more than twenty-four points, those that the step changed are shown first. If there
+/// are more than sixty entities, those of most points are shown first.
 pub fn svg(step: &Snapshot) -> String {
     svg_steps(std::slice::from_ref(step))
 }
 
-/// Steps side by side, each as [`svg`] draws it; of more than eight, the last ones.
+/// Draws steps side by side, each as [`svg`] does. If there are more than eight, it draws the last
+/// ones.
 pub fn svg_steps(steps: &[Snapshot]) -> String {
     let Figure { content, width, height } = figure(steps);
     pen::framed(&content, MARGIN, width, height)
 }
 
-/// What [`svg_steps`] draws, for a larger figure.
+/// Content of [`svg_steps`], for a larger figure.
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// SVG elements, from 0, 0 on.
     pub content: String,
-    /// Their width in pixels.
+    /// Width in pixels.
     pub width: f64,
-    /// Their height.
+    /// Height in pixels.
     pub height: f64,
 }
 
-/// Steps side by side, as part of a larger figure.
+/// Draws steps side by side, as part of a larger figure.
 pub fn figure(steps: &[Snapshot]) -> Figure {
     let earlier = steps.len().saturating_sub(MOST_STEPS);
     let (mut pen, mut bottom) = (Pen::default(), TOP);
@@ -106,7 +108,7 @@ pub fn figure(steps: &[Snapshot]) -> Figure {
     Figure { content: pen.into_content(), width, height: bottom + 30.0 }
 }
 
-/// Draws a step from `left` on; answers where it ends below.
+/// Draws a step from `left` on. Returns its lower end.
 fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
     let changes = &step.changes;
     pen.text((left, 10.0), Ink::title(), &format!("Step {}", changes.step));
@@ -153,7 +155,7 @@ fn draw(pen: &mut Pen, step: &Snapshot, left: f64) -> f64 {
     bottom + 22.0
 }
 
-/// How much there is.
+/// Returns a line about the size of the memory.
 fn about(step: &Snapshot) -> String {
     let points = count(step.points.len(), "point", "points");
     let vertices = count(step.vertices.len(), "entity", "entities");
@@ -162,7 +164,7 @@ fn about(step: &Snapshot) -> String {
     format!("{points}, {vertices}; entities per point: {now:.1}, before {before:.1}")
 }
 
-/// What the step did.
+/// Returns a line about the changes of the step.
 fn done(changes: &Changes) -> String {
     let into = &changes.merged;
     let from: usize = into.iter().map(|merging| merging.from.len()).sum();
@@ -181,7 +183,7 @@ fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// As many points as can be drawn, by number: those that the step changed, then the oldest.
+/// Returns as many points as can be drawn, by number: those that the step changed, then the oldest.
 fn shown_points(step: &Snapshot) -> Vec<&Point> {
     let mut points: Vec<&Point> = step.points.iter().collect();
     points.sort_by_key(|point| (step.changes.fate(point.id) == PointFate::Kept, point.id));
@@ -190,8 +192,8 @@ fn shown_points(step: &Snapshot) -> Vec<&Point> {
     points
 }
 
-/// As many entities of the cards as can be drawn, each with the mean height of its points, from top to
-/// bottom: so that lines cross little.
+/// Returns as many entities of the cards as can be drawn, each with the mean height of its points,
+/// from top to bottom, so that few lines cross.
 fn shown_entities<'s>(step: &'s Snapshot, cards: &[Card<'s>]) -> Vec<(&'s EntityKey, f64)> {
     let mut heights: BTreeMap<&EntityKey, Vec<f64>> = BTreeMap::new();
     for card in cards {
@@ -212,12 +214,13 @@ fn shown_entities<'s>(step: &'s Snapshot, cards: &[Card<'s>]) -> Vec<(&'s Entity
     entities
 }
 
-/// Heights of the entities: each as near to where it would be as those above it leave room.
+/// Returns the heights of the entities, each as near to its wanted height as those above it leave
+/// room.
 fn places(entities: &[(&EntityKey, f64)]) -> Vec<f64> {
     let mut places = Vec::with_capacity(entities.len());
     let mut free = TOP + PITCH / 2.0;
     for (at, (_, wanted)) in entities.iter().enumerate() {
-        // Those that want the same place stand around it.
+        // Entities that want the same height stand around it.
         let same = entities[at..].iter().take_while(|(_, other)| other == wanted).count();
         let y = free.max(wanted - PITCH * (same - 1) as f64 / 2.0);
         places.push(y);
@@ -226,7 +229,7 @@ fn places(entities: &[(&EntityKey, f64)]) -> Vec<f64> {
     places
 }
 
-/// A point in the figure.
+/// Point in the figure.
 struct Card<'s> {
     point: &'s Point,
     fate: PointFate,
@@ -272,7 +275,7 @@ impl<'s> Card<'s> {
         pen.titled(&title, |pen| {
             pen.card((self.left, self.top), (CARD, self.bottom() - self.top), line, area);
             let ink = Ink::small().bold();
-            // Grey cannot be read well.
+            // Grey text is hard to read.
             let ink = if self.fate == PointFate::Kept { ink } else { ink.coloured(line) };
             let mut y = self.top + 19.0;
             for words in &self.head {
@@ -288,7 +291,7 @@ impl<'s> Card<'s> {
     }
 }
 
-/// What stands above a point's description.
+/// Returns the text above a point's description.
 fn head(point: &Point, fate: PointFate) -> String {
     let mut head = point.id.to_string();
     if fate != PointFate::Kept {
@@ -301,7 +304,7 @@ fn head(point: &Point, fate: PointFate) -> String {
     format!("{head} · {}", count(point.segments.len(), "segment", "segments"))
 }
 
-/// What colours and rims mean.
+/// Draws the legend of colours and rims.
 fn legend(pen: &mut Pen, y: f64, earlier: usize) {
     let mut x = 0.0;
     for fate in FATES {

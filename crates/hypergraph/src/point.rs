@@ -1,4 +1,4 @@
-//! A memory point: a hyperedge with what it says.
+//! Memory points: hyperedges with a description.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use clew_core::{EntityKey, SegmentId};
 use serde::{Deserialize, Serialize};
 
-/// Number of a memory point, from 1; never used twice for one question.
+/// Number of a memory point, from 1; never reused for one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PointId(pub u32);
 
@@ -16,29 +16,29 @@ impl fmt::Display for PointId {
     }
 }
 
-/// A memory point: a hyperedge of equation 5, with where its content came from.
+/// Memory point: a hyperedge of equation 5, with the segments that its content came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
-    /// Its number.
+    /// Number of the point.
     pub id: PointId,
-    /// What it says; not blank.
+    /// Description; not blank.
     pub description: String,
-    /// What it is about: at least two.
+    /// Entities that it is about, at least two.
     pub entities: BTreeSet<EntityKey>,
-    /// What its content came from: at least one. Grows only.
+    /// Segments that its content came from, at least one. Only grows.
     #[serde(serialize_with = "crate::segments::serialize")]
     pub segments: BTreeSet<SegmentId>,
-    /// The step that it was made in, from 0.
+    /// Step in which it was made, from 0.
     pub step: u32,
-    /// The points that it was merged from, which are gone; empty for an inserted one.
+    /// Points that it was merged from, which no longer exist; empty for an inserted one.
     pub merged_from: BTreeSet<PointId>,
 }
 
-/// An entity as a new point names it.
+/// Entity as a new point names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedEntity {
-    /// What tells it apart.
+    /// Key of the entity.
     pub key: EntityKey,
-    /// How it is called, if the graph does not know it.
+    /// Name to use if the graph does not know the entity.
     pub name: String,
 }

@@ -1,4 +1,4 @@
-//! How segments are written as JSON.
+//! JSON form of segments.
 
 use clew_core::SegmentId;
 use serde::{Serialize, Serializer};
@@ -10,7 +10,7 @@ struct Segment<'s> {
     ordinal: u32,
 }
 
-/// Serializes segments, which have no form of their own.
+/// Serializes segments, because [`SegmentId`] does not implement `Serialize`.
 pub(crate) fn serialize<'s, S: Serializer>(
     segments: impl IntoIterator<Item = &'s SegmentId>,
     serializer: S,

@@ -1,4 +1,4 @@
-//! The memory from outside: the paper's example, refusals, and the laws.
+//! Tests of the public interface: the paper's example, refusals, and the laws.
 
 mod laws;
 
@@ -56,7 +56,7 @@ fn part(entities: Vec<EntityNode>, relations: Vec<RelationEdge>) -> Subgraph {
     Subgraph { entities, relations, ..Subgraph::default() }
 }
 
-/// Many entities of different names.
+/// Returns many entities with different names.
 fn crowd(count: usize) -> Vec<NamedEntity> {
     let entity = |number: usize| NamedEntity {
         key: EntityKey(format!("n{number}")),
@@ -65,7 +65,7 @@ fn crowd(count: usize) -> Vec<NamedEntity> {
     (0..count).map(entity).collect()
 }
 
-/// The case of table 6 and appendix H before its points are merged.
+/// Returns the case of table 6 and appendix H before its points are merged.
 fn xodar() -> (Hypergraph, PointId, PointId) {
     let mut memory = Hypergraph::default();
     let entities = vec![node("Xodar", &[1, 2]), node("Issus", &[1]), node("Carter", &[3])];
@@ -299,7 +299,7 @@ fn steps_are_exported_with_numbers_and_segments() {
     assert_eq!(step["vertices"]["xodar"]["name"], "Xodar");
 }
 
-/// All tags are closed, all references known.
+/// Returns whether all tags are closed and all references known.
 fn is_well_formed(svg: &str) -> bool {
     let mut reader = quick_xml::reader::Reader::from_str(svg);
     loop {

@@ -1,12 +1,13 @@
-//! The memory as a reasoner reads it.
+//! The memory as text for a reasoner.
 
 use std::fmt::Write;
 
 use crate::memory::Hypergraph;
 
 impl Hypergraph {
-    /// One line for each point, by number: `P3 [Issus; Xodar]: Issus degrades Xodar.` Entities are in the
-    /// order of their keys. No text can begin a line of its own, whatever it holds. Empty without points.
+    /// Returns one line for each point, by number: `P3 [Issus; Xodar]: Issus degrades Xodar.`
+    /// Entities are in the order of their keys. No text can begin a line of its own, whatever it
+    /// contains. The result is empty if there are no points.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for point in self.points() {
@@ -20,8 +21,8 @@ impl Hypergraph {
     }
 }
 
-/// On one line: white space is one blank; what steers a terminal or turns the direction of writing is left
-/// out.
+/// Puts a text on one line. White space becomes one blank. Characters that control a terminal or
+/// the direction of writing are left out.
 pub(crate) fn one_line(text: &str) -> String {
     let shown = |word: &str| word.chars().filter(|c| !steers(*c)).collect::<String>();
     let words = text.split_whitespace().map(shown).filter(|word| !word.is_empty());

@@ -1,4 +1,4 @@
-//! The graph as a question knows it.
+//! View of the corpus' graph, as one question knows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,59 +8,61 @@ use crate::error::Error;
 use crate::limit::Limit;
 use crate::point::NamedEntity;
 
-/// The part of a corpus' graph that a question has seen, and what it added to it for itself: G as far as
-/// the memory has to do with it.
+/// Part of a corpus' graph that a question has seen, and the question's own additions: the part of
+/// G that matters to the memory.
 ///
-/// The graph of the corpus is not touched, since what a model says for one question is no fact for others.
+/// The graph of the corpus does not change, because a model's statement for one question is not a
+/// fact for others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     entities: BTreeMap<EntityKey, EntityNode>,
-    /// Those of `entities` that the graph has not told.
+    /// Keys of the entities that did not come from the graph.
     inserted: BTreeSet<EntityKey>,
     relations: Vec<RelationEdge>,
     told: Vec<ToldRelation>,
 }
 
-/// A relation that came with entities which the graph did not know (section 3.3, footnote 3): what the point
-/// said that brought them. It ties each two of its entities.
+/// Relation that came with entities which the graph did not know (section 3.3, footnote 3): the
+/// description of the point that brought them. It ties each two of its entities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldRelation {
-    /// The point's entities.
+    /// Entities of the point.
     pub entities: BTreeSet<EntityKey>,
-    /// The point's description at that time.
+    /// Description of the point at that time.
     pub text: String,
-    /// What the point came from.
+    /// Segments that the point came from.
     pub segments: BTreeSet<SegmentId>,
 }
 
 impl View {
-    /// Its entities, by key.
+    /// Returns the entities of the view, by key.
     pub fn entities(&self) -> impl ExactSizeIterator<Item = &EntityNode> {
         self.entities.values()
     }
 
-    /// An entity of it.
+    /// Returns an entity of the view.
     pub fn entity(&self, key: &EntityKey) -> Option<&EntityNode> {
         self.entities.get(key)
     }
 
-    /// Whether an entity is in it because a point named it and not because the graph told it.
+    /// Returns whether an entity is in the view because a point named it, and not because it came
+    /// from the graph.
     pub fn is_inserted(&self, key: &EntityKey) -> bool {
         self.inserted.contains(key)
     }
 
-    /// The relations that the graph told, by segment and place.
+    /// Returns the relations that came from the graph, by segment and position.
     pub fn relations(&self) -> &[RelationEdge] {
         &self.relations
     }
 
-    /// The relations that came with inserted entities, first told first.
+    /// Returns the relations that came with inserted entities, in their order.
     pub fn told(&self) -> &[ToldRelation] {
         &self.told
     }
 
-    /// N_G of equation 6: what a relation ties to any of `entities`, in either direction. An entity is not
-    /// its own neighbour, but may be that of another of them.
+    /// Returns N_G of equation 6: the entities that a relation ties to any of `entities`, in either
+    /// direction. An entity is not its own neighbour, but may be that of another of `entities`.
     ///
     /// Costs one pass over the relations.
     pub fn neighbours(&self, entities: &BTreeSet<EntityKey>) -> BTreeSet<EntityKey> {
@@ -82,8 +84,8 @@ impl View {
         neighbours
     }
 
-    /// Adds what the graph tells. What it tells of an entity goes before what was known of it; segments are
-    /// united. A relation of which an end is not known is left out.
+    /// Adds a part of the graph. The graph's data on an entity replace what was known of it;
+    /// segments are united. A relation of which an end is not known is left out.
     pub(crate) fn learn(&mut self, part: &Subgraph) -> Result<(), Error> {
         let new: BTreeSet<&EntityKey> = part
             .entities
@@ -119,8 +121,8 @@ impl View {
         Ok(())
     }
 
-    /// Adds the entities of a point that are not known, with what the point says as their relation; those
-    /// that it added.
+    /// Adds the entities of a point that are not known, with the point's description as their
+    /// relation. Returns the added entities.
     pub(crate) fn tell(
         &mut self,
         named: &BTreeMap<&EntityKey, &NamedEntity>,
@@ -156,7 +158,7 @@ impl View {
     }
 }
 
-/// Of entities that are all tied to each other, those that are neighbours of any of `of`.
+/// Returns those of the entities `tied` to each other that are neighbours of any of `of`.
 pub(crate) fn neighbours_in(
     tied: &BTreeSet<EntityKey>,
     of: &BTreeSet<EntityKey>,

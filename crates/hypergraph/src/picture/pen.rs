@@ -1,16 +1,16 @@
-//! What a figure is drawn with.
+//! Drawing primitives of a figure.
 
 use std::fmt::{self, Write};
 
 use crate::text::one_line;
 
-/// Width of a character as a share of its height: an upper mean of Helvetica.
+/// Width of a character as a share of its height, on the high side for Helvetica.
 const WIDTH: f64 = 0.56;
-/// Most columns of a title.
+/// Maximum number of columns in a title.
 const MOST_TITLE: usize = 400;
 const PAPER: &str = "#fbfbf8";
 
-/// How a text looks.
+/// Style of a text.
 #[derive(Clone, Copy)]
 pub(super) struct Ink {
     size: f64,
@@ -39,24 +39,24 @@ impl Ink {
         Self { colour, ..self }
     }
 
-    /// How many columns ([`wrapped`]) a line of `width` has.
+    /// Returns how many columns ([`wrapped`]) a line of `width` has.
     pub(super) fn columns(self, width: f64) -> usize {
         let bold = if self.weight == "bold" { 1.15 } else { 1.0 };
         (width / self.size / WIDTH / bold) as usize
     }
 
-    /// From one line to the next.
+    /// Returns the distance from one line to the next.
     pub(super) fn leading(self) -> f64 {
         (self.size * 1.3).round()
     }
 }
 
-/// Writes the parts of a figure one over the other.
+/// Writer of the parts of a figure. Later parts cover earlier ones.
 #[derive(Default)]
 pub(super) struct Pen(String);
 
 impl Pen {
-    /// Writes a text that the caller has cut.
+    /// Draws a text that the caller has cut to length.
     pub(super) fn text(&mut self, (x, y): (f64, f64), ink: Ink, text: &str) {
         let Ink { size, colour, weight } = ink;
         self.put(format_args!(
@@ -66,7 +66,7 @@ impl Pen {
         ));
     }
 
-    /// Groups what `inner` draws under a title that viewers show beside the pointer.
+    /// Groups the parts that `inner` draws, under a title that viewers show beside the pointer.
     pub(super) fn titled(&mut self, title: &str, inner: impl FnOnce(&mut Self)) {
         let title = wrapped(title, MOST_TITLE, 1).concat();
         self.put(format_args!("<g><title>{}</title>\n", escaped(&title)));
@@ -74,7 +74,7 @@ impl Pen {
         self.put(format_args!("</g>\n"));
     }
 
-    /// A rounded area.
+    /// Draws a rounded area.
     pub(super) fn card(
         &mut self,
         (x, y): (f64, f64),
@@ -89,7 +89,7 @@ impl Pen {
         ));
     }
 
-    /// An entity.
+    /// Draws an entity.
     pub(super) fn circle(&mut self, (x, y): (f64, f64), is_dashed: bool) {
         let dashes = if is_dashed { " stroke-dasharray=\"2.5 2\"" } else { "" };
         let area = if is_dashed { PAPER } else { "#56b4e9" };
@@ -99,7 +99,7 @@ impl Pen {
         ));
     }
 
-    /// A curve from a point to an entity.
+    /// Draws a curve from a point to an entity.
     pub(super) fn tie(&mut self, from: (f64, f64), to: (f64, f64), colour: &str) {
         let bend = f64::midpoint(from.0, to.0);
         self.put(format_args!(
@@ -109,7 +109,7 @@ impl Pen {
         ));
     }
 
-    /// An arrow to the right.
+    /// Draws an arrow to the right.
     pub(super) fn arrow(&mut self, from: (f64, f64), to: (f64, f64)) {
         self.put(format_args!(
             "<path d=\"M{:.1} {:.1}L{:.1} {:.1}m-6 -4l6 4l-6 4\" fill=\"none\" stroke=\"#98a2b0\" \
@@ -118,7 +118,7 @@ impl Pen {
         ));
     }
 
-    /// What was drawn.
+    /// Returns the SVG elements that were drawn.
     pub(super) fn into_content(self) -> String {
         self.0
     }
@@ -128,7 +128,7 @@ impl Pen {
     }
 }
 
-/// The whole file, on paper with a margin.
+/// Returns the whole file, on paper with a margin.
 pub(super) fn framed(content: &str, margin: f64, width: f64, height: f64) -> String {
     let (width, height) = (width + 2.0 * margin, height + 2.0 * margin);
     format!(
@@ -140,8 +140,9 @@ pub(super) fn framed(content: &str, margin: f64, width: f64, height: f64) -> Str
     )
 }
 
-/// On at most `most` lines of at most `columns` columns, cut between words where possible. Most small
-/// letters are one wide; capitals, and characters beyond European scripts, are wider.
+/// Wraps a text to at most `most` lines of at most `columns` columns, between words if possible.
+/// Most small letters are one column wide. Capitals, and characters beyond European scripts, are
+/// wider.
 pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     let text = one_line(text);
     let mut rest = text.as_str();
@@ -159,11 +160,11 @@ pub(super) fn wrapped(text: &str, columns: usize, most: usize) -> Vec<String> {
     lines
 }
 
-/// What fits on a line, at least one character, and the rest.
+/// Returns the part of a text that fits on a line, at least one character, and the rest.
 fn first_line(text: &str, columns: usize) -> (&str, &str) {
     let mut taken = 0.0;
     for (at, c) in text.char_indices() {
-        // As in DejaVu Sans, the widest of the usual fonts.
+        // Widths of DejaVu Sans, the widest of the usual fonts.
         taken += match c {
             'i' | 'j' | 'l' | 'I' | ' ' | '.' | ',' | ':' | ';' | '\'' | '|' => 0.6,
             'f' | 'r' | 't' => 0.8,
@@ -181,7 +182,8 @@ fn first_line(text: &str, columns: usize) -> (&str, &str) {
     (text, "")
 }
 
-/// Escaped for elements and attributes; characters that XML 1.0 does not allow become U+FFFD.
+/// Escapes a text for elements and attributes. Control characters, and others that XML 1.0 does not
+/// allow, become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

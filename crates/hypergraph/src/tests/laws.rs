@@ -1,4 +1,4 @@
-//! What holds after any sequence of operations, sensible or not.
+//! Properties that hold after any sequence of operations, sensible or not.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What may be asked of a memory.
+/// Operation on a memory.
 #[derive(Clone, Debug)]
 enum Operation {
     NextStep,
@@ -16,7 +16,7 @@ enum Operation {
     Merge { points: Vec<u32>, text: String },
 }
 
-/// The entities are few, so that they meet; the last one has no name.
+/// Number of entities. They are few, so that they meet; the last one has no name.
 const ENTITIES: u8 = 90;
 
 fn entity(number: u8) -> NamedEntity {
@@ -51,7 +51,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Does it; what it made, if anything.
+/// Applies an operation. Returns the point that it made, if any.
 fn apply(memory: &mut Hypergraph, operation: &Operation) -> Result<Option<PointId>, Error> {
     let segments = |ordinals: &[u32]| ordinals.iter().copied().map(segment).collect::<Vec<_>>();
     match operation {
@@ -80,7 +80,7 @@ fn apply(memory: &mut Hypergraph, operation: &Operation) -> Result<Option<PointI
     }
 }
 
-/// What holds of every memory.
+/// Checks the properties of every memory.
 fn check(memory: &Hypergraph) -> Result<(), TestCaseError> {
     prop_assert!(memory.points().len() <= Limit::Points.most());
     let vertices: BTreeSet<&EntityKey> = memory.vertices().map(|node| &node.key).collect();
@@ -102,7 +102,7 @@ fn check(memory: &Hypergraph) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Whatever neighbours an entity has that entity as its neighbour.
+/// Checks that neighbourhood is symmetric.
 fn check_symmetry(
     memory: &Hypergraph,
     neighbours: impl Fn(&BTreeSet<EntityKey>) -> BTreeSet<EntityKey>,
@@ -117,7 +117,8 @@ fn check_symmetry(
     Ok(())
 }
 
-/// What every point is part of now has all that it had.
+/// Checks that the point which every earlier point is part of now has all its entities and
+/// segments.
 fn check_nothing_is_lost(before: &Hypergraph, after: &Hypergraph) -> Result<(), TestCaseError> {
     for point in before.points() {
         let now = after.current(point.id).and_then(|id| after.point(id).ok());
