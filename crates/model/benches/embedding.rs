@@ -1,5 +1,6 @@
-//! Tokens per second of the published all-MiniLM-L6-v2 on one thread: tokenising alone, and text to
-//! vector on each path. The texts are the reference's: 71 of them, from one word to the window.
+//! Benchmark of the published all-MiniLM-L6-v2 in tokens per second on one thread: tokenising
+//! alone, and text to vector on each path. The texts are the reference's: 71 of them, from one word
+//! to the window.
 //!
 //! `make setup` fetches the model; without it the benchmark has nothing to run.
 

@@ -1,24 +1,25 @@
-//! Which texts are computed together.
+//! Batch planning: which texts are computed together.
 //!
-//! Texts of similar length go together, since a padded batch costs as much as its longest text times
-//! their number: on a realistic mix of lengths that is worth a factor of four against batches in
-//! order of arrival. Planning is pure; the caller runs the batches and puts results back by index.
+//! Texts of similar length go together, because a padded batch costs as much as its longest text
+//! times the number of its texts. On a realistic mix of lengths this is four times as fast as
+//! batches in order of arrival. Planning is pure: the caller runs the batches and puts the results
+//! back by index.
 
 use std::num::NonZeroUsize;
 
-/// How texts of different lengths share a batch.
+/// Layout of texts of different lengths in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// Each text is filled up to the longest of its batch.
+    /// Each text is padded to the length of the longest in its batch.
     Padded,
     /// Texts follow one another without gaps.
     Packed,
 }
 
-/// How much one batch may hold.
+/// Upper bound on the size of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Most tokens computed at once, padding included.
+    /// Maximum number of tokens computed at once, padding included.
     pub tokens: NonZeroUsize,
     /// Whether padding is computed.
     pub layout: Layout,
@@ -27,9 +28,9 @@ pub struct Budget {
 /// Groups texts of `lengths` tokens into batches within `budget`, longest texts first, so that the
 /// largest buffers are allocated once and at the start.
 ///
-/// Returns the indices of `lengths`, each exactly once. Only a single text that is longer than the
-/// budget exceeds it, in a batch of its own. A text without tokens counts as one token, which bounds
-/// the number of texts in a batch.
+/// Returns the indices of `lengths`, each exactly once. A batch exceeds the budget only if it is a
+/// single text that is longer than the budget. A text without tokens counts as one token, which
+/// bounds the number of texts in a batch.
 pub fn plan(lengths: &[usize], budget: Budget) -> Vec<Vec<usize>> {
     let mut by_length: Vec<usize> = (0..lengths.len()).collect();
     by_length.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));

@@ -2,11 +2,11 @@
 //!
 //! Devlin et al., "BERT: Pre-training of Deep Bidirectional Transformers for Language
 //! Understanding", section 3, with the layers of Vaswani et al., "Attention Is All You Need",
-//! section 3.1: post-layer normalisation, learned positions, GELU by the error function. There is no
-//! dropout, as nothing is trained, and no pooler, as sentence vectors do not use it.
+//! section 3.1: post-layer normalisation, learned positions, GELU by the error function. There is
+//! no dropout, because nothing is trained, and no pooler, because sentence vectors do not use it.
 //!
-//! XLM-RoBERTa (Conneau et al., "Unsupervised Cross-lingual Representation Learning at Scale") is the same
-//! computation: only its table of positions begins with rows that no token has.
+//! XLM-RoBERTa (Conneau et al., "Unsupervised Cross-lingual Representation Learning at Scale") is
+//! the same computation. Only its position table begins with rows that no token uses.
 
 mod loader;
 
@@ -22,18 +22,18 @@ use crate::weights::{Parameter, Weights};
 
 const POSITION_TABLE: &str = "embeddings.position_embeddings.weight";
 
-/// Whether a checkpoint's tensor, named relative to the root, has no part in the token states:
-/// the constant list of positions, and the pooler that only next-sentence prediction reads.
+/// Returns whether a checkpoint's tensor, named relative to the root, has no part in the token
+/// states: the constant list of positions, and the pooler that only next-sentence prediction reads.
 pub(crate) fn is_ignored(name: &str) -> bool {
     is_constant(name) || name.starts_with("pooler.")
 }
 
-/// Whether it is the constant list of positions.
+/// Returns whether a tensor is the constant list of positions.
 pub(crate) fn is_constant(name: &str) -> bool {
     name == "embeddings.position_ids"
 }
 
-/// Which published architecture it is. They differ in names and in where positions begin.
+/// Published architecture. The families differ in names and in the first position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Bert,
@@ -41,7 +41,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// Prefix of the names in checkpoints of larger models around the encoder.
+    /// Returns the prefix of parameter names in checkpoints of larger models around the encoder.
     pub(crate) fn root(self) -> &'static str {
         match self {
             Self::Bert => "bert.",
@@ -50,10 +50,11 @@ impl Family {
     }
 }
 
-/// Shape of a BERT encoder; the fields name those of a Hugging Face `config.json`.
+/// Shape of a BERT encoder. The comments name the fields of a Hugging Face `config.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct BertConfig {
-    /// Not serialised, as `first_position` tells it, and fingerprints of BERTs are older than it.
+    /// Family. Not serialised: `first_position` implies it, and fingerprints of BERTs are older
+    /// than this field.
     #[serde(skip)]
     pub(crate) family: Family,
     /// Number of token ids, `vocab_size`.
@@ -66,13 +67,14 @@ pub(crate) struct BertConfig {
     pub(crate) layers: usize,
     /// Attention heads per layer, `num_attention_heads`.
     pub(crate) heads: usize,
-    /// Most tokens of a text, `max_position_embeddings` without the rows before the first.
+    /// Maximum number of tokens in a text, `max_position_embeddings` without the rows before the
+    /// first position.
     pub(crate) positions: usize,
-    /// The row of the position table for a text's first token: 0 in a BERT, `pad_token_id + 1` in an
+    /// Row of the position table for a text's first token: 0 in a BERT, `pad_token_id + 1` in an
     /// XLM-RoBERTa.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) first_position: usize,
-    /// Number of segment kinds, `type_vocab_size`; a single text is all of kind 0.
+    /// Number of token types, `type_vocab_size`. A single text is all of type 0.
     pub(crate) token_types: usize,
     /// Added to the variance in layer normalisation, `layer_norm_eps`.
     pub(crate) layer_norm_epsilon: f64,
@@ -82,24 +84,24 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// One text per row, filled up on the right.
+/// One text per row, padded on the right.
 pub(crate) struct BertInput {
     /// Token ids `[batch, tokens]`; any valid id in the padding.
     pub(crate) ids: Tensor<2, Int>,
-    /// `[batch, tokens]`, true for a token and false for padding; `None` when no row is padded,
-    /// which saves the masking.
+    /// `[batch, tokens]`, true for a token and false for padding. `None` if no row is padded, which
+    /// saves the masking.
     pub(crate) keep: Option<Tensor<2, Bool>>,
-    /// Segment kinds `[batch, tokens]`; `None` when all are 0.
+    /// Token types `[batch, tokens]`; `None` if all are 0.
     pub(crate) kinds: Option<Tensor<2, Int>>,
 }
 
-/// What the last layer makes of each token.
+/// Output of the last layer.
 pub(crate) struct BertOutput {
-    /// Token states `[batch, tokens, hidden]`; those of padding mean nothing.
+    /// Token states `[batch, tokens, hidden]`; those of padding are meaningless.
     pub(crate) states: Tensor<3>,
 }
 
-/// A BERT encoder without its pooler.
+/// BERT encoder without its pooler.
 #[derive(Module, Debug)]
 pub(crate) struct Bert {
     words: Embedding,
@@ -109,7 +111,8 @@ pub(crate) struct Bert {
     layers: Vec<BertLayer>,
 }
 
-/// One layer: self-attention, then the feed-forward part, each added to its input and normalised.
+/// One layer: self-attention, then the feed-forward part. Each is added to its input and
+/// normalised.
 #[derive(Module, Debug)]
 struct BertLayer {
     query: Linear,
@@ -124,8 +127,8 @@ struct BertLayer {
 }
 
 impl BertConfig {
-    /// Every parameter of the model by its Hugging Face name relative to the root, with its shape
-    /// in the file, where a linear weight is `[output, input]`.
+    /// Returns every parameter of the model by its Hugging Face name relative to the root, with its
+    /// shape in the file, where a linear weight is `[output, input]`.
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
         let (hidden, intermediate) = (self.hidden, self.intermediate);
         let mut parameters = Vec::new();
@@ -158,11 +161,11 @@ impl BertConfig {
         parameters
     }
 
-    /// The values of a parameter; of the table of positions only the rows that tokens have, as every
-    /// engine counts positions from 0.
+    /// Returns the values of a parameter. Of the position table it returns only the rows that
+    /// tokens use, because every engine counts positions from 0.
     ///
     /// # Errors
-    /// Those of [`Weights::values`].
+    /// Returns the errors of [`Weights::values`].
     pub(crate) fn values(&self, weights: &Weights<'_>, name: &str) -> Result<Vec<f32>, Error> {
         let mut values = weights.values(name)?;
         if name == POSITION_TABLE {
@@ -171,7 +174,7 @@ impl BertConfig {
         Ok(values)
     }
 
-    /// A model on `device` whose parameters are yet to be loaded.
+    /// Returns a model on `device` whose parameters are not loaded yet.
     pub(crate) fn init(&self, device: &Device) -> Bert {
         let embedding = |rows| EmbeddingConfig::new(rows, self.hidden).init(device);
         Bert {
@@ -183,7 +186,7 @@ impl BertConfig {
         }
     }
 
-    /// The same shape for the packed forward.
+    /// Returns the same shape for the packed forward pass.
     pub(crate) fn packed(&self) -> clew_packed_bert::Config {
         clew_packed_bert::Config {
             vocabulary: self.vocabulary,
@@ -218,7 +221,7 @@ impl BertConfig {
 }
 
 impl Bert {
-    /// Runs the encoder. Rows are independent of each other and of their padding.
+    /// Runs the encoder. Rows do not depend on each other or on their padding.
     pub(crate) fn forward(&self, input: BertInput) -> BertOutput {
         let BertInput { ids, keep, kinds } = input;
         let [batch, tokens] = ids.dims();
@@ -228,7 +231,7 @@ impl Bert {
         let embedded = self.words.forward(ids)
             + self.positions.forward(positions)
             + self.token_types.forward(kinds);
-        // `[batch, heads, tokens, tokens]`, true where a token may not look.
+        // `[batch, heads, tokens, tokens]`, true where a token must not attend.
         let hidden_keys = keep.map(|keep| keep.bool_not().reshape([batch, 1, 1, tokens]));
         let mut states = self.norm.forward(embedded);
         for layer in &self.layers {
@@ -241,7 +244,8 @@ impl Bert {
 }
 
 impl BertLayer {
-    /// `[batch, tokens, hidden]` to the same; `hidden_keys` is `[batch, heads, tokens, tokens]`.
+    /// Maps `[batch, tokens, hidden]` to the same shape. `hidden_keys` is
+    /// `[batch, heads, tokens, tokens]`.
     fn forward(&self, states: Tensor<3>, hidden_keys: Option<Tensor<4, Bool>>) -> Tensor<3> {
         let [batch, tokens, hidden] = states.dims();
         let attended = attention(
@@ -258,14 +262,14 @@ impl BertLayer {
         self.output_norm.forward(self.contract.forward(expanded) + states)
     }
 
-    /// `[batch, tokens, hidden]` to `[batch, heads, tokens, hidden / heads]`.
+    /// Reshapes `[batch, tokens, hidden]` to `[batch, heads, tokens, hidden / heads]`.
     fn split_heads(&self, states: Tensor<3>) -> Tensor<4> {
         let [batch, tokens, hidden] = states.dims();
         states.reshape([batch, tokens, self.heads, hidden / self.heads]).swap_dims(1, 2)
     }
 }
 
-/// Hugging Face name of a layer, relative to the root.
+/// Returns the Hugging Face name of a layer, relative to the root.
 fn layer_root(layer: usize) -> String {
     format!("encoder.layer.{layer}")
 }

@@ -1,4 +1,4 @@
-//! A conversation as the text that a model was trained to continue: its chat template.
+//! Chat templates: write a conversation as the text that a model was trained to continue.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +14,23 @@ use crate::folder::reader::FolderReader;
 const CONFIG: &str = "tokenizer_config.json";
 const TEMPLATE: &str = "chat_template.jinja";
 const NAME: &str = "chat";
-/// Work that a template may cost: thousands of times what published ones take.
+/// Limit on the work of a template, in minijinja's fuel: thousands of times what published
+/// templates use.
 const FUEL: u64 = 10_000_000;
-/// Put into a special token that stands in a message, after its first character, so that it is read as
-/// text: a word joiner, which shows nowhere.
+/// Word joiner, which is invisible. It is inserted after the first character of a special token in
+/// a message, so that the token is read as text.
 const JOINER: char = '\u{2060}';
 
-/// How a model wants conversations written.
+/// Chat template of a model.
 pub(crate) struct ChatTemplate {
     environment: Environment<'static>,
     begin: String,
     end: String,
-    /// Special tokens as they are written.
+    /// Special tokens, as text.
     special: BTreeSet<String>,
 }
 
-/// What is read of `tokenizer_config.json`.
+/// Fields read from `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
 struct RawConfig {
     chat_template: Option<RawTemplates>,
@@ -65,7 +66,7 @@ impl RawToken {
     }
 }
 
-/// What is read of `tokenizer.json`.
+/// Fields read from `tokenizer.json`.
 #[derive(Deserialize)]
 struct RawTokenizer {
     #[serde(default)]
@@ -80,11 +81,12 @@ struct AddedToken {
 }
 
 impl ChatTemplate {
-    /// Reads the template beside a tokenizer. A folder without one belongs to a model that was not trained
-    /// on conversations: it continues what was said, each message a paragraph.
+    /// Reads the template beside a tokenizer. If there is none, the model was not trained on
+    /// conversations. Then the messages are written as paragraphs of one text.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] for a template that is none.
+    /// Returns [`Error::Unreadable`] if a file cannot be read, and [`Error::Broken`] if a file or
+    /// the template is invalid.
     pub(crate) fn read(folder: &FolderReader, tokenizer_json: &[u8]) -> Result<Self, Error> {
         let config: Option<RawConfig> =
             folder.json_if_present(CONFIG, "the tokenizer's settings")?;
@@ -130,15 +132,16 @@ impl ChatTemplate {
         })
     }
 
-    /// How the end of a reply is written; empty if the tokenizer does not say.
+    /// Returns the text that ends a reply, or an empty text if the tokenizer does not say.
     pub(crate) fn end(&self) -> &str {
         &self.end
     }
 
-    /// The text that a reply to `messages` continues. Special tokens within messages become text.
+    /// Returns the text of `messages`, up to where the reply begins. Special tokens within messages
+    /// become plain text.
     ///
     /// # Errors
-    /// [`Error::Template`] if the template cannot write them.
+    /// Returns [`Error::Template`] if the template cannot render the messages.
     pub(crate) fn write(&self, messages: &[ChatMessage]) -> Result<String, Error> {
         let messages: Vec<(ChatRole, String)> =
             messages.iter().map(|message| (message.role, self.as_text(&message.text))).collect();
@@ -157,7 +160,8 @@ impl ChatTemplate {
                 eos_token => self.end.as_str(),
             })
         };
-        // Some models know no system: what it says comes before what the user says first.
+        // Some templates have no system role. Then the system's text goes before the user's first
+        // message.
         let written = write(&messages).or_else(|error| match without_system(&messages) {
             Some(messages) => write(&messages).map_err(|_| error),
             None => Err(error),
@@ -165,7 +169,7 @@ impl ChatTemplate {
         written.map_err(|error| Error::Template { reason: error.to_string() })
     }
 
-    /// A text without special tokens: those that stand in it become text.
+    /// Returns `text` with its special tokens turned into plain text.
     pub(crate) fn as_text(&self, text: &str) -> String {
         let mut text = text.to_owned();
         for special in &self.special {

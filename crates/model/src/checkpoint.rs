@@ -1,7 +1,7 @@
-//! A checkpoint that is read tensor by tensor, so that no more of it than the largest is in memory twice.
+//! Checkpoint that is read tensor by tensor, so that at most its largest tensor is in memory twice.
 //!
-//! Tensors are read at their places and not mapped: a file that somebody cuts short meanwhile is an error
-//! then, and not the end of the process.
+//! Tensors are read at their offsets, not memory-mapped. If somebody truncates the file meanwhile,
+//! the result is an error and not a crash of the process.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,20 +17,21 @@ use crate::folder::reader::FolderReader;
 use crate::folder::weight_names;
 use crate::weights::{Parameter, broken, check_format, check_names};
 
-/// The header of a safetensors file is refused beyond it: that of the largest models is a few megabytes.
+/// Maximum size of a safetensors header in bytes. The headers of the largest models take a few
+/// megabytes.
 const LARGEST_HEADER: u64 = 100 << 20;
-/// Bytes of a tensor that are hashed at once.
+/// Number of bytes of a tensor that are hashed at once.
 const HASHED_AT_ONCE: usize = 1 << 20;
-/// Bytes before the header: its length.
+/// Size in bytes of the prefix before the header: the header's length.
 const PREFIX: u64 = 8;
 
-/// A checkpoint in one file or several.
+/// Checkpoint in one file or several.
 pub(crate) struct Checkpoint {
     files: Vec<(String, File)>,
     tensors: BTreeMap<String, Stored>,
 }
 
-/// Where a tensor lies.
+/// Place and format of a stored tensor.
 struct Stored {
     file: usize,
     format: Dtype,
@@ -39,7 +40,7 @@ struct Stored {
     bytes: usize,
 }
 
-/// The header of a file.
+/// Header of a file.
 #[derive(Deserialize)]
 struct Header {
     #[serde(rename = "__metadata__")]
@@ -52,8 +53,8 @@ impl Checkpoint {
     /// Reads the headers of a model folder's weight files.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] for files that are cut short or no safetensors, and
-    /// tensors that are stored twice.
+    /// Returns [`Error::Unreadable`] if a file cannot be opened. Returns [`Error::Broken`] if a
+    /// file is cut short or not a safetensors file, or if a tensor is stored twice.
     pub(crate) fn open(folder: &FolderReader) -> Result<Self, Error> {
         let mut checkpoint = Self { files: Vec::new(), tensors: BTreeMap::new() };
         for name in weight_names(folder)? {
@@ -63,8 +64,8 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// The same with `root` before every name, unless some have it: so are named the tensors of a larger
-    /// model that contains this one.
+    /// Adds `root` before every name, unless some names have it already. Checkpoints of a larger
+    /// model that contains this one name its tensors so.
     pub(crate) fn rooted(mut self, root: &str) -> Self {
         if !self.tensors.keys().any(|name| name.starts_with(root)) {
             let tensors = std::mem::take(&mut self.tensors).into_iter();
@@ -113,12 +114,13 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Refuses a checkpoint that does not hold exactly the `parameters`, beside those for which
-    /// `is_ignored` holds.
+    /// Refuses a checkpoint that does not hold exactly the `parameters`, except for tensors for
+    /// which `is_ignored` holds.
     ///
     /// # Errors
-    /// [`Error::TensorNames`]; [`Error::Inconsistent`] for another shape; [`Error::Unsupported`] for
-    /// another number format than 32-bit floats, 16-bit floats and bfloat16.
+    /// Returns [`Error::TensorNames`] if names differ, [`Error::Inconsistent`] if a shape differs,
+    /// and [`Error::Unsupported`] if a number format is not 32-bit floats, 16-bit floats or
+    /// bfloat16.
     pub(crate) fn check(
         &self,
         parameters: &[Parameter],
@@ -133,11 +135,13 @@ impl Checkpoint {
         Ok(())
     }
 
-    /// Tensors of one number format and of one width, one below the other, as they are stored.
+    /// Reads tensors of one number format and one width, stacked by rows, in the format in which
+    /// they are stored.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] for a number that is none; [`Error::Inconsistent`] for
-    /// tensors that do not fit together.
+    /// Returns [`Error::TensorNames`] if a tensor does not exist, [`Error::Unreadable`] if a file
+    /// cannot be read, [`Error::Broken`] if a number is not finite, and [`Error::Inconsistent`] if
+    /// the tensors do not fit together.
     pub(crate) fn read(&self, names: &[String]) -> Result<TensorData, Error> {
         let mut all: Option<(Vec<u8>, Vec<usize>, Dtype)> = None;
         for name in names {
@@ -175,24 +179,25 @@ impl Checkpoint {
         let format = match format {
             Dtype::F16 => DType::F16,
             Dtype::BF16 => DType::BF16,
-            // `check` admits no other than these three.
+            // `check` admits only these three formats.
             _ => DType::F32,
         };
         Ok(TensorData::from_bytes_vec(bytes, shape, format))
     }
 
-    /// Whether the name of some tensor is of this kind.
+    /// Returns whether `is_of_kind` holds for the name of any tensor.
     pub(crate) fn has(&self, is_of_kind: impl Fn(&str) -> bool) -> bool {
         self.tensors.keys().any(|name| is_of_kind(name))
     }
 
-    /// A hash of `settings` and of every tensor's name, shape and bytes, in 32 hexadecimal digits.
+    /// Returns a hash of `settings` and of every tensor's name, shape, format and bytes, in 32
+    /// hexadecimal digits.
     ///
     /// # Errors
-    /// [`Error::Unreadable`].
+    /// Returns [`Error::Unreadable`] if a file cannot be read.
     pub(crate) fn fingerprint(&self, settings: &impl Serialize) -> Result<String, Error> {
         let mut hash = blake3::Hasher::new();
-        // What was read from JSON can be written as JSON.
+        // Settings were read from JSON, so they can be written as JSON.
         hash.update(&serde_json::to_vec(settings).unwrap_or_default());
         let mut block = vec![0; HASHED_AT_ONCE];
         for (name, stored) in &self.tensors {
@@ -209,10 +214,10 @@ impl Checkpoint {
         Ok(hash.finalize().to_hex()[..32].to_owned())
     }
 
-    /// The number format of a tensor.
+    /// Returns the number format of a tensor.
     ///
     /// # Errors
-    /// [`Error::TensorNames`] where it is not there.
+    /// Returns [`Error::TensorNames`] if the tensor does not exist.
     pub(crate) fn format(&self, name: &str) -> Result<Dtype, Error> {
         Ok(self.stored(name)?.format)
     }
@@ -225,13 +230,13 @@ impl Checkpoint {
         })
     }
 
-    /// Its files.
+    /// Returns the names of the checkpoint's files.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|(name, _)| name.as_str())
     }
 }
 
-/// Whether all numbers are, of 32-bit floats, 16-bit floats or bfloat16.
+/// Returns whether all numbers, 32-bit floats, 16-bit floats or bfloat16, are finite.
 pub(crate) fn are_finite(bytes: &[u8], format: Dtype) -> bool {
     let pairs = || bytes.as_chunks::<2>().0.iter();
     match format {

@@ -1,4 +1,4 @@
-//! Replies of a given form: which tokens may come next, by a grammar over the model's own tokens.
+//! Constrained replies: a grammar over the model's own tokens decides which may come next.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use llguidance::{Matcher, ParserFactory};
 
 use crate::Error;
 
-/// Knows a model's tokens, and so which of them a form allows.
+/// Grammars over the tokens of one model.
 pub(crate) struct Grammars {
     factory: ParserFactory,
 }
 
-/// What a reply so far allows next.
+/// Grammar of one reply, with the state that the reply so far leads to.
 pub(crate) struct Constraint {
     matcher: Matcher,
 }
 
 impl Grammars {
-    /// For the vocabulary whose token with id `i` stands for the bytes `tokens[i]`, empty for special
-    /// ones, of which `end` ends a reply.
+    /// Creates the grammars of a vocabulary. The token with id `i` stands for the bytes
+    /// `tokens[i]`, which are empty for special tokens. The special token `end` ends a reply.
     ///
     /// # Errors
-    /// [`Error::Constraint`] for a vocabulary that no grammar can be written in.
+    /// Returns [`Error::Constraint`] if no grammar can be written in the vocabulary.
     pub(crate) fn new(tokens: &[Vec<u8>], end: u32) -> Result<Self, Error> {
         let count = u32::try_from(tokens.len()).map_err(failed)?;
         let trie = TokTrie::from(&TokRxInfo::new(count, end), tokens);
@@ -34,10 +34,10 @@ impl Grammars {
         Ok(Self { factory })
     }
 
-    /// The constraint of a form; `None` for one that allows everything.
+    /// Returns the constraint of a format, or `None` if the format allows everything.
     ///
     /// # Errors
-    /// [`Error::Constraint`] for a schema that cannot be followed.
+    /// Returns [`Error::Constraint`] if the schema cannot be followed.
     pub(crate) fn constraint(&self, format: &ReplyFormat) -> Result<Option<Constraint>, Error> {
         let grammar = match format {
             ReplyFormat::Text => return Ok(None),
@@ -48,7 +48,7 @@ impl Grammars {
             ReplyFormat::JsonSchema(schema) => {
                 let mut schema: serde_json::Value = serde_json::from_str(schema).map_err(failed)?;
                 if let Some(schema) = schema.as_object_mut() {
-                    // A model may go on with spaces for ever.
+                    // With flexible whitespace a model may go on with spaces for ever.
                     let options = serde_json::json!({ "whitespace_flexible": false });
                     schema.entry("x-guidance").or_insert(options);
                 }
@@ -61,10 +61,10 @@ impl Grammars {
 }
 
 impl Constraint {
-    /// Makes the logits of tokens that may not come next minus infinity.
+    /// Sets the logits of tokens that may not come next to minus infinity.
     ///
     /// # Errors
-    /// [`Error::Constraint`] for a form that became too much to follow.
+    /// Returns [`Error::Constraint`] if the grammar grew beyond the limits of the parser.
     pub(crate) fn restrict(&mut self, logits: &mut [f32]) -> Result<(), Error> {
         let allowed = self.matcher.compute_mask_or_eos().map_err(failed)?;
         for (token, logit) in logits.iter_mut().enumerate() {
@@ -75,10 +75,10 @@ impl Constraint {
         Ok(())
     }
 
-    /// Takes a token in that came; whether the reply is complete and nothing may follow.
+    /// Accepts the next token. Returns whether the reply is complete and nothing may follow.
     ///
     /// # Errors
-    /// [`Error::Constraint`] for one that was not allowed.
+    /// Returns [`Error::Constraint`] if the token was not allowed.
     pub(crate) fn accept(&mut self, token: u32) -> Result<bool, Error> {
         self.matcher.consume_token(token).map_err(failed)?;
         Ok(self.matcher.is_stopped())

@@ -1,13 +1,13 @@
 //! Decoder-only language models: Qwen2 and Qwen2.5, Llama 2 and 3, Mistral.
 //!
-//! One layer normalises by the root mean square (Zhang and Sennrich, "Root Mean Square Layer
-//! Normalization"), attends with rotary positions and grouped queries (Ainslie et al., "GQA"), and runs a
-//! gated feed-forward part (Shazeer, "GLU Variants Improve Transformer").
+//! A layer normalises by the root mean square (Zhang and Sennrich, "Root Mean Square Layer
+//! Normalization"), attends with rotary positions and grouped queries (Ainslie et al., "GQA"), and
+//! runs a gated feed-forward part (Shazeer, "GLU Variants Improve Transformer").
 //!
-//! Sequences of a batch are not padded: the new tokens of all of them are the rows of one matrix, which
-//! is what the large products read, and only attention goes sequence by sequence, over its own cache. So
-//! a sequence's result does not depend on what it is computed with, and sequences come and go between two
-//! steps.
+//! Sequences of a batch are not padded. The new tokens of all sequences are the rows of one matrix,
+//! which the large products read. Only attention runs sequence by sequence, each over its own
+//! cache. So a sequence's result does not depend on the others in the batch, and sequences join and
+//! leave between two steps.
 
 pub(crate) mod attention;
 mod cache;
@@ -30,51 +30,51 @@ use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;
 use crate::{DeviceChoice, Error, Precision, device};
 
-/// A decoder on one device.
+/// Decoder on one device.
 pub struct Decoder {
     layers: Layers,
-    /// From states to `[rows, vocabulary]`; the table of words if it is tied.
+    /// Linear layer from states to `[rows, vocabulary]`; the embedding table if the head is tied.
     head: Linear,
 }
 
-/// A sequence that a decoder has read, as far as it has.
+/// Sequence that a decoder has read so far.
 pub struct Sequence(KvCache);
 
 impl Sequence {
-    /// Tokens read so far.
+    /// Returns the number of tokens read so far.
     pub fn length(&self) -> usize {
         self.0.length()
     }
 }
 
-/// What a step is to do with one sequence.
+/// Work of a step on one sequence.
 pub struct Step<'a> {
     /// The sequence.
     pub sequence: &'a mut Sequence,
     /// Tokens to read, at least one.
     pub tokens: &'a [u32],
-    /// Which of them are answered with what may follow.
+    /// Tokens for which the step returns logits.
     pub wanted: Wanted,
 }
 
-/// Which tokens of a step are answered.
+/// Selection of the tokens of a step for which logits are returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// None: more of a prompt follows.
+    /// None, because more of a prompt follows.
     Nothing,
-    /// The last.
+    /// The last token.
     Last,
-    /// Every one.
+    /// Every token.
     All,
 }
 
 impl Decoder {
-    /// Loads a model folder in Hugging Face layout, tensor by tensor, to compute on so many `threads` of
-    /// the processor, or on one per core if that is 0; a GPU needs none.
+    /// Loads a model folder in Hugging Face layout, tensor by tensor. On a CPU the decoder computes
+    /// on `threads` threads, or on one per core if that is 0. A GPU needs none.
     ///
     /// # Errors
-    /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number
-    /// format that is not there.
+    /// Returns any of the variants of [`Error`] about files, and [`Error::OptionUnavailable`] if
+    /// the device or the number format is not available.
     pub fn load(
         folder: &Path,
         choice: DeviceChoice,
@@ -93,43 +93,44 @@ impl Decoder {
         Ok(Self { layers, head })
     }
 
-    /// Number of parameters, those of a tied head once.
+    /// Returns the number of parameters. A tied head counts once.
     pub fn parameters(&self) -> usize {
         let sizes = self.layers.config.parameters();
         sizes.iter().map(|parameter| parameter.shape.iter().product::<usize>()).sum()
     }
 
-    /// Number of token ids.
+    /// Returns the number of token ids.
     pub fn vocabulary(&self) -> usize {
         self.layers.config.vocabulary
     }
 
-    /// Most tokens of a sequence.
+    /// Returns the maximum number of tokens in a sequence.
     pub fn positions(&self) -> usize {
         self.layers.config.positions
     }
 
-    /// Ids that end a text.
+    /// Returns the ids that end a text.
     pub fn ends(&self) -> &[u32] {
         &self.layers.config.ends
     }
 
-    /// Bytes of memory that a sequence of so many tokens takes on the device.
+    /// Returns the size in bytes of a sequence of `tokens` tokens on the device.
     pub fn sequence_bytes(&self, tokens: usize) -> usize {
         cache::bytes(&self.layers.config, self.layers.dtype, tokens)
     }
 
-    /// An empty sequence that may grow to `tokens`, at most to what the model reads.
+    /// Returns an empty sequence that may grow to `tokens`, at most to the number that the model
+    /// reads.
     pub fn sequence(&self, tokens: usize) -> Sequence {
         Sequence(KvCache::new(self.layers.config.layers, tokens.min(self.layers.config.positions)))
     }
 
-    /// Reads more of each sequence, and answers for the wanted tokens, in the order of the steps, with
-    /// the logits of what may follow, `[vocabulary]` each.
+    /// Reads more of each sequence. Returns the logits `[vocabulary]` of the next token for each
+    /// wanted token, in the order of the steps.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`] and [`Error::TooLong`] before anything is read; [`Error::Device`], after
-    /// which the sequences are of no use.
+    /// Returns [`Error::ForeignTokens`] or [`Error::TooLong`] before it reads anything. Returns
+    /// [`Error::Device`] if the device fails; the sequences are then unusable.
     pub fn step(&self, steps: &mut [Step<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         self.check(steps)?;
         if steps.is_empty() {

@@ -1,4 +1,4 @@
-//! The Dense step of a sentence-transformers folder: a matrix that gives vectors another width.
+//! Dense step of a sentence-transformers folder: a matrix that gives vectors another width.
 
 use burn::prelude::*;
 use burn::tensor::DType;
@@ -12,22 +12,22 @@ use crate::folder::reader::FolderReader;
 use crate::weights::Parameter;
 
 const CONFIG: &str = "config.json";
-/// The activation that does nothing, by either of its Python paths.
+/// Activation that does nothing, by either of its Python paths.
 const IDENTITY: [&str; 2] =
     ["torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Identity"];
 
-/// Its shape; the fields name those of its `config.json`.
+/// Shape of the step. The comments name the fields of its `config.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct DenseConfig {
     /// Width of the pooled vectors, `in_features`.
     pub(crate) input: usize,
     /// Width of the results, `out_features`.
     pub(crate) output: usize,
-    /// Whether something is added, `bias`.
+    /// Whether there is a bias, `bias`.
     pub(crate) has_bias: bool,
 }
 
-/// A Dense step on one device.
+/// Dense step on one device.
 pub(crate) struct Dense(Linear);
 
 #[derive(Deserialize)]
@@ -47,8 +47,9 @@ impl DenseConfig {
     /// Reads the step's `config.json` for vectors of width `pooled`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`]; [`Error::Unsupported`] for another activation than
-    /// none; [`Error::Inconsistent`] for another width than `pooled`.
+    /// Returns [`Error::Unreadable`] or [`Error::Broken`] if the file cannot be read or is invalid,
+    /// [`Error::Unsupported`] if there is an activation, and [`Error::Inconsistent`] if the input
+    /// width is not `pooled`.
     pub(crate) fn read(folder: &FolderReader, pooled: usize) -> Result<Self, Error> {
         let raw: Raw = folder.json(CONFIG, "the shape of a dense layer")?;
         if !IDENTITY.contains(&raw.activation_function.as_str()) {
@@ -75,7 +76,7 @@ impl Dense {
     /// Loads the weights `linear.weight` `[output, input]` and `linear.bias` `[output]`.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::check`] and [`Checkpoint::read`].
+    /// Returns the errors of [`Checkpoint::check`] and [`Checkpoint::read`].
     pub(crate) fn load(
         config: &DenseConfig,
         checkpoint: &Checkpoint,
@@ -90,12 +91,12 @@ impl Dense {
             parameters.push(Parameter { name: "linear.bias".to_owned(), shape });
         }
         checkpoint.check(&parameters, |_| false)?;
-        // As pooled vectors are, whatever the transformer computes in.
+        // 32-bit floats, as pooled vectors are, whatever the transformer computes in.
         let loader = Loader { checkpoint, device, dtype: DType::F32, cores: &Cores::one() };
         Ok(Self(loader.linear(&["linear".to_owned()], config.has_bias)?))
     }
 
-    /// `[texts, input]` to `[texts, output]`.
+    /// Maps `[texts, input]` to `[texts, output]`.
     pub(crate) fn forward(&self, vectors: Tensor<2>) -> Tensor<2> {
         self.0.forward(vectors)
     }

@@ -1,4 +1,4 @@
-//! Finding the device to compute on.
+//! Finds the device to compute on.
 
 use burn::tensor::{DType, Device};
 
@@ -7,7 +7,7 @@ use crate::{DeviceChoice, Error, Precision};
 /// Opens the chosen device.
 ///
 /// # Errors
-/// [`Error::OptionUnavailable`] for a GPU that this machine or this build does not have.
+/// Returns [`Error::OptionUnavailable`] if this machine or this build does not have the GPU.
 fn open(choice: DeviceChoice) -> Result<Device, Error> {
     match choice {
         DeviceChoice::Cpu => Ok(Device::flex()),
@@ -15,10 +15,10 @@ fn open(choice: DeviceChoice) -> Result<Device, Error> {
     }
 }
 
-/// Opens the chosen device to compute on in the number format `precision`.
+/// Opens the chosen device, to compute in the number format `precision`.
 ///
 /// # Errors
-/// [`Error::OptionUnavailable`] for a device or a number format that is not there.
+/// Returns [`Error::OptionUnavailable`] if the device or the number format is not available.
 pub(crate) fn open_for(
     choice: DeviceChoice,
     precision: Precision,
@@ -35,7 +35,8 @@ pub(crate) fn open_for(
     Ok((device, dtype))
 }
 
-/// Lists the devices before it takes one: naming one that is not there panics in Burn's own threads.
+/// Opens a GPU. Lists the devices first, because naming one that does not exist panics in Burn's
+/// own threads.
 #[cfg(feature = "cuda")]
 fn open_cuda(index: usize) -> Result<Device, Error> {
     let devices = Device::enumerate(burn::tensor::DeviceType::Cuda).into_vec();

@@ -1,4 +1,4 @@
-//! The model as its callers see it: texts in, unit vectors out.
+//! Embedding models: texts in, unit vectors out.
 
 use std::fmt;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::pooling::{Pooling, to_unit};
 use crate::route::Route;
 use crate::{EncodedText, Error, ModelOptions, Precision, Scratch, engine};
 
-/// An embedding model in memory, shared by all threads that use it.
+/// Embedding model in memory, shared by all threads that use it.
 ///
 /// ```no_run
 /// use clew_core::TextKind;
@@ -37,20 +37,20 @@ pub struct EmbeddingModel {
     pooling: Pooling,
     prompts: Prompts,
     tokenizer: EncoderTokenizer,
-    /// What a text without any token is read as.
+    /// Token id that stands for a text without tokens.
     blank: u32,
     tokenizer_json: Arc<[u8]>,
     engine: Engine,
 }
 
-/// How a loaded model runs; prints as `packed avx512-bf16 in bfloat16`.
+/// Way in which a loaded model runs. Prints as `packed avx512-bf16 in bfloat16`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     route: Route,
 }
 
 impl Description {
-    /// Which kernel of the packed path computes, or `None` where Burn does.
+    /// Returns the kernel of the packed path, or `None` if Burn computes.
     pub fn packed_kernel(&self) -> Option<Kernel> {
         match self.route {
             Route::Packed(kernel) => Some(kernel),
@@ -58,7 +58,7 @@ impl Description {
         }
     }
 
-    /// In which number format the large matrix products read their factors.
+    /// Returns the number format of the factors of the large matrix products.
     pub fn precision(&self) -> Precision {
         self.route.precision()
     }
@@ -71,12 +71,12 @@ impl fmt::Display for Description {
 }
 
 impl EmbeddingModel {
-    /// Loads the model in `folder`. Reads the whole folder and takes as long: below a second for
-    /// 90 MB.
+    /// Loads the model in `folder`. Reads the whole folder, which takes less than a second for 90
+    /// MB.
     ///
     /// # Errors
-    /// A folder that is incomplete, broken, inconsistent or of another kind of model, and options
-    /// that this machine cannot honour; see [`Error`].
+    /// Returns an error if the folder is incomplete, broken, inconsistent or of another kind of
+    /// model, or if this machine cannot honour the options; see [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = ModelFolder::open(folder)?;
         let route = Route::choose(options, packed_obstacle(&folder.transformer), Kernel::detect)?;
@@ -103,39 +103,42 @@ impl EmbeddingModel {
         }))
     }
 
-    /// Which model this is. Its revision is a fingerprint of weights, tokenizer, window, pooling and
-    /// prompts; the precision is not part of it, as vectors of either can be compared.
+    /// Returns the identity of the model. Its revision is a fingerprint of weights, tokenizer,
+    /// window, pooling and prompts. The precision is not part of it, because vectors of different
+    /// precisions can be compared.
     pub fn identity(&self) -> &EncoderIdentity {
         &self.identity
     }
 
-    /// The content of its `tokenizer.json`, for those who cut texts for it elsewhere.
+    /// Returns the content of the model's `tokenizer.json`, for code elsewhere that chunks texts
+    /// for this model.
     pub fn tokenizer_json(&self) -> &Arc<[u8]> {
         &self.tokenizer_json
     }
 
-    /// How it runs here.
+    /// Returns how the model runs on this machine.
     pub fn describe(&self) -> &Description {
         &self.description
     }
 
-    /// How many tokens one step computes, and whether padding counts.
+    /// Returns the number of tokens that one step computes, and whether padding counts.
     pub fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// The byte range of each token of `text`, special tokens left out, to its end, however long it
-    /// is.
+    /// Returns the byte range of each token of `text`, without special tokens. Reads the whole
+    /// text, however long it is.
     ///
-    /// Ranges lie between characters and do not run backwards; tokens that come from one character
-    /// share its range. Costs about a microsecond a token.
+    /// Ranges lie on character boundaries and do not run backwards. Tokens of the same character
+    /// share its range. Costs about a microsecond per token.
     pub fn token_spans(&self, text: &str) -> Vec<Span> {
         self.tokenizer.spans(text)
     }
 
-    /// Reads `text` into tokens, up to the model's window, with the prompt that the model wants
-    /// before a text of `kind`. May run on any thread, and stops reading where the window is full.
-    /// A text without tokens, for a model without special tokens, is read as the end of one.
+    /// Encodes `text` as tokens, with the prompt that the model wants before a text of `kind`, up
+    /// to the model's window. Stops reading where the window is full. May run on any thread. If a
+    /// text has no tokens and the model no special tokens, the result is the model's end-of-text
+    /// token.
     pub fn encode(&self, text: &str, kind: TextKind) -> EncodedText {
         let prompt = self.prompts.of(kind);
         let mut encoded = match prompt.is_empty() {
@@ -148,12 +151,12 @@ impl EmbeddingModel {
         encoded
     }
 
-    /// Embeds `texts`, in order, in batches within the budget. Blocks, on the caller's thread alone;
-    /// give each thread its own `scratch`.
+    /// Embeds `texts`, in order, in batches within the budget. Blocks, and computes on the caller's
+    /// thread only. Each thread needs its own `scratch`.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`] for texts that this model's tokenizer cannot have encoded;
-    /// [`Error::Device`].
+    /// Returns [`Error::ForeignTokens`] if this model's tokenizer cannot have encoded a text, and
+    /// [`Error::Device`] if the device fails.
     pub fn embed(
         &self,
         texts: &[EncodedText],
@@ -169,11 +172,11 @@ impl EmbeddingModel {
         embeddings.collect()
     }
 
-    /// The vectors of `texts` `[dimension]`, in order, as the model's own steps leave them but for
-    /// normalising: of any length. For models that compare vectors by dot product.
+    /// Returns the vectors `[dimension]` of `texts`, in order, pooled but not normalised. For
+    /// models that compare vectors by dot product.
     ///
     /// # Errors
-    /// As [`Self::embed`].
+    /// Returns the errors of [`Self::embed`].
     pub fn pooled(
         &self,
         texts: &[EncodedText],
@@ -182,11 +185,11 @@ impl EmbeddingModel {
         self.in_batches(texts, |batch| self.engine.pooled(batch, self.pooling, scratch))
     }
 
-    /// The states of the tokens of `texts`, in order, `[tokens, hidden]` for each, special tokens
-    /// included: what is pooled.
+    /// Returns the token states of `texts` before pooling, in order, `[tokens, hidden]` each,
+    /// special tokens included.
     ///
     /// # Errors
-    /// As [`Self::embed`].
+    /// Returns the errors of [`Self::embed`].
     pub fn token_states(
         &self,
         texts: &[EncodedText],
@@ -195,7 +198,8 @@ impl EmbeddingModel {
         self.in_batches(texts, |batch| self.engine.states(batch, scratch))
     }
 
-    /// What `compute` makes of batches within the budget, in the order of `texts`.
+    /// Checks `texts`, calls `compute` on batches within the budget, and returns the results in the
+    /// order of `texts`.
     fn in_batches(
         &self,
         texts: &[EncodedText],
@@ -208,10 +212,10 @@ impl EmbeddingModel {
         engine::in_batches(&tokens, self.budget, compute)
     }
 
-    /// [`Self::encode`] and [`Self::embed`] in one call.
+    /// Calls [`Self::encode`] and [`Self::embed`].
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// Returns [`Error::Device`] if the device fails.
     pub fn embed_texts(
         &self,
         texts: &[&str],
@@ -235,7 +239,7 @@ impl EmbeddingModel {
     }
 }
 
-/// Why the packed path cannot run a model, if it cannot.
+/// Returns why the packed path cannot run a model, if it cannot.
 fn packed_obstacle(transformer: &Transformer) -> Option<String> {
     match transformer {
         Transformer::Bert { config, .. } => {
@@ -245,7 +249,7 @@ fn packed_obstacle(transformer: &Transformer) -> Option<String> {
     }
 }
 
-/// Sizes of a model are bounded far below when its configuration is read.
+/// Converts a model size. Configurations bound sizes far below the limit of `u32`.
 fn to_u32(size: usize) -> u32 {
     u32::try_from(size).expect("model sizes are bounded")
 }

@@ -1,4 +1,4 @@
-//! The ways to compute the token states and the vectors of a batch.
+//! Engines: the ways to compute the token states and the vectors of a batch.
 
 use burn::prelude::*;
 use burn::tensor::DType;
@@ -22,25 +22,25 @@ pub struct Scratch {
     states: Vec<f32>,
 }
 
-/// The tokens of a text or of two.
+/// Tokens of one text or of a pair of texts.
 #[derive(Clone, Copy)]
 pub(crate) struct Tokens<'a> {
-    /// At least one.
+    /// Token ids, at least one.
     pub(crate) ids: &'a [u32],
-    /// Where the tokens of type 1 begin, at most the number of all.
+    /// Index of the first token of type 1, or the number of tokens if there is none.
     pub(crate) second_type_from: usize,
 }
 
 impl<'a> Tokens<'a> {
-    /// Those of one text, all of type 0.
+    /// Returns the tokens of one text, all of type 0.
     pub(crate) fn of_one(ids: &'a [u32]) -> Self {
         Self { ids, second_type_from: ids.len() }
     }
 }
 
-/// A loaded model, ready to run on its route.
+/// Loaded model, ready to run on its route.
 pub(crate) enum Engine {
-    /// Texts whose tokens are all of type 0.
+    /// For texts whose tokens are all of type 0.
     Packed {
         model: Box<PackedBert>,
         hidden: usize,
@@ -49,7 +49,7 @@ pub(crate) enum Engine {
         model: Box<Bert>,
         device: Device,
     },
-    /// Texts whose tokens are all of type 0, as it has no types.
+    /// For texts whose tokens are all of type 0, as a Qwen2 has no token types.
     Qwen2 {
         model: Box<Qwen2>,
         dense: Option<Box<Dense>>,
@@ -60,8 +60,8 @@ impl Engine {
     /// Loads the model of `folder` for `route`.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] for a device or number format that is not there; the variants of
-    /// [`Error`] about files for weights that are not the model's.
+    /// Returns [`Error::OptionUnavailable`] if the device or the number format is not available,
+    /// and the variants of [`Error`] about files if the weights are not those of the model.
     pub(crate) fn load(route: Route, folder: &ModelFolder) -> Result<Self, Error> {
         match &folder.transformer {
             Transformer::Bert { config, files } => {
@@ -86,7 +86,7 @@ impl Engine {
     /// Loads the encoder's part of `weights` for `route`.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// Returns the errors of [`Self::load`].
     pub(crate) fn load_bert(
         route: Route,
         config: &BertConfig,
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// How texts of different lengths share a batch.
+    /// Returns the layout of texts of different lengths in a batch.
     pub(crate) fn layout(&self) -> Layout {
         match self {
             Self::Packed { .. } | Self::Qwen2 { .. } => Layout::Packed,
@@ -110,10 +110,10 @@ impl Engine {
         }
     }
 
-    /// The pooled vectors of `texts`, in order, of any length.
+    /// Returns the pooled vectors of `texts`, in order, not normalised.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// Returns [`Error::Device`] if the device fails.
     pub(crate) fn pooled(
         &self,
         texts: &[Tokens<'_>],
@@ -139,10 +139,10 @@ impl Engine {
         }
     }
 
-    /// The token states of `texts`, in order, `[tokens, hidden]` for each.
+    /// Returns the token states of `texts`, in order, `[tokens, hidden]` each.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// Returns [`Error::Device`] if the device fails.
     pub(crate) fn states(
         &self,
         texts: &[Tokens<'_>],
@@ -172,10 +172,11 @@ impl Engine {
     }
 }
 
-/// What `compute` makes of batches of `texts` within `budget`, in the order of `texts`.
+/// Calls `compute` on batches of `texts` within `budget`, and returns the results in the order of
+/// `texts`.
 ///
 /// # Errors
-/// Those of `compute`.
+/// Returns the errors of `compute`.
 pub(crate) fn in_batches<T>(
     texts: &[Tokens<'_>],
     budget: Budget,
@@ -204,7 +205,7 @@ fn ids<'a>(texts: &[Tokens<'a>]) -> Vec<&'a [u32]> {
     texts.iter().map(|text| text.ids).collect()
 }
 
-/// The rows of `[rows, width]`.
+/// Returns the rows of a matrix `[rows, width]`.
 fn rows(values: Tensor<2>) -> Result<Vec<Vec<f32>>, Error> {
     let [_, width] = values.dims();
     let values = values
@@ -234,7 +235,7 @@ fn load_packed(
     }
 }
 
-/// The states of each text, `[tokens, hidden]`.
+/// Returns the states of each text, `[tokens, hidden]`.
 fn packed_states<'a>(
     model: &PackedBert,
     hidden: usize,
@@ -252,7 +253,8 @@ fn packed_states<'a>(
     }))
 }
 
-/// States `[batch, tokens, hidden]`, and which of them are no padding, `[batch, tokens]`, if some are.
+/// Returns the states `[batch, tokens, hidden]`, and a mask `[batch, tokens]` that is false for
+/// padding, if there is padding.
 fn bert_states(
     model: &Bert,
     device: &Device,

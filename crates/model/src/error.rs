@@ -1,21 +1,21 @@
-//! What can be wrong with a model folder, the options or a computation.
+//! Errors of a model folder, its options or a computation.
 
 use std::io;
 use std::time::Duration;
 
 use clew_core::ErrorKind;
 
-/// About how long a reply takes that makes room by ending.
+/// Typical time until a reply ends and makes room for another.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many tensor names a message lists before it only counts.
+/// Maximum number of tensor names that a message lists; the rest are counted.
 const NAMES_SHOWN: usize = 6;
 
-/// Why a model could not be loaded or run.
+/// Error of loading or running a model.
 ///
 /// Files are named relative to the model folder, so that messages may be shown to any caller. The
-/// variants about files mean "use another folder or fetch it again", [`Self::OptionUnavailable`]
-/// means "choose otherwise", [`Self::ForeignTokens`] is a caller's bug. Only [`Self::Full`] is
-/// worth a retry, later, and [`Self::Device`], on another device.
+/// variants about files mean "use another folder or fetch it again". [`Self::OptionUnavailable`]
+/// means "choose another value". [`Self::ForeignTokens`] is a bug of the caller. Only
+/// [`Self::Full`] is worth a retry, later, and [`Self::Device`] is, on another device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file of the folder is missing or cannot be read.
@@ -23,9 +23,9 @@ pub enum Error {
     Unreadable {
         /// The file, relative to the folder.
         file: String,
-        /// What it should hold.
+        /// Content that was expected.
         expected: String,
-        /// What the file system said.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
@@ -34,21 +34,21 @@ pub enum Error {
     Broken {
         /// The file, relative to the folder.
         file: String,
-        /// What it should hold.
+        /// Content that was expected.
         expected: String,
-        /// What it holds.
+        /// Content that was found.
         found: String,
     },
-    /// A file is sound, but asks for something that this encoder does not compute.
+    /// A file is valid, but asks for a feature that is not implemented here.
     #[error(
         "model file `{file}` describes an unsupported model: expected {expected}, found {found}"
     )]
     Unsupported {
         /// The file, relative to the folder.
         file: String,
-        /// What is supported.
+        /// Supported values.
         expected: String,
-        /// What the file asks for.
+        /// Value in the file.
         found: String,
     },
     /// Two files contradict each other.
@@ -58,9 +58,9 @@ pub enum Error {
         file: String,
         /// The file it was compared with.
         other: String,
-        /// What the other file implies.
+        /// Value that the other file implies.
         expected: String,
-        /// What this file says.
+        /// Value in this file.
         found: String,
     },
     /// The tensors in the weight files are not those of the configured model.
@@ -71,19 +71,19 @@ pub enum Error {
     TensorNames {
         /// The file, relative to the folder.
         file: String,
-        /// Tensors the model needs and the file lacks, sorted.
+        /// Tensors that the model needs and the file lacks, sorted.
         missing: Vec<String>,
-        /// Tensors the file has and the model does not know, sorted.
+        /// Tensors that the file has and the model does not know, sorted.
         unused: Vec<String>,
     },
     /// An option asks for something that this machine, build or model does not have.
     #[error("option `{option}` cannot be honoured: expected {expected}, found {found}")]
     OptionUnavailable {
-        /// The field of [`crate::ModelOptions`].
+        /// Name of the option, such as a field of [`crate::ModelOptions`].
         option: &'static str,
-        /// What would work.
+        /// Values that would work.
         expected: String,
-        /// What was asked for or is there.
+        /// Value that was requested, or that is available.
         found: String,
     },
     /// Token ids that this model's tokenizer does not produce.
@@ -91,45 +91,45 @@ pub enum Error {
         "the text was not encoded by this model's tokenizer: expected {expected}, found {found}"
     )]
     ForeignTokens {
-        /// What this model reads.
+        /// Tokens that this model reads.
         expected: String,
-        /// What came.
+        /// Tokens that were given.
         found: String,
     },
-    /// A conversation that the model's template cannot write.
+    /// A conversation that the model's chat template cannot render.
     #[error("the model's chat template cannot write the conversation: {reason}")]
     Template {
-        /// What the template says.
+        /// Error of the template.
         reason: String,
     },
-    /// A form that a reply cannot be held to.
+    /// A reply format that cannot be enforced.
     #[error("the reply cannot be given the form that is asked for: {reason}")]
     Constraint {
-        /// What keeps it.
+        /// Reason why it cannot be enforced.
         reason: String,
     },
-    /// A sequence of more tokens than its memory holds.
+    /// A sequence of more tokens than there is room for.
     #[error("a sequence of {tokens} tokens is too long: expected at most {most}")]
     TooLong {
-        /// Its tokens.
+        /// Number of tokens in the sequence.
         tokens: usize,
-        /// What it was given room for.
+        /// Maximum number of tokens.
         most: usize,
     },
-    /// A sequence that there is no room for beside the others.
+    /// A reply that does not fit into memory beside the others.
     #[error("there is no memory for a reply of {tokens} tokens beside the others, only for {left}")]
     Full {
-        /// Its tokens.
+        /// Number of tokens that the reply needs.
         tokens: usize,
-        /// What the others leave.
+        /// Number of tokens that the others leave.
         left: usize,
     },
-    /// What a model is to be trained with, or how, does not do.
+    /// Data, options or a model that cannot be used for training.
     #[error("a model cannot be trained so: expected {expected}, found {found}")]
     Untrainable {
-        /// What would do.
+        /// Input that would work.
         expected: String,
-        /// What there is.
+        /// Input that was found.
         found: String,
     },
     /// A file of a training cannot be written.
@@ -137,20 +137,20 @@ pub enum Error {
     Unwritable {
         /// The file, without its folder.
         file: String,
-        /// What the file system said.
+        /// Error of the file system.
         #[source]
         source: io::Error,
     },
-    /// The device gave no usable result.
+    /// The device did not return a usable result.
     #[error("the device failed to compute a batch: {reason}")]
     Device {
-        /// What went wrong, without any text of the batch.
+        /// Reason, without any text of the batch.
         reason: String,
     },
 }
 
 impl Error {
-    /// What the caller can do about it.
+    /// Returns the kind of the error, which says what the caller can do about it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Unreadable { .. }
@@ -170,7 +170,8 @@ impl Error {
         }
     }
 
-    /// What is at fault: the file or the option, for errors of kind invalid input.
+    /// Returns the name of the input at fault, such as a file or an option, for errors of kind
+    /// invalid input.
     fn field(&self) -> Option<String> {
         match self {
             Self::Unreadable { file, .. }

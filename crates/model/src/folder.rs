@@ -1,21 +1,21 @@
-//! A sentence-transformers model folder as published on the Hugging Face hub.
+//! Reads a sentence-transformers model folder, as published on the Hugging Face hub.
 //!
-//! | file                        | what is read from it                                             |
-//! |-----------------------------|------------------------------------------------------------------|
-//! | `modules.json`              | the steps from text to vector: transformer, pooling, normalising |
-//! | `config.json`               | family and shape of the transformer: BERT, XLM-RoBERTa or Qwen2  |
-//! | `sentence_bert_config.json` | most tokens of a text; by default all positions of the model     |
-//! | `tokenizer.json`            | the tokenizer                                                    |
-//! | `model.safetensors`         | the weights, or `model.safetensors.index.json` and its parts     |
-//! | `1_Pooling/config.json`     | how token states become one vector                               |
-//! | `2_Dense_…/`                | a matrix that gives the vector another width, if any             |
-//! | `tokenizer_config.json`     | whether a text has to end with a special token                   |
-//! | `config_sentence_transformers.json` | texts put before questions and passages, if any          |
+//! | file                        | content that is read                                           |
+//! |-----------------------------|----------------------------------------------------------------|
+//! | `modules.json`              | steps from text to vector: transformer, pooling, normalising   |
+//! | `config.json`               | family and shape of the transformer: BERT, XLM-RoBERTa, Qwen2  |
+//! | `sentence_bert_config.json` | maximum tokens of a text; by default all positions             |
+//! | `tokenizer.json`            | the tokenizer                                                  |
+//! | `model.safetensors`         | the weights, or `model.safetensors.index.json` and its parts   |
+//! | `1_Pooling/config.json`     | how token states become one vector                             |
+//! | `2_Dense_…/`                | a matrix that gives the vector another width, if any           |
+//! | `tokenizer_config.json`     | whether a text has to end with a special token                 |
+//! | `config_sentence_transformers.json` | prompts before queries and passages, if any            |
 //!
-//! Vectors always have length one, as the encoder's seam wants them, whether or not `modules.json`
-//! ends with a Normalize step: without one only their length is lost, which cosine never reads. Some
-//! models, as Contriever, compare vectors of any length by their dot product; for them the order of
-//! passages of different length may differ a little.
+//! Vectors always have length one, as `clew-core` expects of an encoder, whether or not
+//! `modules.json` ends with a Normalize step. Without that step only the length is lost, which
+//! cosine similarity ignores. Some models, such as Contriever, compare vectors by their dot
+//! product. For these, passages of different length may be ordered slightly differently.
 
 pub(crate) mod reader;
 mod sentence;
@@ -43,35 +43,35 @@ pub(crate) use weight_files::weight_names;
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
 
-/// A transformer and where its weights are.
+/// Transformer and the place of its weights.
 pub(crate) enum Transformer {
-    /// In memory.
+    /// Weights in memory.
     Bert { config: BertConfig, files: Vec<WeightFile> },
-    /// On disk, as they are larger; read tensor by tensor.
+    /// Weights on disk, because they are larger; read tensor by tensor.
     Qwen2 { config: Qwen2Config, checkpoint: Checkpoint },
 }
 
-/// A complete and consistent model folder.
+/// Complete and consistent model folder.
 pub(crate) struct ModelFolder {
     /// The folder's name.
     pub(crate) name: String,
     pub(crate) transformer: Transformer,
-    /// The step behind the pooling.
+    /// Step after the pooling.
     pub(crate) dense: Option<(DenseConfig, Checkpoint)>,
     /// Number of token ids.
     pub(crate) vocabulary: usize,
-    /// Width of its vectors.
+    /// Dimension of the model's vectors.
     pub(crate) dimension: usize,
     pub(crate) pooling: Pooling,
     pub(crate) prompts: Prompts,
-    /// Most tokens of a text, special tokens included.
+    /// Maximum number of tokens in a text, special tokens included.
     pub(crate) max_tokens: usize,
     pub(crate) tokenizer: EncoderTokenizer,
-    /// What a text without any token is read as.
+    /// Token id that stands for a text without tokens.
     pub(crate) blank: u32,
-    /// The file that the tokenizer was read from.
+    /// Content of the file that the tokenizer was read from.
     pub(crate) tokenizer_json: Arc<[u8]>,
-    /// Fingerprint of everything that decides a vector.
+    /// Fingerprint of everything that affects a vector.
     pub(crate) revision: String,
 }
 
@@ -79,7 +79,7 @@ impl ModelFolder {
     /// Reads `folder`.
     ///
     /// # Errors
-    /// Any of the variants of [`Error`] about files.
+    /// Returns any of the variants of [`Error`] that are about files.
     pub(crate) fn open(folder: &Path) -> Result<Self, Error> {
         let reader = FolderReader::new(folder);
         let modules = sentence::read_modules(&reader)?;
@@ -151,7 +151,7 @@ impl ModelFolder {
     }
 }
 
-/// What is read of `tokenizer_config.json`.
+/// Fields read from `tokenizer_config.json`.
 #[derive(Deserialize)]
 struct RawTokenizerConfig {
     #[serde(default)]
@@ -178,7 +178,7 @@ fn check_tokenizer(
             Err(folder.unsupported(TOKENIZER, "special tokens around a text", "none"))
         }
         TransformerConfig::Qwen2(_) if tokenizer.special_tokens_after() == 0 => {
-            // Some tokenizers put the end of a text there in code, and the file does not tell.
+            // Some tokenizers append the end token in code, which `tokenizer.json` does not show.
             let expected = "the tokenizer's settings";
             let raw: Option<RawTokenizerConfig> =
                 folder.json_if_present(TOKENIZER_CONFIG, expected)?;
@@ -196,10 +196,10 @@ fn check_tokenizer(
     }
 }
 
-/// Refuses a tokenizer with ids that the model has no row for.
+/// Refuses a tokenizer with ids that have no row in the model's embedding table.
 ///
 /// # Errors
-/// [`Error::Inconsistent`].
+/// Returns [`Error::Inconsistent`] if there is such an id.
 pub(crate) fn check_vocabulary(
     folder: &FolderReader,
     largest_id: u32,
@@ -216,7 +216,7 @@ pub(crate) fn check_vocabulary(
     })
 }
 
-/// The last part of the folder's path, after resolving `.`, `..` and links.
+/// Returns the last part of the folder's path, after resolving `.`, `..` and links.
 pub(crate) fn folder_name(folder: &Path) -> String {
     let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     resolved
@@ -224,7 +224,7 @@ pub(crate) fn folder_name(folder: &Path) -> String {
         .map_or_else(|| "unnamed".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Hashes parts so that no other division into parts gives the same result.
+/// Hash of a list of parts. No other division into parts has the same hash.
 #[derive(Default)]
 struct Fingerprint(blake3::Hasher);
 
@@ -234,10 +234,11 @@ impl Fingerprint {
         self.0.update(part);
     }
 
-    /// Adds each of the folder's weight files without holding one.
+    /// Adds each of the folder's weight files without holding a whole file in memory.
     ///
     /// # Errors
-    /// [`Error::Unreadable`].
+    /// Returns [`Error::Unreadable`] if a file cannot be read. Returns [`Error::Broken`] if the
+    /// index of the weight files is broken.
     fn add_weights(&mut self, folder: &FolderReader) -> Result<(), Error> {
         for name in weight_names(folder)? {
             let expected = "the model's weights";
@@ -254,7 +255,8 @@ impl Fingerprint {
         Ok(())
     }
 
-    /// The first 128 bits in hexadecimal: plenty to tell models apart, and short enough to read.
+    /// Returns the first 128 bits in hexadecimal: enough to tell models apart, and short enough to
+    /// read.
     fn finish(self) -> String {
         self.0.finalize().to_hex()[..32].to_owned()
     }

@@ -1,8 +1,9 @@
-//! Replies that are generated side by side: continuous batching.
+//! Continuous batching: replies that are generated side by side.
 //!
-//! Yu et al., "Orca: A Distributed Serving System for Transformer-Based Generative Models", section 3:
-//! replies join and leave between two steps. A step reads one token of each reply that is being said and,
-//! with what is left of its budget, pieces of prompts, in turn, so that a long prompt holds nobody up.
+//! Yu et al., "Orca: A Distributed Serving System for Transformer-Based Generative Models", section
+//! 3: replies join and leave between two steps. A step reads one token of each reply that is being
+//! generated. It spends the rest of its budget on pieces of prompts, in turn, so that a long prompt
+//! does not hold up other replies.
 
 use std::sync::Arc;
 
@@ -15,38 +16,38 @@ use crate::decoder::{Sequence, Step, Wanted};
 use crate::language_model::LanguageModel;
 use crate::sampler::Sampler;
 
-/// Names a reply of a [`Batch`]; never used twice.
+/// Identifier of a reply in a [`Batch`]; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyId(u64);
 
-/// What became of a reply in a step.
+/// Progress of a reply in one step.
 #[derive(Debug)]
 pub struct Event {
-    /// Which.
+    /// Reply that made progress.
     pub reply: ReplyId,
-    /// More of its text; may be empty.
+    /// Next part of the reply's text; may be empty.
     pub text: String,
-    /// How it ended, if it did.
+    /// End of the reply, if it ended.
     pub end: Option<End>,
 }
 
-/// How a reply ended.
+/// End of a reply.
 #[derive(Debug)]
 pub struct End {
-    /// Why; or what ended it.
+    /// Reason why it ended, or the error that ended it.
     pub finish: Result<Finish, Error>,
-    /// Tokens of the prompt.
+    /// Number of tokens in the prompt.
     pub prompt_tokens: usize,
-    /// Tokens of the reply.
+    /// Number of tokens in the reply.
     pub completion_tokens: usize,
 }
 
-/// Replies of one model that are being said.
+/// Replies of one model that are being generated.
 pub struct Batch {
     model: Arc<LanguageModel>,
-    /// Most tokens that a step reads.
+    /// Number of tokens that a step should read.
     budget: usize,
-    /// Most tokens that the replies may have together, with their prompts.
+    /// Maximum number of tokens of all replies together, with their prompts.
     room: usize,
     replies: Vec<Reply>,
     next: u64,
@@ -63,31 +64,32 @@ struct Reply {
     constraint: Option<Constraint>,
     stop: Vec<String>,
     stream: Option<TextStream>,
-    /// What was said and not told yet: it may be the beginning of a text that ends the reply.
+    /// Text that was generated and not returned yet, because it may be the beginning of a stop
+    /// text.
     held: String,
 }
 
 impl Batch {
-    /// No replies yet. A step reads at most `budget` tokens, at least one of each reply that is being
-    /// said.
+    /// Creates an empty batch. A step reads about `budget` tokens. It reads one token of each reply
+    /// that is being generated in any case, and keeps at least a quarter of the budget for prompts.
     pub fn new(model: Arc<LanguageModel>, budget: usize) -> Self {
         Self { model, budget: budget.max(1), room: usize::MAX, replies: Vec::new(), next: 0 }
     }
 
-    /// Replies and their prompts may have at most so many tokens together, which bounds the memory that
-    /// keeps their keys and values.
+    /// Limits the number of tokens of all replies and their prompts together, which bounds the
+    /// memory for their keys and values.
     #[must_use]
     pub fn with_room(mut self, tokens: usize) -> Self {
         self.room = tokens;
         self
     }
 
-    /// Replies that are being said.
+    /// Returns the number of replies in the batch.
     pub fn len(&self) -> usize {
         self.replies.len()
     }
 
-    /// Whether none is being said.
+    /// Returns whether the batch has no replies.
     pub fn is_empty(&self) -> bool {
         self.replies.is_empty()
     }
@@ -95,9 +97,9 @@ impl Batch {
     /// Adds a reply.
     ///
     /// # Errors
-    /// [`Error::TooLong`] for a prompt that leaves no room in the model's window for the reply;
-    /// [`Error::Full`] for one that finds none beside the others;
-    /// [`Error::Template`] and [`Error::Constraint`] for what this model cannot do.
+    /// Returns [`Error::TooLong`] if the prompt leaves no room in the model's window for the reply,
+    /// [`Error::Full`] if there is no room beside the other replies, and [`Error::Template`] or
+    /// [`Error::Constraint`] if this model cannot do what the request asks for.
     pub fn add(&mut self, request: &GenerationRequest) -> Result<ReplyId, Error> {
         let tokens = self.model.encode(&request.messages)?;
         let max_tokens = request.max_tokens as usize;
@@ -127,15 +129,15 @@ impl Batch {
         Ok(id)
     }
 
-    /// Ends a reply; its memory is free at once. One that has ended is passed over.
+    /// Ends a reply and frees its memory at once. Does nothing if the reply has ended.
     pub fn cancel(&mut self, id: ReplyId) {
         self.replies.retain(|reply| reply.id != id);
     }
 
-    /// Reads and says more. Replies that end are no longer in the batch.
+    /// Reads and generates more. Replies that end are no longer in the batch.
     ///
     /// # Errors
-    /// [`Error::Device`], after which the replies of the batch are lost.
+    /// Returns [`Error::Device`] if the device fails; the replies of the batch are then lost.
     pub fn step(&mut self) -> Result<Vec<Event>, Error> {
         let pieces = self.pieces();
         let mut steps = Vec::new();
@@ -162,18 +164,18 @@ impl Batch {
         }
         let has_ended = |id| events.iter().any(|event| event.reply == id && event.end.is_some());
         self.replies.retain(|reply| !has_ended(reply.id));
-        // Whoever read last of a prompt is served first next time.
+        // The first unread prompt goes to the end, so that prompts take turns.
         if let Some(first) = self.replies.iter().position(Reply::is_reading) {
             self.replies[first..].rotate_left(1);
         }
         Ok(events)
     }
 
-    /// How many tokens of each reply the next step reads.
+    /// Returns how many tokens of each reply the next step reads.
     fn pieces(&self) -> Vec<usize> {
         let speaking = self.replies.iter().filter(|reply| !reply.is_reading()).count();
         let mut left = self.budget.saturating_sub(speaking);
-        // Without any room for prompts they would wait until a reply has ended.
+        // Without a share of their own, prompts would wait until a reply has ended.
         left = left.max(self.budget.div_ceil(4));
         let piece = |reply: &Reply| {
             let unread = reply.tokens.len() - reply.sequence.length();
@@ -189,12 +191,12 @@ impl Batch {
 }
 
 impl Reply {
-    /// Tokens that it may have, with its prompt.
+    /// Returns the maximum number of tokens of the reply and its prompt.
     fn most_tokens(&self) -> usize {
         self.prompt + self.max_tokens
     }
 
-    /// Whether its prompt has not been read yet.
+    /// Returns whether part of the prompt is still unread.
     fn is_reading(&self) -> bool {
         self.sequence.length() < self.prompt
     }
@@ -255,7 +257,7 @@ impl Reply {
         })
     }
 
-    /// Bytes at the end of what is held that a text which ends the reply may begin with.
+    /// Returns the number of bytes at the end of the held text that a stop text may begin with.
     fn may_be_stop(&self) -> usize {
         let longest = |stop: &String| {
             let most = stop.len().saturating_sub(1).min(self.held.len());

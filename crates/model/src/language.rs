@@ -1,4 +1,4 @@
-//! How a decoder's texts are written and read: its tokenizer, its way to write conversations, and how they end.
+//! Language of a decoder: its tokenizer, its chat template, and its end tokens.
 
 use clew_tokenizer::TextTokenizer;
 use serde::Deserialize;
@@ -11,18 +11,18 @@ use crate::{Error, LanguageModelOptions};
 
 const GENERATION: &str = "generation_config.json";
 
-/// What a folder says of the texts of its decoder.
+/// Settings of a model folder for the texts of its decoder.
 pub(crate) struct Language {
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) tokenizer_json: Vec<u8>,
     pub(crate) template: ChatTemplate,
     /// Tokens that end a reply, sorted.
     pub(crate) ends: Vec<u32>,
-    /// What the likelihood of a token that was said is divided by; 1 changes nothing.
+    /// Repetition penalty of the sampler; 1 changes nothing.
     pub(crate) repetition_penalty: f32,
 }
 
-/// What is read of `generation_config.json`.
+/// Fields read from `generation_config.json`.
 #[derive(Default, Deserialize)]
 struct Generation {
     eos_token_id: Option<Ends>,
@@ -30,10 +30,12 @@ struct Generation {
 }
 
 impl Language {
-    /// Reads the folders that `options` name, for a decoder of so many token ids, of which `ends` end a text.
+    /// Reads the folders that `options` name, for a decoder with `vocabulary` token ids, of which
+    /// `ends` end a text.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] and [`Error::Broken`]; [`Error::Inconsistent`] for a tokenizer with more ids.
+    /// Returns [`Error::Unreadable`] or [`Error::Broken`] if a file cannot be read or is invalid,
+    /// and [`Error::Inconsistent`] if the tokenizer has ids beyond the decoder's vocabulary.
     pub(crate) fn read(
         options: &LanguageModelOptions,
         vocabulary: usize,

@@ -1,4 +1,4 @@
-//! A language model: a decoder with its tokenizer and its way to write conversations.
+//! Language models: a decoder with its tokenizer and its chat template.
 
 use std::sync::OnceLock;
 
@@ -13,12 +13,12 @@ use crate::folder::folder_name;
 use crate::language::Language;
 use crate::options::LanguageModelOptions;
 
-/// A language model that is loaded.
+/// Loaded language model.
 pub struct LanguageModel {
     name: String,
     decoder: Decoder,
     language: Language,
-    /// Made when a reply of a given form is first asked for.
+    /// Built when the first constrained reply is requested.
     grammars: OnceLock<Result<Grammars, String>>,
 }
 
@@ -26,8 +26,8 @@ impl LanguageModel {
     /// Loads a model.
     ///
     /// # Errors
-    /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number
-    /// format that is not there.
+    /// Returns any of the variants of [`Error`] about files, and [`Error::OptionUnavailable`] if
+    /// the device or the number format is not available.
     pub fn load(options: &LanguageModelOptions) -> Result<Self, Error> {
         let LanguageModelOptions { device, precision, threads, .. } = *options;
         let decoder = Decoder::load(&options.folder, device, precision, threads)?;
@@ -40,30 +40,30 @@ impl LanguageModel {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the model.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Most tokens of a conversation and its reply together.
+    /// Returns the maximum number of tokens of a conversation and its reply together.
     pub fn window(&self) -> usize {
         self.decoder.positions()
     }
 
-    /// The tokens that a reply to `messages` continues.
+    /// Returns the tokens of `messages`, up to where the reply begins.
     ///
     /// # Errors
-    /// [`Error::Template`] if the model's template cannot write them.
+    /// Returns [`Error::Template`] if the model's template cannot render the messages.
     pub fn encode(&self, messages: &[ChatMessage]) -> Result<Vec<u32>, Error> {
         Ok(self.language.tokenizer.encode(&self.language.template.write(messages)?))
     }
 
-    /// How many tokens a text has.
+    /// Returns the number of tokens in a text.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.language.tokenizer.encode(text).len()
     }
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     pub fn parameters(&self) -> usize {
         self.decoder.parameters()
     }
@@ -76,15 +76,15 @@ impl LanguageModel {
         &self.language.tokenizer
     }
 
-    /// Whether a token ends a reply.
+    /// Returns whether a token ends a reply.
     pub(crate) fn is_end(&self, token: u32) -> bool {
         self.language.ends.binary_search(&token).is_ok()
     }
 
-    /// What a form allows; `None` if everything.
+    /// Returns the constraint of a format, or `None` if the format allows everything.
     ///
     /// # Errors
-    /// [`Error::Constraint`] for a form that cannot be followed.
+    /// Returns [`Error::Constraint`] if the format cannot be followed.
     pub(crate) fn constraint(&self, format: &ReplyFormat) -> Result<Option<Constraint>, Error> {
         if *format == ReplyFormat::Text {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Models: loading, tokenising, batching and running them on processors and GPUs.
+//! Embedding models, rerankers, language models and memory models, run on CPUs and GPUs.
 //!
 //! ```text
 //! folder ──► ModelFolder ──► Engine ─────────────┬─► EmbeddingModel
@@ -15,15 +15,16 @@
 //! |-------------|----------------------------------|--------------|---------------------------|
 //! | BERT        | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
 //! | XLM-RoBERTa | [`EmbeddingModel`], [`Reranker`] | packed, Burn | packed; on Burn padded    |
-//! | Qwen2       | [`EmbeddingModel`]               | Burn         | one after the other       |
+//! | Qwen2       | [`EmbeddingModel`]               | Burn         | packed                    |
 //!
-//! [`EmbeddingModel::load`] reads a sentence-transformers folder and refuses one that is incomplete,
-//! inconsistent or of another kind, before anything is computed. The same weights of a BERT run on two engines:
-//! the packed forward of `clew-packed-bert`, which is the fastest on x86-64, and Burn, which is
-//! portable, drives GPUs and is the oracle of the packed one in tests.
+//! [`EmbeddingModel::load`] reads a sentence-transformers folder. It refuses a folder that is
+//! incomplete, inconsistent or of another kind before it computes anything. The same BERT weights
+//! run on two engines. The packed forward pass of `clew-packed-bert` is the fastest on x86-64. Burn
+//! is portable, drives GPUs, and is the oracle for the packed engine in tests.
 //!
-//! Everything here blocks and runs on the caller's thread: who owns threads, queues and deadlines
-//! (and with them the `Encoder` seam of `clew-core`) decides how many calls run at once.
+//! Everything here blocks and runs on the caller's thread. The caller owns threads, queues and
+//! deadlines (and with them the `Encoder` trait of `clew-core`), and decides how many calls run at
+//! once.
 
 pub mod batch;
 mod bert;

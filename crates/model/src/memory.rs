@@ -1,11 +1,12 @@
-//! Memory models: decoders that read a text of any length once, and keep the keys and values of one memory token for
-//! every few tokens of it.
+//! Memory models: decoders that read a text of any length once, and keep the keys and values of one
+//! memory token for every few tokens of the text.
 //!
-//! Qian et al., "MemoRAG: Moving towards Next-Gen RAG Via Memory-Inspired Knowledge Discovery", section 2.2. What the
-//! paper leaves open is as in the published models: a text is read in windows; memory tokens stand between its tokens
-//! and have query, key and value projections of their own; when a window is complete, its memory tokens stay and its
-//! words go. The unfinished last window stays as it is. A slot's position is its number, so keys are kept before they
-//! are turned by positions.
+//! Qian et al., "MemoRAG: Moving towards Next-Gen RAG Via Memory-Inspired Knowledge Discovery",
+//! section 2.2. Details that the paper leaves open are as in the published models. A text is read
+//! in windows. Memory tokens stand between its tokens and have query, key and value projections of
+//! their own. When a window is complete, its memory tokens stay and its words are dropped. The
+//! unfinished last window stays as it is. A slot's position is its index, which can change, so keys
+//! are kept before rotation by positions.
 //!
 //! ```text
 //! text     ─► w w w w m w w w w m │ w w w w m w w w w m │ w w w      r = 4, windows of 8
@@ -46,20 +47,20 @@ pub use schedule::{Mix, Ratios, Schedule};
 pub use settings::{MemorySettings, Placement};
 pub use snapshot::{Format, LayerData, SlotData, Snapshot};
 
-/// Rows that are computed at once where the caller does not say: more windows side by side do not compute faster.
+/// Number of rows that are computed at once by default. More windows side by side are not faster.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// A memory model on one device.
+/// Memory model on one device.
 pub struct MemoryModel {
     layers: Layers,
-    /// From states to `[rows, vocabulary]`.
+    /// Linear layer from states to `[rows, vocabulary]`.
     head: Linear,
     settings: MemorySettings,
-    /// Of the configuration and all weights.
+    /// Hash of the configuration and all weights.
     fingerprint: String,
 }
 
-/// What a model has read, as it remembers it. A copy shares the tensors, and is changed by itself.
+/// Memory of the texts that a model has read. Copies share tensors, and change independently.
 #[derive(Clone, Debug)]
 pub struct Memory {
     extent: Extent,
@@ -67,32 +68,32 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// How far it has read, and what it holds.
+    /// Returns how far the memory has read, and what its slots are.
     pub fn extent(&self) -> &Extent {
         &self.extent
     }
 }
 
-/// What a pass is to read into one memory.
+/// Tokens that a pass is to read into one memory.
 pub struct Reading<'a> {
     /// The memory.
     pub memory: &'a mut Memory,
     /// Tokens to read, at least one.
     pub tokens: &'a [u32],
-    /// Which of them are answered.
+    /// Tokens for which logits are returned.
     pub wanted: Wanted,
 }
 
 impl MemoryModel {
-    /// Loads a model folder in Hugging Face layout, to compute on so many `threads` of the processor, or on one per
-    /// core if that is 0.
+    /// Loads a model folder in Hugging Face layout, to compute on `threads` CPU threads, or on one
+    /// per core if that is 0.
     ///
-    /// A checkpoint without parameters of memory tokens is one of the model that they are to be trained for: theirs
-    /// begin as copies.
+    /// A checkpoint without parameters of memory tokens is a base model that is to be trained. Its
+    /// memory tokens begin as copies.
     ///
     /// # Errors
-    /// Any of the variants of [`Error`] about files; [`Error::OptionUnavailable`] for a device or number format that
-    /// is not there.
+    /// Returns any of the variants of [`Error`] about files, and [`Error::OptionUnavailable`] if
+    /// the device or the number format is not available.
     pub fn load(
         folder: &Path,
         choice: DeviceChoice,
@@ -111,7 +112,7 @@ impl MemoryModel {
     ) -> Result<Self, Error> {
         let settings = MemorySettings::read(reader)?;
         let mut config = DecoderConfig::read(reader)?;
-        // The reference reads windows of the text, and nothing of the base model's own.
+        // The reference reads windows of the text, and ignores the base model's sliding windows.
         config.windows.fill(None);
         let checkpoint = Checkpoint::open(reader)?;
         let begins_as = match settings.begins_as {
@@ -138,68 +139,70 @@ impl MemoryModel {
         Ok(Self { layers, head, settings, fingerprint })
     }
 
-    /// Its layout.
+    /// Returns the layout of the model's memory tokens.
     pub fn settings(&self) -> &MemorySettings {
         &self.settings
     }
 
-    /// Tells it from every other model: of its configuration and its weights.
+    /// Returns a hash of the model's configuration and weights, which identifies the model.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
 
-    /// Lets something more decide about the fingerprint: what else has an influence on memories.
+    /// Adds `what` to the fingerprint, for other inputs that have an influence on memories.
     pub(crate) fn also_tell_by(&mut self, what: &[u8]) {
         let mut hash = blake3::Hasher::new();
         hash.update(self.fingerprint.as_bytes()).update(what);
         self.fingerprint = hash.finalize().to_hex()[..32].to_owned();
     }
 
-    /// Number of token ids.
+    /// Returns the number of token ids.
     pub fn vocabulary(&self) -> usize {
         self.layers.config.vocabulary
     }
 
-    /// Most slots of a memory that the model was trained to look back over.
+    /// Returns the maximum number of slots of a memory that the model was trained to look back
+    /// over.
     pub fn positions(&self) -> usize {
         self.layers.config.positions
     }
 
-    /// Ids that end a text.
+    /// Returns the ids that end a text.
     pub fn ends(&self) -> &[u32] {
         &self.layers.config.ends
     }
 
-    /// Bytes that so many slots take on the device.
+    /// Returns the size in bytes of `slots` slots on the device.
     pub fn slot_bytes(&self, slots: usize) -> usize {
         self.layers.config.cache_bytes(self.layers.dtype.size()) * slots
     }
 
-    /// An empty memory that compresses by `schedule`.
+    /// Returns an empty memory that compresses by `schedule`.
     pub fn memory(&self, schedule: Schedule) -> Memory {
         self.memory_beside(schedule, Uncompressed::default())
     }
 
-    /// An empty memory of a text of which parts are kept as they are.
+    /// Returns an empty memory of a text of which some parts are kept uncompressed.
     pub fn memory_beside(&self, schedule: Schedule, uncompressed: Uncompressed) -> Memory {
         let layers = vec![LayerMemory::default(); self.layers.config.layers];
         Memory { extent: Extent::new(schedule, uncompressed), layers }
     }
 
-    /// What a memory holds, off the device.
+    /// Copies a memory off the device.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// Returns [`Error::Device`] if the device fails.
     pub fn save(&self, memory: &Memory) -> Result<Snapshot, Error> {
         let layers = memory.layers.iter().map(LayerMemory::data).collect::<Result<_, Error>>()?;
         let fingerprint = self.fingerprint.clone();
         Ok(Snapshot { fingerprint, extent: memory.extent.clone(), layers })
     }
 
-    /// The memory that was saved.
+    /// Restores a memory that was saved.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`] for what another model has read, and for what none can have read.
+    /// Returns [`Error::Inconsistent`] if another model has read the memory, or if no reading can
+    /// lead to it.
     pub fn restore(&self, snapshot: &Snapshot) -> Result<Memory, Error> {
         if snapshot.fingerprint != self.fingerprint {
             return Err(snapshot::inconsistent(
@@ -213,30 +216,34 @@ impl MemoryModel {
         Ok(Memory { extent: snapshot.extent.clone(), layers: layers.collect() })
     }
 
-    /// Makes a memory ready to be read again and again, by questions that are each answered over a copy of it. It takes
-    /// half as much again on the device from now on.
+    /// Prepares a memory that is read repeatedly, by questions that are each answered over a copy
+    /// of it. From then on the memory takes half as much again on the device.
     pub fn prepare(&self, memory: &mut Memory) {
         for layer in &mut memory.layers {
             layer.turn(&self.layers);
         }
     }
 
-    /// Reads more into each memory, windows side by side as many as fit into a pass, and answers for the wanted tokens,
-    /// in the order of the readings, with the logits of what may follow, `[vocabulary]` each.
+    /// Reads more into each memory. As many windows as fit into a pass are computed side by side.
+    /// Returns the logits `[vocabulary]` of the next token for each wanted token, in the order of
+    /// the readings.
     ///
-    /// Reading in pieces of any size is reading at once.
+    /// The result does not depend on the pieces in which a text is read. The exception is a model
+    /// with a sink, for which the first piece has to hold a whole window.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`], and [`Error::OptionUnavailable`] for ratios that do not divide the window, before
-    /// anything is read; [`Error::Device`], after which the memories are of no use.
+    /// Returns [`Error::ForeignTokens`], or [`Error::OptionUnavailable`] if the ratios do not
+    /// divide the window, before it reads anything. Returns [`Error::Device`] if the device fails;
+    /// the memories are then unusable.
     pub fn read(&self, readings: &mut [Reading<'_>]) -> Result<Vec<Vec<f32>>, Error> {
         self.read_side_by_side(readings, ROWS_AT_ONCE)
     }
 
-    /// [`MemoryModel::read`] with passes of about so many rows; at least one window of each memory is one.
+    /// Calls [`MemoryModel::read`] with passes of about `rows` rows, and at least one window of
+    /// each memory.
     ///
     /// # Errors
-    /// As [`MemoryModel::read`].
+    /// Returns the errors of [`MemoryModel::read`].
     pub fn read_side_by_side(
         &self,
         readings: &mut [Reading<'_>],
@@ -290,12 +297,13 @@ impl MemoryModel {
         self.layers.config.check_tokens(tokens)
     }
 
-    /// The id of memory tokens, one past the table of words. Configurations bound the vocabulary.
+    /// Returns the id of memory tokens, one past the embedding table. Configurations bound the
+    /// vocabulary.
     fn memory_id(&self) -> u32 {
         self.vocabulary() as u32
     }
 
-    /// The states of all rows, one below the other, `[rows, hidden]`; not normalised.
+    /// Returns the states of all rows, one below the other, `[rows, hidden]`, not normalised.
     fn forward(&self, passes: &[Pass], growing: &mut [Vec<Growing>]) -> Tensor<2> {
         let all = passes.iter().enumerate();
         let all = all.flat_map(|(at, pass)| pass.rows.iter().map(move |rows| (at, rows)));
@@ -313,7 +321,7 @@ impl MemoryModel {
         })
     }
 
-    /// The logits of wanted words, each with the reading that it is of.
+    /// Returns the logits of wanted words, each with the index of its reading.
     fn logits(&self, states: Tensor<2>, passes: &[Pass]) -> Result<Vec<(usize, Vec<f32>)>, Error> {
         let (wanted, of): (Vec<i64>, Vec<usize>) = self.wanted(passes).into_iter().unzip();
         if wanted.is_empty() {
@@ -325,14 +333,14 @@ impl MemoryModel {
         Ok(of.into_iter().zip(rows).collect())
     }
 
-    /// Logits of these rows, `[rows, vocabulary]`.
+    /// Returns the logits of `rows`, `[rows, vocabulary]`.
     fn head_of(&self, states: Tensor<2>, rows: Vec<i64>) -> Tensor<2> {
         let count = rows.len();
         let rows = Tensor::<1, Int>::from_data(TensorData::new(rows, [count]), &self.layers.device);
         self.head.forward(self.layers.normalised(states.select(0, rows)))
     }
 
-    /// The rows of wanted words, each with the reading that it is of.
+    /// Returns the rows of wanted words, each with the index of its reading.
     fn wanted(&self, passes: &[Pass]) -> Vec<(i64, usize)> {
         let mut wanted = Vec::new();
         let mut row = 0;
@@ -354,16 +362,16 @@ impl MemoryModel {
 
 /// Consecutive rows of one memory that are computed at once.
 struct Pass {
-    /// Which of the readings.
+    /// Index of the reading.
     of: usize,
-    /// Slots of sink and memory before it.
+    /// Number of slots of sink and memory before the pass.
     begin: usize,
     rows: Vec<Rows>,
     wanted: Wanted,
 }
 
 impl Pass {
-    /// Takes windows up to about so many rows, and at least one.
+    /// Takes windows up to about `most` rows, and at least one.
     fn take(
         &mut self,
         extent: &mut Extent,

@@ -1,4 +1,4 @@
-//! What the caller may choose when a model is loaded.
+//! Options that the caller may choose when a model is loaded.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,51 +8,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::Precision;
 
-/// Where, how precisely and by which code a model runs. The default suits any machine: the fastest
-/// way on the CPU.
+/// Options of an embedding model or a reranker: device, precision and code path. The default suits
+/// any machine: the fastest path on the CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ModelOptions {
-    /// Name of the model in its identity; by default the folder's name. Set it where a folder may be
-    /// moved, as vectors of differently named models are never compared.
+    /// Name of the model in its identity; by default the folder's name. Set it if the folder may be
+    /// moved, because vectors of differently named models are never compared.
     pub name: Option<String>,
-    /// Where to compute.
+    /// Device to compute on.
     pub device: DeviceChoice,
-    /// In which number format the large matrix products read their factors.
+    /// Number format of the factors of the large matrix products.
     pub precision: PrecisionChoice,
-    /// Which code computes.
+    /// Code that computes.
     pub path: PathChoice,
-    /// Most tokens computed in one step; by default what is fastest for the path. Raising it helps
-    /// GPUs, costs memory and makes an interactive text wait longer behind a bulk batch.
+    /// Maximum number of tokens computed in one step; by default the fastest for the path. A larger
+    /// number helps GPUs, costs memory, and makes an interactive text wait longer behind a bulk
+    /// batch.
     pub batch_tokens: Option<NonZeroUsize>,
 }
 
-/// Where a language model lies and how it is to run.
+/// Location of a language model and options to run it.
 #[derive(Clone, Debug)]
 pub struct LanguageModelOptions {
     /// Folder in Hugging Face layout.
     pub folder: PathBuf,
-    /// Folder of the tokenizer, if it is another.
+    /// Folder of the tokenizer, if it is not the model's.
     pub tokenizer: Option<PathBuf>,
-    /// Its name; by default the folder's.
+    /// Name of the model; by default the folder's.
     pub name: Option<String>,
-    /// Where to compute.
+    /// Device to compute on.
     pub device: DeviceChoice,
-    /// In which number format weights and states are kept.
+    /// Number format of weights and states.
     pub precision: Precision,
-    /// Threads of the processor to compute on; 0: one per core.
+    /// Number of CPU threads to compute on; 0 means one per core.
     pub threads: usize,
 }
 
-/// Where to compute; written `cpu` or `cuda:0`.
+/// Device to compute on; written `cpu` or `cuda:0`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// The processor.
+    /// The CPU.
     #[default]
     Cpu,
     /// An NVIDIA GPU; needs the feature `cuda`.
     Cuda {
-        /// Which one, from 0, in the driver's order.
+        /// Index of the GPU, from 0, in the driver's order.
         index: usize,
     },
 }
@@ -87,10 +88,10 @@ impl From<DeviceChoice> for String {
     }
 }
 
-/// In which number format the large matrix products read their factors.
+/// Choice of the number format of the factors of the large matrix products.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrecisionChoice {
-    /// bfloat16 on processors with instructions for it, 32-bit floats otherwise.
+    /// bfloat16 on CPUs with instructions for it, 32-bit floats otherwise.
     #[default]
     Auto,
     /// 32-bit floats.
@@ -100,14 +101,14 @@ pub enum PrecisionChoice {
     BFloat16,
 }
 
-/// Which code computes.
+/// Choice of the code that computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathChoice {
-    /// Packed where processor and model allow, Burn otherwise.
+    /// Packed if CPU and model allow it, Burn otherwise.
     #[default]
     Auto,
     /// Burn's tensor operations.
     Burn,
-    /// The packed forward of `clew-packed-bert`, on x86-64 processors.
+    /// The packed forward pass of `clew-packed-bert`, on x86-64 CPUs.
     Packed,
 }

@@ -1,10 +1,10 @@
-//! From token states to one vector per text.
+//! Pooling: from token states to one vector per text.
 
 use burn::prelude::*;
 use burn::tensor::DType;
 use serde::Serialize;
 
-/// How the states of a text's tokens become its vector.
+/// Rule by which the states of a text's tokens become its vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Pooling {
@@ -12,13 +12,12 @@ pub(crate) enum Pooling {
     Mean,
     /// The state of the first token, `[CLS]`.
     Cls,
-    /// The state of the last token, which alone has seen the whole text where tokens see only those
-    /// before them.
+    /// The state of the last token. In a causal model only this token has seen the whole text.
     LastToken,
 }
 
 impl Pooling {
-    /// Pools the states `[tokens, hidden]` of one text into `[hidden]`, of any length.
+    /// Pools the states `[tokens, hidden]` of one text into `[hidden]`, not normalised.
     ///
     /// `states` holds at least one token, and `hidden` divides its length.
     pub(crate) fn pool_text(self, states: &[f32], hidden: usize) -> Vec<f32> {
@@ -41,10 +40,10 @@ impl Pooling {
         }
     }
 
-    /// Pools `states` `[batch, tokens, hidden]` into `[batch, hidden]`, of any length, in 32-bit
+    /// Pools `states` `[batch, tokens, hidden]` into `[batch, hidden]`, not normalised, in 32-bit
     /// floats.
     ///
-    /// In `keep` `[batch, tokens]` true means a token and false means padding; without it no row is
+    /// `keep` `[batch, tokens]` is true for a token and false for padding. Without it no row is
     /// padded.
     pub(crate) fn pool_batch(self, states: Tensor<3>, keep: Option<Tensor<2, Bool>>) -> Tensor<2> {
         let [batch, tokens, hidden] = states.dims();
@@ -66,8 +65,7 @@ impl Pooling {
     }
 }
 
-/// Scales `vector` to length one, or returns `None` where it has no direction: all zero, or not
-/// finite.
+/// Scales `vector` to length one. Returns `None` if it has no direction: all zero, or not finite.
 pub(crate) fn to_unit(mut vector: Vec<f32>) -> Option<Vec<f32>> {
     let length = vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt();
     if length == 0.0 || !length.is_finite() {
@@ -94,7 +92,7 @@ mod tests {
     #[test]
     fn a_padded_batch_pools_to_the_same_as_its_texts() {
         let device = Device::flex();
-        // Two texts of two and one tokens; the padding is large, so that leaking would show.
+        // Two texts, of two tokens and of one. The padding is large, so that a leak would show.
         let states = [[[1.0, 2.0], [3.0, 6.0]], [[5.0, 7.0], [900.0, 900.0]]];
         let states = Tensor::<3>::from_data(states, &device);
         let keep = Tensor::<2, Bool>::from_data([[true, true], [true, false]], &device);

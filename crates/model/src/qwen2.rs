@@ -1,10 +1,11 @@
-//! An encoder made from a Qwen2 decoder: its layers without the head, over whole texts without a cache.
+//! Encoder made from a Qwen2 decoder: its layers without the head, over whole texts and without a
+//! cache.
 //!
-//! Zhang et al., "Jasper and Stella: distillation of SOTA embedding models", and Li et al., "Towards
-//! General Text Embeddings with Multi-stage Contrastive Learning", let every token see the whole text;
-//! others leave the decoder as it is and read its last token.
+//! Zhang et al., "Jasper and Stella: distillation of SOTA embedding models", and Li et al.,
+//! "Towards General Text Embeddings with Multi-stage Contrastive Learning", let every token attend
+//! to the whole text. Other models leave the decoder as it is and read its last token.
 //!
-//! Texts of a batch are not padded: see [`crate::decoder`].
+//! Texts of a batch are not padded; see [`crate::decoder`].
 
 use burn::prelude::*;
 use burn::tensor::DType;
@@ -18,16 +19,16 @@ use crate::decoder::cores::Cores;
 use crate::decoder::layers::{Layers, Loader, Piece};
 use crate::pooling::Pooling;
 
-/// Prefix of the names in checkpoints of a decoder around the encoder.
+/// Prefix of parameter names in checkpoints of a decoder around the encoder.
 pub(crate) const ROOT: &str = "model.";
 
-/// What a token sees of its text.
+/// Part of its text that a token attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Attention {
-    /// Itself and what is before it, as in the decoder.
+    /// Itself and the tokens before it, as in the decoder.
     Causal,
-    /// All of it.
+    /// The whole text.
     Bidirectional,
 }
 
@@ -38,17 +39,17 @@ pub(crate) struct Qwen2Config {
     pub(crate) attention: Attention,
 }
 
-/// An encoder on one device.
+/// Encoder on one device.
 pub(crate) struct Qwen2 {
     layers: Layers,
     attention: Attention,
 }
 
 impl Qwen2 {
-    /// Loads what `config` describes from `checkpoint`, tensor by tensor.
+    /// Loads the encoder that `config` describes from `checkpoint`, tensor by tensor.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::check`] and [`Checkpoint::read`].
+    /// Returns the errors of [`Checkpoint::check`] and [`Checkpoint::read`].
     pub(crate) fn load(
         config: &Qwen2Config,
         checkpoint: &Checkpoint,
@@ -58,14 +59,14 @@ impl Qwen2 {
         let is_ignored =
             |name: &str| name.ends_with("rotary_emb.inv_freq") || name.ends_with("lm_head.weight");
         checkpoint.check(&config.layers.headless_parameters(), is_ignored)?;
-        // Who embeds runs one batch a thread.
+        // Embedding runs one batch per thread, so a product does not need several cores.
         let loader = Loader { checkpoint, device, dtype, cores: &Cores::one() };
         let layers = Layers::load(config.layers.clone(), &loader)?;
         Ok(Self { layers, attention: config.attention })
     }
 
-    /// Token states of all `texts`, one below the other, `[tokens, hidden]`. A text has at least one
-    /// token; its states do not depend on the others.
+    /// Returns the token states of all `texts`, one below the other, `[tokens, hidden]`. A text has
+    /// at least one token. Its states do not depend on the other texts.
     pub(crate) fn forward(&self, texts: &[&[u32]]) -> Tensor<2> {
         let longest = texts.iter().map(|tokens| tokens.len()).max().unwrap_or(0);
         let positions: Vec<usize> = (0..longest).collect();
@@ -84,7 +85,7 @@ impl Qwen2 {
         self.layers.normalised(states)
     }
 
-    /// One vector `[hidden]` for each of `texts`, of any length, `[texts, hidden]` in 32-bit floats.
+    /// Returns the pooled vectors of `texts`, not normalised, `[texts, hidden]` in 32-bit floats.
     pub(crate) fn pooled(&self, texts: &[&[u32]], pooling: Pooling) -> Tensor<2> {
         let states = self.forward(texts);
         let [_, hidden] = states.dims();

@@ -1,8 +1,9 @@
-//! A cross-encoder: reads a question and a passage together and says how well the passage answers it.
+//! Rerankers: cross-encoders that read a question and a passage together and score how well the
+//! passage answers the question.
 //!
-//! Nogueira and Cho, "Passage Re-ranking with BERT", section 3: both texts in one sequence, and one score
-//! from the state of its first token. As published since, a layer with tanh comes between: BERT's pooler,
-//! or the first half of the classification head of RoBERTa.
+//! Nogueira and Cho, "Passage Re-ranking with BERT", section 3: both texts in one sequence, and one
+//! score from the state of its first token. Models published since have a layer with tanh in
+//! between: BERT's pooler, or the first half of RoBERTa's classification head.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::route::Route;
 use crate::weights::{Parameter, Weights};
 use crate::{EncodedPair, Error, ModelOptions, Scratch};
 
-/// A cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a
+/// Cross-encoder in memory, shared by all threads that use it: a BERT or an XLM-RoBERTa with a
 /// classification head of one label.
 ///
 /// ```no_run
@@ -42,9 +43,10 @@ pub struct Reranker {
     head: Head,
 }
 
-/// From the state of the first token to the score: `score · tanh(dense · state)`, each with a bias.
+/// Head that maps the state of the first token to the score: `score · tanh(dense · state)`, each
+/// with a bias.
 struct Head {
-    /// `[hidden, hidden]`, a row per result.
+    /// `[hidden, hidden]`, one row per output.
     dense: Vec<f32>,
     /// `[hidden]`.
     dense_bias: Vec<f32>,
@@ -54,12 +56,13 @@ struct Head {
 }
 
 impl Reranker {
-    /// Loads the model in `folder`: `config.json`, `tokenizer.json` and its weights. Of `options` the name
-    /// is not used.
+    /// Loads the model in `folder`: `config.json`, `tokenizer.json` and its weights. The name in
+    /// `options` is not used.
     ///
     /// # Errors
-    /// A folder that is incomplete, broken, inconsistent or of another kind of model, also one with
-    /// several labels, and options that this machine cannot honour; see [`Error`].
+    /// Returns an error if the folder is incomplete, broken, inconsistent or of another kind of
+    /// model (including one with several labels), or if this machine cannot honour the options; see
+    /// [`Error`].
     pub fn load(folder: &Path, options: &ModelOptions) -> Result<Arc<Self>, Error> {
         let folder = FolderReader::new(folder);
         let config = read_bert(&folder)?;
@@ -97,29 +100,30 @@ impl Reranker {
         }))
     }
 
-    /// Most tokens of a question and a passage, special tokens included.
+    /// Returns the maximum number of tokens of a question and a passage together, special tokens
+    /// included.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens
     }
 
-    /// Reads a question and a passage into tokens. Only the passage is cut where both do not fit, which
-    /// the result tells.
+    /// Encodes a question and a passage as tokens. If they do not fit together, only the passage is
+    /// cut, and the result says so.
     ///
     /// # Errors
-    /// [`Error::TooLong`] for a question that leaves no room for a passage.
+    /// Returns [`Error::TooLong`] if the question leaves no room for a passage.
     pub fn encode(&self, query: &str, passage: &str) -> Result<EncodedPair, Error> {
         self.tokenizer
             .encode(query, passage, self.max_tokens)
             .ok_or_else(|| Error::TooLong { tokens: self.max_tokens + 1, most: self.max_tokens })
     }
 
-    /// A score for each of `pairs`, in order: the higher, the better the passage answers the question.
-    /// Scores are logits, of any size and sign, and are compared for one question only. Blocks, on the
-    /// caller's thread alone; give each thread its own `scratch`.
+    /// Returns a score for each of `pairs`, in order; the higher, the better the passage answers
+    /// the question. Scores are logits of any size and sign. Compare them for the same question
+    /// only. Blocks, and computes on the caller's thread only. Each thread needs its own `scratch`.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`] for pairs that this model's tokenizer cannot have encoded;
-    /// [`Error::Device`].
+    /// Returns [`Error::ForeignTokens`] if this model's tokenizer cannot have encoded a pair, and
+    /// [`Error::Device`] if the device fails.
     pub fn score_pairs(
         &self,
         pairs: &[EncodedPair],
@@ -144,11 +148,12 @@ impl Reranker {
         }
     }
 
-    /// [`Self::encode`] and [`Self::score_pairs`] in one call: a score for each of `passages`, in order.
-    /// A passage that does not fit is scored by its beginning.
+    /// Calls [`Self::encode`] and [`Self::score_pairs`]. Returns a score for each of `passages`, in
+    /// order. A passage that does not fit is scored by its beginning.
     ///
     /// # Errors
-    /// [`Error::TooLong`] for a question that leaves no room for a passage; [`Error::Device`].
+    /// Returns [`Error::TooLong`] if the question leaves no room for a passage, and
+    /// [`Error::Device`] if the device fails.
     pub fn score(
         &self,
         query: &str,
@@ -183,7 +188,7 @@ fn packed_obstacle(config: &BertConfig, tokenizer: &PairTokenizer) -> Option<Str
     config.packed().check().err().map(|error| error.to_string())
 }
 
-/// What the parts of the head are called in checkpoints, relative to the root.
+/// Names of the parts of the head in checkpoints, relative to the root.
 struct HeadNames {
     dense: &'static str,
     score: &'static str,
@@ -220,8 +225,8 @@ impl Head {
         })
     }
 
-    /// The score of a first token's state `[hidden]`. Sums are in 64-bit floats: it is one small product
-    /// per pair, beside the millions of the encoder.
+    /// Returns the score of a first token's state `[hidden]`. Sums are in 64-bit floats: this is
+    /// one small product per pair, beside the millions of the encoder.
     fn score(&self, state: &[f32]) -> f32 {
         let dot = |row: &[f32], state: &[f32]| -> f64 {
             row.iter().zip(state).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()

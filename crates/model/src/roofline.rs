@@ -1,4 +1,4 @@
-//! What a machine can do at most, to hold a model's speed against.
+//! Roofline: upper bounds of a machine, to compare a model's speed with.
 
 use std::time::Instant;
 
@@ -11,24 +11,27 @@ use crate::{DeviceChoice, Error, Precision, device};
 const SIDE: usize = 2048;
 /// Bytes that are read to time memory: more than any cache holds.
 const READ_BYTES: usize = 256 << 20;
-/// Times that each is done; the best counts, as nothing makes a machine faster than it is.
+/// Number of runs of each measurement. The best counts, because nothing makes a machine faster than
+/// it is.
 const ROUNDS: usize = 5;
 
-/// Two bounds of a device: no model multiplies faster than the first, or reads its weights faster than
-/// the second.
+/// Two upper bounds of a device: no model multiplies faster than the first, or reads its weights
+/// faster than the second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Roofline {
-    /// Floating-point operations a second in products of large matrices, as a decoder makes them.
+    /// Floating-point operations per second in products of large matrices, as a decoder computes
+    /// them.
     pub flops: f64,
-    /// Bytes a second that are read from memory.
+    /// Bytes per second that are read from memory.
     pub bytes_per_second: f64,
 }
 
 impl Roofline {
-    /// Measures `device` with so many `threads` of the processor, 0 for one per core; takes seconds.
+    /// Measures `device` with `threads` CPU threads, or one per core if that is 0. Takes seconds.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] for a device or number format that is not there; [`Error::Device`].
+    /// Returns [`Error::OptionUnavailable`] if the device or the number format is not available,
+    /// and [`Error::Device`] if the device fails.
     pub fn measure(
         device: DeviceChoice,
         precision: Precision,
@@ -58,7 +61,8 @@ fn copied_bytes(choice: DeviceChoice, precision: Precision) -> Result<f64, Error
     best_rate(2.0 * READ_BYTES as f64, || wait(ones.clone().mul_scalar(3.0)))
 }
 
-/// Bytes that the processor reads: two halves are compared, which the C library does as fast as they come.
+/// Returns the rate at which the CPU reads memory. It compares two halves, because the C library's
+/// comparison is limited by memory bandwidth only.
 fn read_bytes(threads: usize) -> f64 {
     let half = vec![1u8; READ_BYTES / 2];
     let other = half.clone();
@@ -74,7 +78,7 @@ fn read_bytes(threads: usize) -> f64 {
     best_rate(READ_BYTES as f64, compare).unwrap_or(0.0)
 }
 
-/// The best of several rates, of so much `work` a second.
+/// Returns the best of several rates, where one call of `act` does `work`.
 fn best_rate(work: f64, mut act: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
     act()?;
     let mut best = 0.0_f64;
@@ -86,7 +90,7 @@ fn best_rate(work: f64, mut act: impl FnMut() -> Result<(), Error>) -> Result<f6
     Ok(best)
 }
 
-/// Waits until a device has computed `tensor`, by reading one number of it.
+/// Waits until the device has computed `tensor`, by reading one of its numbers.
 fn wait(tensor: Tensor<2>) -> Result<(), Error> {
     let one = tensor.slice([0..1, 0..1]).try_into_vec_as::<f32>();
     one.map(drop).map_err(|error| Error::Device { reason: error.to_string() })

@@ -1,4 +1,4 @@
-//! The choice of code, number format and batch size for a model.
+//! Routes: the choice of code path, number format and batch size for a model.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::batch::{Budget, Layout};
 use crate::{DeviceChoice, Error, ModelOptions, PathChoice, PrecisionChoice};
 
-/// Tokens per step where the caller does not say. On a processor any number from 256 to 2048 runs at
-/// the same rate per real token: what is smaller pads less and lets an interactive text in sooner. A
-/// GPU wants many rows.
+/// Tokens per step where the caller does not say. On a CPU any number from 256 to 2048 has the same
+/// throughput of real tokens; a smaller number pads less and lets an interactive text in sooner. A
+/// GPU needs many rows.
 const PACKED_BATCH_TOKENS: usize = 512;
 const BURN_CPU_BATCH_TOKENS: usize = 256;
 const BURN_CUDA_BATCH_TOKENS: usize = 16_384;
 
-/// In which number format the large matrix products read their factors; sums are 32-bit floats.
+/// Number format of the factors of the large matrix products. Sums are 32-bit floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -46,7 +46,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// Which code will compute, in which number format.
+/// Code path that will compute, and its number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     Packed(Kernel),
@@ -54,11 +54,12 @@ pub(crate) enum Route {
 }
 
 impl Route {
-    /// The fastest route that honours `options`. `packed_obstacle` says why the packed path cannot
-    /// run this model, and `detect` finds the packed kernel of this processor for a precision.
+    /// Returns the fastest route that honours `options`. `packed_obstacle` is the reason why the
+    /// packed path cannot run this model, if there is one. `detect` finds the packed kernel of this
+    /// CPU for a precision.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] where no route does.
+    /// Returns [`Error::OptionUnavailable`] if no route honours the options.
     pub(crate) fn choose(
         options: &ModelOptions,
         packed_obstacle: Option<String>,
@@ -92,8 +93,8 @@ impl Route {
         }
     }
 
-    /// How many tokens a step computes of texts that share a batch by `layout`, unless the caller wants
-    /// another number.
+    /// Returns the budget of a step for texts in `layout`. `wanted` overrides the default number of
+    /// tokens.
     pub(crate) fn budget(self, layout: Layout, wanted: Option<NonZeroUsize>) -> Budget {
         let tokens = match self {
             Self::Packed(_) => PACKED_BATCH_TOKENS,
@@ -142,14 +143,14 @@ fn burn_precision(options: &ModelOptions) -> Result<Precision, Error> {
     match (options.device, options.precision) {
         (_, PrecisionChoice::Auto | PrecisionChoice::Float32) => Ok(Precision::Float32),
         (DeviceChoice::Cuda { .. }, PrecisionChoice::BFloat16) => Ok(Precision::BFloat16),
-        // Burn's processor backend would convert both factors to 32 bits at each product.
+        // Burn's CPU backend would convert both factors to 32 bits at each product.
         (DeviceChoice::Cpu, PrecisionChoice::BFloat16) => {
             Err(unavailable("precision", "float32 for burn on a processor", "bfloat16"))
         }
     }
 }
 
-/// The refusal of an option.
+/// Returns the refusal of an option.
 pub(crate) fn unavailable(option: &'static str, expected: &str, found: &str) -> Error {
     Error::OptionUnavailable { option, expected: expected.to_owned(), found: found.to_owned() }
 }
@@ -164,7 +165,7 @@ mod tests {
         ModelOptions { device, path, precision, ..ModelOptions::default() }
     }
 
-    /// A processor with the given kernels, fastest first.
+    /// Returns a CPU with the given kernels, fastest first.
     fn processor(
         kernels: &[Kernel],
     ) -> impl Fn(clew_packed_bert::Precision) -> Option<Kernel> + '_ {

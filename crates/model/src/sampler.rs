@@ -1,8 +1,8 @@
-//! Choosing the next token.
+//! Sampling: chooses the next token.
 
 use clew_core::Sampling;
 
-/// Chooses tokens of one reply.
+/// Sampler of the tokens of one reply.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     sampling: Sampling,
@@ -10,16 +10,17 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Without a seed chance differs from reply to reply.
+    /// Creates a sampler. Without a seed each reply is random in a different way.
     pub(crate) fn new(sampling: Sampling) -> Self {
         let random = sampling.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
         Self { sampling, random }
     }
 
-    /// One of the tokens whose logit is finite; `said` are the tokens so far, those of the prompt among
-    /// them. `None` if there is none to choose.
+    /// Returns one of the tokens whose logit is finite, or `None` if there is none. `said` are the
+    /// tokens so far, including those of the prompt.
     ///
-    /// The order of the steps is that of transformers: penalty, temperature, top-k, top-p.
+    /// The order of the steps is that of the transformers library: penalty, temperature, top-k,
+    /// top-p.
     pub(crate) fn choose(&mut self, logits: &mut [f32], said: &[u32]) -> Option<u32> {
         self.penalise(logits, said);
         if self.sampling.temperature == 0.0 {
@@ -52,12 +53,12 @@ impl Sampler {
                 return Some(*token);
             }
         }
-        // What rounding left over.
+        // Rounding can leave a remainder after the last weight.
         likely.get(kept - 1).map(|(token, _)| *token)
     }
 
-    /// Keskar et al., "CTRL: A Conditional Transformer Language Model for Controllable Generation",
-    /// section 4.1.
+    /// Applies the repetition penalty: Keskar et al., "CTRL: A Conditional Transformer Language
+    /// Model for Controllable Generation", section 4.1.
     fn penalise(&self, logits: &mut [f32], said: &[u32]) {
         let penalty = self.sampling.repetition_penalty;
         if penalty == 1.0 {
@@ -76,7 +77,7 @@ impl Sampler {
 
 fn likeliest(logits: &[f32]) -> Option<u32> {
     let finite = (0..).zip(logits).filter(|(_, logit)| logit.is_finite());
-    // Of equals the first.
+    // Ties go to the first token.
     let best = finite.reduce(|best, next| if next.1 > best.1 { next } else { best });
     best.map(|(token, _)| token)
 }

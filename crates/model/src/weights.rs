@@ -1,4 +1,4 @@
-//! Tensors of a model by their Hugging Face names, converted to 32-bit floats.
+//! Weights: the tensors of a model by their Hugging Face names, converted to 32-bit floats.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,30 +7,30 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::Error;
 
-/// A parameter that a model needs.
+/// Parameter that a model needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parameter {
-    /// Hugging Face name, relative to the model's root where it has one.
+    /// Hugging Face name, relative to the model's root if it has one.
     pub(crate) name: String,
     /// Shape in the file.
     pub(crate) shape: Vec<usize>,
 }
 
-/// A `.safetensors` file as it was read.
+/// Content of a `.safetensors` file.
 pub(crate) struct WeightFile {
-    /// Its path relative to the model folder.
+    /// Path relative to the model folder.
     pub(crate) name: String,
-    /// Its content.
+    /// Content of the file.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Where a tensor lies.
+/// Stored tensor and the file that holds it.
 struct Stored<'a> {
     file: &'a str,
     view: TensorView<'a>,
 }
 
-/// The tensors of one model, by name relative to its root; holds exactly those the model needs.
+/// Tensors of one model, by name relative to its root. Holds exactly those that the model needs.
 pub(crate) struct Weights<'a> {
     tensors: BTreeMap<String, Stored<'a>>,
 }
@@ -38,14 +38,15 @@ pub(crate) struct Weights<'a> {
 impl<'a> Weights<'a> {
     /// Finds the `parameters` of a model in `files`.
     ///
-    /// Names may carry the prefix `root` (a checkpoint of a larger model that contains this one) or
-    /// not (a checkpoint of the model alone). Tensors for which `is_ignored` holds are left out.
+    /// Names may carry the prefix `root` (in a checkpoint of a larger model that contains this one)
+    /// or not (in a checkpoint of the model alone). Tensors for which `is_ignored` holds are left
+    /// out.
     ///
     /// # Errors
-    /// [`Error::Broken`] for a file that is cut short or no safetensors, a tensor of another shape,
-    /// or one that is stored twice; [`Error::Unsupported`] for one in another number format than
-    /// 32-bit floats, 16-bit floats and bfloat16; [`Error::TensorNames`] when tensors are missing or
-    /// nobody needs them.
+    /// Returns [`Error::Broken`] if a file is cut short or not a safetensors file, or if a tensor
+    /// is stored twice. Returns [`Error::TensorNames`] if tensors are missing or not needed,
+    /// [`Error::Inconsistent`] if a tensor has another shape, and [`Error::Unsupported`] if it is
+    /// in a number format other than 32-bit floats, 16-bit floats and bfloat16.
     pub(crate) fn find(
         files: &'a [WeightFile],
         root: &str,
@@ -75,11 +76,11 @@ impl<'a> Weights<'a> {
         Ok(Self { tensors })
     }
 
-    /// The values of a parameter in the file's order, as 32-bit floats.
+    /// Returns the values of a parameter in the file's order, as 32-bit floats.
     ///
     /// # Errors
-    /// [`Error::TensorNames`] for a name that was not among the parameters; [`Error::Broken`] for a
-    /// value that is not finite, which would spoil every vector.
+    /// Returns [`Error::TensorNames`] if the name was not among the parameters. Returns
+    /// [`Error::Broken`] if a value is not finite, because it would spoil every vector.
     pub(crate) fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
         let stored = self.tensors.get(name).ok_or_else(|| Error::TensorNames {
             file: "model.safetensors".to_owned(),
@@ -90,7 +91,7 @@ impl<'a> Weights<'a> {
         let values: Vec<f32> = match stored.view.dtype() {
             Dtype::F16 => pairs(bytes).map(|pair| f16::from_le_bytes(pair).to_f32()).collect(),
             Dtype::BF16 => pairs(bytes).map(|pair| bf16::from_le_bytes(pair).to_f32()).collect(),
-            // `find` admits no other format than these three.
+            // `find` admits only these three formats.
             _ => {
                 let (quads, _) = bytes.as_chunks::<4>();
                 quads.iter().map(|quad| f32::from_le_bytes(*quad)).collect()
@@ -114,10 +115,10 @@ fn parse(file: &WeightFile) -> Result<Vec<(String, TensorView<'_>)>, Error> {
     }
 }
 
-/// Refuses `files` whose tensors, called `stored`, are not exactly the `parameters`.
+/// Refuses `files` whose tensors, named `stored`, are not exactly the `parameters`.
 ///
 /// # Errors
-/// [`Error::TensorNames`].
+/// Returns [`Error::TensorNames`] with the differences.
 pub(crate) fn check_names<'a>(
     files: impl Iterator<Item = &'a str>,
     stored: impl Iterator<Item = &'a str>,
@@ -136,11 +137,11 @@ pub(crate) fn check_names<'a>(
     })
 }
 
-/// Refuses a tensor of `file` that is stored in another shape than the parameter's, or in another number
-/// format than 32-bit floats, 16-bit floats and bfloat16.
+/// Refuses a tensor of `file` that does not have the shape of the parameter, or that is in a number
+/// format other than 32-bit floats, 16-bit floats and bfloat16.
 ///
 /// # Errors
-/// [`Error::Inconsistent`] and [`Error::Unsupported`].
+/// Returns [`Error::Inconsistent`] for the shape and [`Error::Unsupported`] for the number format.
 pub(crate) fn check_format(
     file: &str,
     shape: &[usize],

@@ -19,7 +19,7 @@ const WEIGHTS: &str = "model.safetensors";
 const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
 const WINDOW: &str = "sentence_bert_config.json";
 
-/// The refusal of a folder in which `damage` was done.
+/// Returns the refusal of a folder after `damage`.
 fn refusal(damage: impl FnOnce(&Path)) -> Error {
     let folder = tempfile::tempdir().unwrap();
     write_tiny_bert(folder.path(), 1).unwrap();
@@ -30,7 +30,7 @@ fn refusal(damage: impl FnOnce(&Path)) -> Error {
     }
 }
 
-/// What an error says it is about: its variant, the file, and its text.
+/// Returns the variant of an error, and the file or option that it names.
 fn parts(error: &Error) -> (&'static str, &str) {
     match error {
         Error::Unreadable { file, .. } => ("unreadable", file),

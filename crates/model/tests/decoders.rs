@@ -1,7 +1,8 @@
-//! Decoders compute what the reference does, however their work is cut and whatever it is done with.
+//! Decoders compute what the reference computes, however their work is divided and whatever is
+//! computed with it.
 //!
-//! The models are random and tiny. Those in `fixtures/decoders` are always read; `CLEW_GOLDEN_DIR` may
-//! name a folder of more in the same layout, of which `decoders/manifest.json` lists the names.
+//! The models are random and tiny. Those in `fixtures/decoders` are always read. `CLEW_GOLDEN_DIR`
+//! may name a folder of more models in the same layout, listed in `decoders/manifest.json`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -12,23 +13,23 @@ use clew_model::{DeviceChoice, Error, Precision};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-/// Largest difference of a logit: two correct computations in 32-bit floats differ by a few 1e-5.
+/// Maximum difference of a logit. Two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
-/// The same in bfloat16, beside the spread of the logits: weights and states are rounded to 8 bits, an
-/// error of up to 0.4 % each. The reference's own bfloat16 is off by a hundredth in the mean; the largest is the
-/// largest of tens of thousands.
+/// The same in bfloat16, relative to the spread of the logits. Weights and states are rounded to 8
+/// bits, an error of up to 0.4 % each. The reference's own bfloat16 is off by a hundredth on
+/// average. The maximum is that of tens of thousands of logits.
 const BFLOAT16_MOST: f32 = 0.25;
 const BFLOAT16_MEAN: f32 = 0.025;
 
-/// A model and what the reference made of it.
+/// Model, and the reference's results for it.
 struct Case {
     folder: PathBuf,
     prompt: Vec<u32>,
-    /// What may follow each token of the prompt.
+    /// Logits after each token of the prompt.
     logits: Vec<Vec<f32>>,
-    /// The likeliest continuation, token by token.
+    /// Likeliest continuation, token by token.
     greedy: Vec<u32>,
-    /// What the reference chose each of them from.
+    /// Logits that the reference chose each token of the continuation from.
     greedy_logits: Vec<Vec<f32>>,
 }
 
@@ -39,7 +40,7 @@ impl Case {
         let ids = |name: &str| -> Vec<u32> {
             let tensor = tensors.tensor(name).unwrap();
             let size = tensor.dtype().bitsize() / 8;
-            // Little-endian and not negative, of whatever size.
+            // Little-endian and not negative, of any size.
             let ids = tensor.data().chunks_exact(size);
             ids.map(|id| id.iter().rev().fold(0, |all, byte| all << 8 | u32::from(*byte))).collect()
         };
@@ -73,13 +74,13 @@ impl Case {
     }
 }
 
-/// The models of the repository.
+/// Returns the models of the repository.
 fn own() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/decoders");
     ["qwen2", "llama", "mistral"].map(|name| Case::read(folder.join(name))).into()
 }
 
-/// Those of `CLEW_GOLDEN_DIR`, if it is set.
+/// Returns the models of `CLEW_GOLDEN_DIR`, if it is set.
 fn golden() -> Vec<Case> {
     let Some(folder) = std::env::var_os("CLEW_GOLDEN_DIR").map(PathBuf::from) else {
         return Vec::new();
@@ -184,7 +185,7 @@ fn a_sequence_is_the_same_in_company() {
         let alone = texts.map(|text| {
             step(&decoder, &mut decoder.sequence(length), text, Wanted::Last).remove(0)
         });
-        // The second comes when the first has read half of its own.
+        // The second joins when the first has read half of its text.
         let mut sequences = texts.map(|_| decoder.sequence(length));
         let [first, second, third] = &mut sequences;
         step(&decoder, first, &texts[0][..length / 2], Wanted::Nothing);

@@ -1,7 +1,7 @@
-//! Encoders and rerankers compute what the reference does, on every path and in any company.
+//! Encoders and rerankers compute what the reference computes, on every path and in any batch.
 //!
-//! The models are random and tiny. Those in `fixtures/encoders` are always read; `CLEW_GOLDEN_DIR` may
-//! name a folder of more in the same layout, of which `encoders/manifest.json` lists the names.
+//! The models are random and tiny. Those in `fixtures/encoders` are always read. `CLEW_GOLDEN_DIR`
+//! may name a folder of more models in the same layout, listed in `encoders/manifest.json`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -20,32 +20,33 @@ use safetensors::SafeTensors;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Largest difference of a state, or of a component of a vector: two correct computations in 32-bit
-/// floats differ by up to 2.3e-6 in the states of these models, and by 2e-7 in vectors of length one.
+/// Maximum difference of a state, or of a component of a vector. Two correct computations in 32-bit
+/// floats differ by up to 2.3e-6 in the states of these models, and by 2e-7 in vectors of length
+/// one.
 const TOLERANCE: f32 = 5e-6;
 /// The same between batches of one model: sums of a few dozen numbers in another order.
 const BETWEEN_BATCHES: f32 = 2e-6;
 
-/// A model and what the reference made of it.
+/// Model, and the reference's results for it.
 struct Case {
     folder: PathBuf,
     config: Value,
     /// Tokens of each text.
     ids: Vec<Vec<u32>>,
-    /// For each text where tokens of type 1 begin, if the reference has types.
+    /// Index of the first token of type 1 of each text, if the reference has types.
     second_type_from: Vec<usize>,
     golden: BTreeMap<String, Golden>,
     is_reranker: bool,
 }
 
-/// A tensor of the reference.
+/// Tensor of the reference.
 struct Golden {
     shape: Vec<usize>,
     values: Vec<f32>,
 }
 
 impl Golden {
-    /// One row for each text.
+    /// Returns one row for each text.
     fn rows(&self) -> Vec<Vec<f32>> {
         let width = self.values.len() / self.shape[0];
         self.values.chunks_exact(width).map(<[f32]>::to_vec).collect()
@@ -73,7 +74,7 @@ impl Case {
         let rows = |name: &str| -> Option<Vec<Vec<u32>>> {
             let tensor = tensors.tensor(name).ok()?;
             let size = tensor.dtype().bitsize() / 8;
-            // Little-endian and not negative, of whatever size.
+            // Little-endian and not negative, of any size.
             let number = |bytes: &[u8]| -> u32 {
                 bytes.iter().rev().fold(0, |all, byte| all << 8 | u32::from(*byte))
             };
@@ -121,7 +122,7 @@ impl Case {
         self.golden[name].rows()
     }
 
-    /// States of each text, `[tokens, hidden]`, without padding.
+    /// Returns the states of each text, `[tokens, hidden]`, without padding.
     fn states(&self, name: &str) -> Vec<Vec<f32>> {
         let hidden = self.golden[name].shape[2];
         let texts = self.rows(name).into_iter().zip(&self.ids);
@@ -133,7 +134,7 @@ impl Case {
         self.ids.iter().map(text).collect()
     }
 
-    /// A folder with the model's weights and what embedding needs around them.
+    /// Returns a folder with the model's weights and the files that embedding needs around them.
     fn with_steps(&self, steps: Steps) -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         let at = |file: &str| folder.path().join(file);
@@ -196,8 +197,8 @@ impl Case {
         assert!(off <= TOLERANCE, "{} {what}: off by {off}", self.name());
     }
 
-    /// As [`Self::check`], as a share of the largest where that is above 1: products of vectors of any
-    /// length are sums of larger numbers.
+    /// Checks scores as [`Self::check`] does, relative to the largest if that is above 1. Products
+    /// of vectors that are not normalised are sums of larger numbers.
     fn check_scores(&self, got: &[Vec<f32>], expected: &[Vec<f32>]) {
         let largest = expected.iter().flatten().fold(1.0, |most: f32, score| most.max(score.abs()));
         let off = difference(got, expected) / largest;
@@ -205,8 +206,8 @@ impl Case {
     }
 }
 
-/// The tokenizer of testkit with six words, so that it suits any vocabulary; pairs have as many types as
-/// the model. A Qwen2's puts nothing around a text.
+/// Returns testkit's tokenizer with six words, so that it suits any vocabulary. Pairs have as many
+/// types as the model. A Qwen2's tokenizer puts nothing around a text.
 fn tokenizer(config: &Value) -> Value {
     let mut json = clew_testkit::tiny_tokenizer();
     json["model"]["vocab"] = json!({
@@ -235,7 +236,7 @@ fn own(name: &str) -> Case {
     Case::read(folder.join(name))
 }
 
-/// The models of the repository, and those of `CLEW_GOLDEN_DIR` if it is set.
+/// Returns the models of the repository, and those of `CLEW_GOLDEN_DIR` if it is set.
 fn cases() -> Vec<Case> {
     let names = ["bert", "xlm-roberta", "qwen2", "reranker-bert", "reranker-xlm-roberta"];
     let mut cases: Vec<Case> = names.into_iter().map(own).collect();
@@ -266,7 +267,7 @@ fn options(path: PathChoice, batch_tokens: usize) -> ModelOptions {
     }
 }
 
-/// The largest difference.
+/// Returns the maximum difference.
 fn difference(left: &[Vec<f32>], right: &[Vec<f32>]) -> f32 {
     assert_eq!(left.len(), right.len());
     for (left, right) in left.iter().zip(right) {
@@ -429,7 +430,7 @@ fn a_text_without_tokens_has_a_vector_too() {
     assert_eq!(model.token_spans("abab").len(), 2);
 }
 
-/// The refusal of a Qwen2's folder in which `change` was made.
+/// Returns the refusal of a Qwen2's folder after `change`.
 fn refusal(change: impl FnOnce(&Path)) -> Error {
     let steps = Steps { pooling: "mean_tokens", is_causal: false, has_dense: true };
     let folder = own("qwen2").with_steps(steps);

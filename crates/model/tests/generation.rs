@@ -1,5 +1,5 @@
-//! Replies that are generated side by side: each is what it would be alone, ends as it was asked to, has
-//! the form that was asked for, and leaves nothing behind.
+//! Replies that are generated side by side. Each is the same as it would be alone, ends as
+//! requested, has the requested format, and leaves nothing behind.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -79,7 +79,7 @@ fn a_reply_is_the_same_in_company_and_whoever_comes_and_goes() {
     let requests: Vec<_> =
         (0..6).map(|i| request(&"some words of a prompt ".repeat(i + 1), 20 + i as u32)).collect();
     let expected: Vec<_> = requests.iter().map(|request| alone(&model, request)).collect();
-    // So few tokens a step that prompts are read in pieces.
+    // So few tokens per step that prompts are read in pieces.
     for budget in [3, 17, 1000] {
         let mut batch = Batch::new(Arc::clone(&model), budget);
         let first = [&requests[0], &requests[5]].map(|request| batch.add(request).unwrap());
@@ -128,7 +128,7 @@ fn a_reply_ends_before_a_text_that_ends_it_wherever_tokens_end() {
         assert_eq!(said, text[..text.find(&stop).unwrap()]);
         assert_eq!(end.finish.unwrap(), Finish::Stop);
     }
-    // What only looked like the beginning of one is told all the same.
+    // Text that only looked like the beginning of a stop text is returned all the same.
     let tail: String = characters[characters.len() - 1..].iter().collect();
     let request = GenerationRequest { stop: vec![format!("{tail}\u{0}never")], ..free.clone() };
     assert_eq!(alone(&model, &request).0, text);
@@ -173,7 +173,7 @@ fn a_choice_is_one_of_the_texts() {
     }
 }
 
-/// A random schema, of bounded values, and as deep as that.
+/// Returns a random schema of bounded values, nested at most `depth` levels.
 fn schema(random: &mut fastrand::Rng, depth: usize) -> Value {
     match random.u8(..if depth == 0 { 6 } else { 9 }) {
         0 => json!({ "type": "boolean" }),
@@ -209,7 +209,8 @@ fn schema(random: &mut fastrand::Rng, depth: usize) -> Value {
     }
 }
 
-/// Whether a value is as a schema of [`schema`] wants it: a second, plain reading of what they mean.
+/// Returns whether a value satisfies a schema of [`schema`]: a second, plain implementation of
+/// their meaning.
 fn fits(value: &Value, schema: &Value) -> bool {
     if let Some(values) = schema["enum"].as_array() {
         return values.contains(value);

@@ -1,8 +1,8 @@
 //! all-MiniLM-L6-v2 gives the vectors that sentence-transformers gives for it, on every path.
 //!
-//! The reference and the script that made it lie in `fixtures/minilm`. The weights are the published
-//! ones and not part of this repository; `make setup` fetches them. What these tests check of the
-//! code is also checked without the weights, on a random model, in `tiny_model.rs`.
+//! The reference and the script that made it are in `fixtures/minilm`. The weights are the
+//! published ones and not part of this repository; `make setup` fetches them. `tiny_model.rs`
+//! checks the same code without these weights, on a random model.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -14,11 +14,11 @@ use clew_model::{EmbeddingModel, ModelOptions, PathChoice, PrecisionChoice, Scra
 use clew_packed_bert::{Kernel, Precision};
 use serde_json::Value;
 
-/// Least cosine to the reference where factors are 32-bit floats. Two correct implementations differ
+/// Minimum cosine to the reference if factors are 32-bit floats. Two correct implementations differ
 /// by the order of sums alone, about 1e-7 per component.
 const FLOAT32_COSINE: f64 = 0.99999;
-/// Least cosine where factors are rounded to 8 bits, an error of up to 0.4 % each that is mostly
-/// averaged out.
+/// Minimum cosine if factors are rounded to 8 bits, an error of up to 0.4 % each that mostly
+/// averages out.
 const BFLOAT16_COSINE: f64 = 0.9999;
 
 struct Reference {
@@ -52,7 +52,7 @@ fn reference() -> Reference {
     reference
 }
 
-/// The published model: `CLEW_MODEL_DIR`, or where `make setup` puts it.
+/// Loads the published model from `CLEW_MODEL_DIR`, or from where `make setup` puts it.
 fn load(path: PathChoice, precision: PrecisionChoice, batch_tokens: usize) -> Arc<EmbeddingModel> {
     let cache = "../../.cache/models/all-MiniLM-L6-v2";
     let folder = std::env::var_os("CLEW_MODEL_DIR")
@@ -90,7 +90,7 @@ fn check(path: PathChoice, precision: PrecisionChoice, least_cosine: f64) {
     for (index, text) in reference.texts.iter().enumerate() {
         let from_batch = cosine(&embedded[index].vector, &reference.vectors[index]);
         let from_single = cosine(&alone[index].vector, &reference.vectors[index]);
-        // Sums in another order; anything that leaked from padding or a neighbour is far larger.
+        // Sums in another order. A leak from padding or a neighbour would be far larger.
         let between = cosine(&embedded[index].vector, &alone[index].vector);
         assert!(from_batch >= least_cosine, "{from_batch} in a batch: {text:?}");
         assert!(from_single >= least_cosine, "{from_single} alone: {text:?}");
@@ -103,7 +103,7 @@ fn check(path: PathChoice, precision: PrecisionChoice, least_cosine: f64) {
     eprintln!("{}: least cosine {worst:.8}", batched.describe());
 }
 
-/// Whether this processor has a packed kernel of `precision`; without one the path is Burn's.
+/// Returns whether this CPU has a packed kernel of `precision`. Without one the path is Burn's.
 fn has_kernel(precision: Precision) -> bool {
     Kernel::detect(precision).is_some_and(|kernel| kernel.precision() == precision)
 }

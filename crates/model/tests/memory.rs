@@ -1,7 +1,8 @@
-//! Memory models compute what the reference does, however a text is cut and whatever it is read beside.
+//! Memory models compute what the reference computes, however a text is cut and whatever is read
+//! beside it.
 //!
-//! The models are random and tiny. Those in `fixtures/memory` are always read; `CLEW_GOLDEN_DIR` may name a folder of
-//! more in the same layout.
+//! The models are random and tiny. Those in `fixtures/memory` are always read. `CLEW_GOLDEN_DIR`
+//! may name a folder of more models in the same layout.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -15,9 +16,9 @@ use clew_model::{DeviceChoice, Precision};
 use safetensors::SafeTensors;
 use serde_json::{Value, json};
 
-/// Largest difference of a logit: two correct computations in 32-bit floats differ by a few 1e-5.
+/// Maximum difference of a logit. Two correct computations in 32-bit floats differ by a few 1e-5.
 const LOGITS: f32 = 1e-4;
-/// The same of a key or value.
+/// Maximum difference of a key or value.
 const SLOTS: f32 = 5e-5;
 
 /// Numbers `[.., width]`, and the width.
@@ -52,7 +53,7 @@ impl Tensors {
     }
 }
 
-/// A model with the layout of one case, and the case.
+/// Model with the layout of one case, and the case.
 struct Case {
     name: String,
     model: MemoryModel,
@@ -60,7 +61,7 @@ struct Case {
     manifest: Value,
 }
 
-/// The folders of models with their manifests.
+/// Returns the folders of models with their manifests.
 fn folders() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/memory");
     let golden =
@@ -81,7 +82,7 @@ fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// The model of `folder` with some settings changed.
+/// Returns the model of `folder` with some settings changed.
 fn model(folder: &Path, settings: &Value) -> MemoryModel {
     let mut config = json(&folder.join("config.json"));
     for (name, value) in settings.as_object().into_iter().flatten() {
@@ -123,7 +124,7 @@ impl Case {
             .map(|n| n as usize)
     }
 
-    /// An empty memory: with the ratios that the reference drew where it drew some.
+    /// Returns an empty memory, with the ratios that the reference drew if it drew some.
     fn memory(&self) -> Memory {
         let schedule = match self.is_by_chance() {
             true => Schedule::told(self.told().unwrap_or_else(|| self.shown())),
@@ -136,13 +137,13 @@ impl Case {
         self.model.memory_beside(schedule, uncompressed)
     }
 
-    /// Whether the reference drew a ratio for each window.
+    /// Returns whether the reference drew a ratio for each window.
     fn is_by_chance(&self) -> bool {
         let mix = self.manifest["beacon"]["beacon_ratio_mix"].as_str().unwrap();
         self.model.settings().ratios.all().len() > 1 && mix.ends_with("random")
     }
 
-    /// The ratios of the windows, where the manifest tells them.
+    /// Returns the ratios of the windows, if the manifest lists them.
     fn told(&self) -> Option<Vec<usize>> {
         let ratios = self.manifest["ratios"].as_array()?.iter();
         Some(ratios.map(|ratio| ratio.as_u64().unwrap() as usize).collect())
@@ -160,7 +161,7 @@ impl Case {
         self.tensors.ids("context_ids")
     }
 
-    /// Refuses a memory whose keys and values are not those of the reference.
+    /// Refuses a memory whose keys and values differ from the reference's.
     fn check_slots(&self, memory: &Memory, prefix: &str) {
         let extent = memory.extent();
         let snapshot = self.model.save(memory).unwrap();
@@ -188,8 +189,9 @@ impl Case {
     }
 }
 
-/// The ratios of the windows as they show in the cache: a complete window of `window` words has `window / ratio` memory
-/// tokens, or with the ratio 0 its words, and one that is open has its first memory token after `ratio` words.
+/// Infers the ratios of the windows from the cache. A complete window of `window` words has
+/// `window / ratio` memory tokens, or its words if the ratio is 0. An open window has its first
+/// memory token after `ratio` words.
 fn shown_ratios(case: &Value, window: usize) -> Vec<usize> {
     let count = |value: &Value| value.as_u64().unwrap() as usize;
     let steps = |name: &str| case[name].as_array().cloned().unwrap_or_default();
@@ -260,7 +262,7 @@ fn memorag_contexts_prompts_and_greedy_continuations_are_the_references() {
             let off = difference(&logits, expected);
             assert!(off <= LOGITS, "{}: logits of token {at} are off by {off}", case.name);
             assert_eq!(likeliest(&logits), *id, "{}: token {at}", case.name);
-            // Nothing follows the last, so the reference does not read it.
+            // Nothing follows the last token, so the reference does not read it.
             if at + 1 < greedy.len() {
                 logits = case.read(&mut memory, &[*id], Wanted::Last).remove(0);
             }

@@ -1,4 +1,4 @@
-//! Folders of memory models: what is refused, and what a checkpoint may leave out.
+//! Folders of memory models: which are refused, and what a checkpoint may leave out.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -12,7 +12,7 @@ use safetensors::SafeTensors;
 use serde_json::{Value, json};
 
 const WINDOW: usize = 8;
-/// The id of the token that memory tokens begin as, and another.
+/// Id of the token that memory tokens begin as, and another.
 const EOS: usize = 2;
 const BOS: usize = 0;
 
@@ -31,7 +31,8 @@ fn tensors(name: &str) -> Vec<TinyTensor> {
     tensors.collect()
 }
 
-/// A model of the repository with some settings changed, and with these tensors; null removes a setting.
+/// Loads a model of the repository with some settings changed, and with these tensors. Null removes
+/// a setting.
 fn load(name: &str, settings: &Value, tensors: &[TinyTensor]) -> Result<MemoryModel, Error> {
     let config = std::fs::read(own(name).join("config.json")).unwrap();
     let mut config: Value = serde_json::from_slice(&config).unwrap();
@@ -44,7 +45,7 @@ fn load(name: &str, settings: &Value, tensors: &[TinyTensor]) -> Result<MemoryMo
     MemoryModel::load(folder.path(), DeviceChoice::Cpu, Precision::Float32, 1)
 }
 
-/// Why the settings are refused.
+/// Returns the refusal of the settings.
 fn refusal(settings: &Value) -> Error {
     match load("qwen2", settings, &tensors("qwen2")) {
         Ok(_) => panic!("{settings} was accepted"),
@@ -137,7 +138,7 @@ fn scaled_positions_are_room_for_more() {
     }
 }
 
-/// What may follow a text of some windows.
+/// Returns the logits after each token of a text of several windows.
 fn logits(model: &MemoryModel) -> Vec<Vec<f32>> {
     let mut memory = model.memory(Ratios::one(4, WINDOW).unwrap().schedule(0));
     let tokens: Vec<u32> = (0..20).collect();
@@ -203,7 +204,7 @@ fn checkpoints_with_some_parameters_of_memory_tokens_are_refused() {
             }
         }
     }
-    // And so is one with more of them than are configured.
+    // A checkpoint with more memory parameters than are configured is refused as well.
     let error = load("qwen2", &json!({"beacon_param": ["q"]}), &tensors("qwen2")).err().unwrap();
     assert!(matches!(error, Error::TensorNames { .. }), "{error}");
 }

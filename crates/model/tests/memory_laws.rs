@@ -1,6 +1,8 @@
-//! What holds of every memory: however a text is cut, whatever it is read beside, and however it is kept.
+//! Properties of every memory: however a text is cut, whatever is read beside it, and however it is
+//! stored.
 //!
-//! The models are those of `fixtures/memory`, which the golden tests compare with a reference, in every layout.
+//! The models are those of `fixtures/memory`, which the golden tests compare with a reference, in
+//! every layout.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -17,13 +19,15 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};
 
-/// Largest difference of logits, of a standard deviation of 3, and of keys and values: what is computed is the same,
-/// in another order of sums. A wrong mask or position is off by 1 and more.
+/// Maximum difference of logits, whose standard deviation is 3, and of keys and values. The
+/// computation is the same, in another order of sums. A wrong mask or position is off by 1 and
+/// more.
 const ROUNDING: f32 = 3e-5;
 const WINDOW: usize = 8;
 const VOCABULARY: u32 = 52;
 
-/// The same texts in every run, so that no run is slower or fails another time.
+/// Returns a configuration with the same texts in every run, so that all runs take as long and have
+/// the same result.
 fn cases(cases: u32) -> ProptestConfig {
     let rng_seed = RngSeed::Fixed(7);
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..Default::default() }
@@ -41,7 +45,7 @@ static MODELS: LazyLock<Vec<MemoryModel>> = LazyLock::new(|| {
     models.flat_map(|name| layouts.clone().map(|layout| model(name, &layout))).collect()
 });
 
-/// A model of the repository with some settings changed.
+/// Returns a model of the repository with some settings changed.
 fn model(name: &str, settings: &Value) -> MemoryModel {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/memory").join(name);
     let config = std::fs::read(folder.join("config.json")).unwrap();
@@ -54,7 +58,7 @@ fn model(name: &str, settings: &Value) -> MemoryModel {
     MemoryModel::load(changed.path(), DeviceChoice::Cpu, Precision::Float32, 1).unwrap()
 }
 
-/// A text, and how it is read.
+/// Text, and how it is read.
 #[derive(Clone, Debug)]
 struct Plan {
     model: usize,
@@ -72,7 +76,7 @@ impl Plan {
         self.model().memory_beside(self.schedule.clone(), self.uncompressed)
     }
 
-    /// The memory of the text.
+    /// Returns the memory of the text.
     fn memory(&self) -> Memory {
         let mut memory = self.empty();
         read(self.model(), &mut memory, &self.text, Wanted::Nothing);
@@ -110,12 +114,12 @@ fn read(model: &MemoryModel, memory: &mut Memory, tokens: &[u32], wanted: Wanted
     model.read(&mut [Reading { memory, tokens, wanted }]).unwrap()
 }
 
-/// What may follow each token of a text that is read by a copy of the memory.
+/// Returns the logits after each token of a question that is read into a copy of the memory.
 fn answer(model: &MemoryModel, memory: &Memory, question: &[u32]) -> Vec<Vec<f32>> {
     read(model, &mut memory.clone(), question, Wanted::All)
 }
 
-/// By how much rows of numbers differ at most; there have to be as many.
+/// Returns the maximum difference of rows of numbers, which must have the same lengths.
 fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
     let lengths = |rows: &[Vec<f32>]| rows.iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(lengths(a), lengths(b));
@@ -123,14 +127,14 @@ fn difference(a: &[Vec<f32>], b: &[Vec<f32>]) -> f32 {
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-/// All keys and values.
+/// Returns all keys and values.
 fn numbers(snapshot: &Snapshot) -> Vec<Vec<f32>> {
     let parts = snapshot.layers.iter().flat_map(|layer| layer.front.iter().chain(&layer.open));
     let tensors = parts.flat_map(|SlotData { keys, values }| [keys, values]);
     tensors.map(|data| data.clone().convert_dtype(DType::F32).try_into_vec().unwrap()).collect()
 }
 
-/// Refuses memories that are not the same but for rounding.
+/// Refuses memories that differ by more than rounding.
 fn check_same(model: &MemoryModel, a: &Memory, b: &Memory) {
     assert_eq!(a.extent(), b.extent());
     let [a, b] = [a, b].map(|memory| numbers(&model.save(memory).unwrap()));
@@ -154,7 +158,8 @@ proptest! {
         let model = plan.model();
         let mut at_once = plan.empty();
         let whole = read(model, &mut at_once, &plan.text, Wanted::All);
-        // A sink is taken of what is first read at once, as in the reference: it has to be a window.
+        // The sink is taken from what is first read at once, as in the reference, which has to be a
+        // whole window.
         let least = if model.settings().sink > 0 { WINDOW } else { 1 };
         let (mut in_pieces, mut parts, mut rest) = (plan.empty(), Vec::new(), plan.text.as_slice());
         for cut in cuts.into_iter().map(|cut| cut.max(least)).chain([usize::MAX]) {
@@ -223,7 +228,7 @@ proptest! {
             let (kept, _) = model.save(memory).unwrap().to_bytes(Format::Exact).unwrap();
             prop_assert_eq!(&bytes, &kept, "as it was, bit for bit");
         }
-        // What is prepared may read on, too.
+        // A prepared memory may read on, too.
         let mut read_on = memory.clone();
         read(model, &mut read_on, &question, Wanted::Nothing);
         read(model, &mut prepared, &question, Wanted::Nothing);
@@ -278,7 +283,8 @@ fn what_cannot_be_read_is_refused_and_changes_nothing() {
     assert!(model.read(&mut []).unwrap().is_empty());
 }
 
-/// A memory of a sink, two windows and an open one, of a model by its place in [`MODELS`].
+/// Returns a memory of a sink, two windows and an open one, of the model at this index in
+/// [`MODELS`].
 fn some_snapshot(model: usize) -> Snapshot {
     let schedule = Ratios::try_new(&[2, 4], Mix::EachByChance, WINDOW).unwrap().schedule(5);
     let uncompressed = Uncompressed { first: 2, from: None };
@@ -287,7 +293,7 @@ fn some_snapshot(model: usize) -> Snapshot {
     plan.model().save(&plan.memory()).unwrap()
 }
 
-/// Why a file is refused, by reading it or by the model.
+/// Returns the error with which `from_bytes` or the model refuses a file, if one does.
 fn refusal(model: &MemoryModel, bytes: &[u8]) -> Option<String> {
     let restored = Snapshot::from_bytes(bytes).and_then(|snapshot| model.restore(&snapshot));
     restored.err().map(|error| error.to_string())
@@ -332,7 +338,7 @@ fn memories_of_other_models_are_refused() {
     assert_eq!(refusal(&model("qwen2", &json!({})), &bytes), None, "loaded again it is the same");
 }
 
-/// A file taken apart, to be put together again with what somebody made of it, and the right checksum.
+/// File that is taken apart, to be put together again with other content and the right checksum.
 #[derive(Clone)]
 struct Crafted {
     header: Value,
@@ -405,11 +411,11 @@ fn crafted_headers_are_refused_or_harmless() {
     let schedule = "/extent/schedule/rule/Mixed";
     let ratios = ["ratios/0", "ratios/1", "seed"].map(|name| format!("{schedule}/{name}"));
     harmless.retain(|path| !ratios.contains(path));
-    // A schedule may be another, and where text is no longer compressed is not yet reached.
+    // A schedule may differ, and the place from which text is uncompressed is not reached yet.
     assert_eq!(harmless, ["/extent/uncompressed/from"]);
 }
 
-/// Where in a value there is something that contains nothing else.
+/// Returns the paths of a value's leaves.
 fn leaves(value: &Value, path: String) -> Vec<String> {
     match value {
         Value::Object(parts) if !parts.is_empty() => {
@@ -448,7 +454,7 @@ fn crafted_tensors_are_refused() {
             ] {
                 let mut crafted = crafted.clone();
                 crafted.tensors[name]["shape"] = shape.clone();
-                // Of the scales of 8-bit numbers only the number counts.
+                // Of the shape of the scales of 8-bit numbers only the number of scales matters.
                 let mut sides = shape.as_array().unwrap().iter().map(|side| side.as_u64().unwrap());
                 let all = sides.try_fold(1, u64::checked_mul);
                 let is_harmless = name.ends_with("scales") && all == Some(numbers);

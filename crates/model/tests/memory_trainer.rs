@@ -1,4 +1,5 @@
-//! What training promises, on tiny random models: true gradients, masks, checkpoints to go on from.
+//! Properties of training, on tiny random models: true gradients, masks, and checkpoints to resume
+//! from.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -19,7 +20,7 @@ use safetensors::tensor::{Dtype, TensorView};
 use tempfile::TempDir;
 
 const WINDOW: usize = 8;
-/// Of the tiny model, whose tokens are bytes.
+/// Number of ids of the tiny model, whose tokens are bytes.
 const VOCABULARY: usize = 259;
 
 fn tiny() -> TempDir {
@@ -28,7 +29,7 @@ fn tiny() -> TempDir {
     folder
 }
 
-/// The same with the table of words for a head.
+/// Returns the tiny model with the embedding table as its head.
 fn tied() -> TempDir {
     let folder = tiny();
     let config = fs::read_to_string(folder.path().join("config.json")).unwrap();
@@ -50,7 +51,7 @@ fn training(folder: &Path, trained: Trained) -> Training {
     Training::load(folder, DeviceChoice::Cpu, trained, &layout("qkv")).unwrap()
 }
 
-/// Three windows and some tokens more.
+/// Returns three windows and some more tokens.
 fn tokens() -> Vec<u32> {
     (0..28).map(|at| (at * at * 7 + 11) % 256).collect()
 }
@@ -94,7 +95,7 @@ fn write_in(format: Dtype, folder: &Path, all: &Numbers) {
     fs::write(folder.join("model.safetensors"), file).unwrap();
 }
 
-/// The mean loss of a model in a folder.
+/// Returns the mean loss of the model in a folder.
 fn loss(folder: &Path, trained: Trained, sequence: &Sequence) -> f64 {
     let mut training =
         Training::load(folder, DeviceChoice::Cpu, trained, &Layout::default()).unwrap();
@@ -124,8 +125,8 @@ fn gradients_are_the_slopes_of_the_loss() {
         for name in names {
             let gradient = gradients.of(&name).unwrap();
             let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
-            // A bias of keys changes all scores of a query alike, but for the turns of positions: its gradient is
-            // small, and the slope is lost in roundings.
+            // A bias of keys changes all scores of a query equally, except for the rotation by
+            // positions. Its gradient is small, and the slope is lost in rounding.
             if norm < 1e-3 {
                 continue;
             }
@@ -141,7 +142,8 @@ fn gradients_are_the_slopes_of_the_loss() {
                 loss(folder.path(), trained, &sequence)
             };
             let slope = (at(step) - at(-step)) / (2.0 * step);
-            // Losses near 8 are right to about 1e-6, so a slope to 1e-4; the rest is the curve's bend.
+            // Losses near 8 are accurate to about 1e-6, so a slope is accurate to 1e-4. The rest is
+            // the curvature.
             let off = (slope - norm).abs();
             assert!(off < 2e-4 + 0.02 * norm, "{name}: {slope} is no slope for {norm}");
         }
@@ -216,7 +218,7 @@ fn gradients_end_where_a_pass_does_and_the_loss_stays_the_same() {
     assert!((all.loss - each.loss).abs() < 1e-3);
     let [all, each] = [all, each].map(|gradients| gradients.of(name).unwrap());
     assert_ne!(all, each);
-    // The next windows' part is left out, that of the same window is there.
+    // The effect on later windows is left out, that on the same window is there.
     assert!(each.iter().any(|gradient| *gradient != 0.0));
 }
 
@@ -310,7 +312,7 @@ fn a_training_that_was_stopped_ends_as_one_that_was_not() {
     first.run(|step| step.step < 3).unwrap();
     first.step().unwrap();
     drop(first);
-    // A checkpoint that was being written does no harm.
+    // A checkpoint that was not complete does no harm.
     fs::create_dir(broken.path().join(".step-00000006.partial")).unwrap();
     let mut second = trainer(base.path(), broken.path(), options.clone()).unwrap();
     assert_eq!(second.done(), 3);
@@ -331,7 +333,7 @@ fn a_training_that_was_stopped_ends_as_one_that_was_not() {
         fs::read_dir(broken.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     kept.sort();
     assert_eq!(kept, ["curve.jsonl", "curve.svg", "step-00000006", "step-00000008"]);
-    // What is finished has nothing left to do; what is another training does not go on here.
+    // A finished training has nothing left to do. Another training cannot resume here.
     assert_eq!(trainer(base.path(), broken.path(), options.clone()).unwrap().done(), 8);
     let other = TrainerOptions { seed: 1, ..options };
     let refused = trainer(base.path(), broken.path(), other).map(|_| ());
@@ -346,7 +348,8 @@ fn texts_are_cut_and_questions_count_their_clues() {
     let (base, data) = (tiny(), tempfile::tempdir().unwrap());
     let training = training(base.path(), Trained::Memory);
     let text = data.path().join("book.txt");
-    // 45 bytes and an end: 20, 20 and 6, of which the last is no longer than a window.
+    // 45 bytes and an end token: 20, 20 and 6 tokens, of which the last piece is no longer than a
+    // window.
     fs::write(&text, "a text of forty-five bytes, which will be cut").unwrap();
     let questions = data.path().join("questions.jsonl");
     let long = "x".repeat(100);
@@ -365,7 +368,7 @@ fn texts_are_cut_and_questions_count_their_clues() {
     assert_eq!((lengths, sequences.left_out), (vec![20, 20], 3));
     let sequences = training.sequences(&files[1..], 40, &form).unwrap();
     let [question] = sequences.all() else { panic!("{sequences:?}") };
-    // "ten is 10. ten? is\n10" and the end.
+    // "ten is 10. ten? is\n10" and the end token.
     assert_eq!((question.tokens().len(), question.labels()), (22, 6));
     assert_eq!(question.tokens()[21], 258);
     fs::write(&questions, "{}").unwrap();

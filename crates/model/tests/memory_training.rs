@@ -1,7 +1,7 @@
-//! Memory models are trained by the loss and the gradients of the reference.
+//! The loss and the gradients of memory models are those of the reference.
 //!
-//! `CLEW_GOLDEN_DIR` may name a folder with the reference's; nothing is checked without one, here. What needs no
-//! reference is checked in `memory_trainer.rs`.
+//! `CLEW_GOLDEN_DIR` may name a folder with the reference's results. Without it nothing is checked
+//! here. `memory_trainer.rs` checks everything that needs no reference.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 
@@ -13,11 +13,12 @@ use clew_model::memory::training::{Layout, Sequence, Trained, Training};
 use safetensors::SafeTensors;
 use serde_json::Value;
 
-/// Two correct computations in 32-bit floats differ by 1e-6 or so in a loss near 10.
+/// Maximum difference of a loss. Two correct computations in 32-bit floats differ by about 1e-6 in
+/// a loss near 10.
 const LOSS: f64 = 1e-5;
-/// The largest gradient is 0.16.
+/// Maximum difference of a gradient. The largest gradient is 0.16.
 const GRADIENT: f32 = 2e-6;
-/// What is not counted, in labels.
+/// Label of tokens that are not labels.
 const IGNORED: i32 = -100;
 
 fn folders() -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! A random model runs the same on every path and from every layout of its files.
+//! A random model has the same results on every path and from every layout of its files.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share fail as tests do")]
 

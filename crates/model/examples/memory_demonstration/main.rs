@@ -4,13 +4,15 @@
 //! cargo run -p clew-model --example memory_demonstration -- BOOKS OUT [four numbers of steps]
 //! ```
 //!
-//! BOOKS is a folder of long texts in English, such as novels of Project Gutenberg. The last of them by name is held
-//! out: perplexity is measured on it. OUT gets the models, their loss curves, and what was measured as
-//! `measured.json`, `measured.md` and `measured.svg`. A run that was stopped goes on where its last checkpoint was.
+//! BOOKS is a folder of long texts in English, such as novels of Project Gutenberg. The last of
+//! them by name is held out: perplexity is measured on it. OUT gets the models, their loss curves,
+//! and the measurements as `measured.json`, `measured.md` and `measured.svg`. A run that was
+//! stopped resumes from its last checkpoint.
 //!
-//! First all parameters are trained, on recall (`texts.rs`), then on texts as well, that are read as they are; then those
-//! of memory tokens alone, on texts of which all windows but the last are compressed, by a ratio drawn for each; then these
-//! on recall from what is compressed.
+//! There are four trainings. First all parameters are trained, on recall (`texts.rs`), and then
+//! also on texts that are read uncompressed. Then the parameters of memory tokens alone are
+//! trained, on texts of which all windows but the last are compressed by a ratio drawn for each
+//! window. Finally these parameters are trained on recall from compressed texts.
 
 mod measure;
 mod model;
@@ -28,17 +30,17 @@ use clew_model::memory::training::{
 use measure::{Measured, Questions};
 use texts::{Task, Texts};
 
-/// Tokens of a window.
+/// Number of tokens in a window.
 pub const WINDOW: usize = 64;
-/// Compressed windows before the one that is read as it is.
+/// Number of compressed windows before the one that is read uncompressed.
 pub const WINDOWS: usize = 4;
 /// Ratios that are trained and measured.
 pub const RATIOS: [usize; 4] = [2, 4, 8, 16];
-/// Sequences of a step.
+/// Number of sequences in a step.
 const BATCH: usize = 8;
 /// Highest learning rate.
 const RATE: f64 = 3e-3;
-/// Steps of each training, where they are not told.
+/// Default number of steps of each training.
 const STEPS: [usize; 4] = [280, 350, 200, 350];
 
 fn main() -> anyhow::Result<()> {
@@ -71,7 +73,7 @@ fn main() -> anyhow::Result<()> {
         let training = Training::load(&base, DeviceChoice::Cpu, Trained::All, &layout)?;
         base = train(name, training, sequences, steps, &out)?;
     }
-    // What memory tokens begin as: all the rest is what they have learnt.
+    // State in which memory tokens begin, to compare with what they have learnt.
     let untrained = out.join("untrained");
     let with_memory = {
         let sequences = texts.sequences(memory_steps * BATCH, Task::Texts)?;
@@ -98,7 +100,7 @@ fn main() -> anyhow::Result<()> {
     report::write(&measured, &out)
 }
 
-/// The texts of all files in a folder, in the order of their names.
+/// Returns the texts of all `.txt` files in a folder, in the order of their names.
 fn books_of(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).context("the folder of books cannot be read")?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;

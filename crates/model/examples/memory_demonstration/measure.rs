@@ -1,4 +1,4 @@
-//! What a trained model makes of its memory.
+//! Measurements of a trained model's memory.
 
 use std::path::Path;
 
@@ -10,62 +10,62 @@ use serde::Serialize;
 use crate::texts::{CONTEXT, MOST_FACTS, Planted, Texts};
 use crate::{RATIOS, WINDOW};
 
-/// Texts that perplexity is measured on, and contexts with planted facts of each kind.
+/// Number of texts that perplexity is measured on, and of contexts with planted facts of each kind.
 const TEXTS: usize = 200;
 const PLANTED: usize = 200;
-/// 95 % of a normal distribution lie within so many standard deviations.
+/// Number of standard deviations around the mean that hold 95 % of a normal distribution.
 const INTERVAL: f64 = 1.96;
 
-/// A mean, and how far it may be off (95 %).
+/// Mean, and the half-width of its 95 % confidence interval.
 #[derive(Clone, Copy, Serialize)]
 pub struct Mean {
     pub value: f64,
     pub margin: f64,
 }
 
-/// With a context that is compressed by one ratio.
+/// Measurements with a context that is compressed by one ratio.
 #[derive(Serialize)]
 pub struct AtRatio {
-    /// 0: not compressed at all.
+    /// Ratio of compression; 0 for none.
     pub ratio: usize,
-    /// Slots of the memory.
+    /// Number of slots in the memory.
     pub slots: usize,
-    /// Of the window behind it.
+    /// Perplexity of the window behind the memory.
     pub perplexity: f64,
-    /// Nats a token that it saves beside no context, over the same texts.
+    /// Nats per token that the context saves, compared with no context, over the same texts.
     pub saved: Mean,
-    /// The same for the context of another place in the book: what any text of its kind would save.
+    /// The same for a context from another place in the book: what any text of its kind would save.
     pub saved_by_another: Mean,
-    /// By how much the first is more than the second, text by text: what is owed to this context.
+    /// Difference of the two, text by text: the effect of this context.
     pub owed_to_this: Mean,
-    /// Share of facts that are said when they are asked for, where one was planted.
+    /// Share of questions that are answered correctly, if one fact was planted.
     pub recall_of_one: Mean,
-    /// The same where several were ([`MOST_FACTS`]).
+    /// The same if several were planted ([`MOST_FACTS`]).
     pub recall_of_several: Mean,
 }
 
-/// Of one model.
+/// Measurements of one model.
 #[derive(Serialize)]
 pub struct OfModel {
-    /// Of the same windows without their context.
+    /// Perplexity of the same windows without their context.
     pub perplexity_without: f64,
-    /// Tokens that perplexity is measured on.
+    /// Number of tokens that perplexity is measured on.
     pub tokens: usize,
     pub by_ratio: Vec<AtRatio>,
 }
 
-/// Of all models, on the same texts.
+/// Measurements of all models, on the same texts.
 #[derive(Serialize)]
 pub struct Measured {
     /// Share of answers that are right by chance, among those of the question.
     pub chance: f64,
-    /// Memory tokens are copies of an ordinary one.
+    /// Model whose memory tokens are copies of an ordinary token.
     pub untrained: OfModel,
     pub trained_on_texts: OfModel,
     pub tuned_on_recall: OfModel,
 }
 
-/// What models are measured with.
+/// Texts and questions that models are measured with.
 pub struct Questions {
     texts: Vec<Vec<u32>>,
     one: Vec<(Vec<u32>, Planted)>,
@@ -106,7 +106,8 @@ impl Questions {
         Ok(OfModel { perplexity_without, tokens: TEXTS * (WINDOW - 1), by_ratio })
     }
 
-    /// The loss of each text's window behind the context of the text that lies `further` on.
+    /// Returns the loss of each text's window behind the context of the text that is `further`
+    /// places on.
     fn behind_contexts(
         &self,
         model: &MemoryModel,
@@ -126,7 +127,7 @@ fn differences(from: &[f64], what: &[f64]) -> Vec<f64> {
     from.iter().zip(what).map(|(from, what)| from - what).collect()
 }
 
-/// A memory in which what follows the context is read as it is, as in training.
+/// Returns a memory in which everything after the context is read uncompressed, as in training.
 fn empty(model: &MemoryModel, ratio: usize) -> Memory {
     let uncompressed = Uncompressed { first: 0, from: Some(CONTEXT) };
     model.memory_beside(Schedule::told(vec![ratio]), uncompressed)
@@ -139,7 +140,8 @@ fn remembered(model: &MemoryModel, ratio: usize, context: &[u32]) -> anyhow::Res
     Ok(memory)
 }
 
-/// The mean cross-entropy of all tokens of a window but its first, which without a context nothing comes before.
+/// Returns the mean cross-entropy of all tokens of a window but its first, which has no token
+/// before it if there is no context.
 fn losses(model: &MemoryModel, memory: &mut Memory, window: &[u32]) -> anyhow::Result<f64> {
     let wanted = Wanted::All;
     let logits = model.read(&mut [Reading { memory, tokens: window, wanted }])?;
@@ -154,7 +156,7 @@ fn cross_entropy(logits: &[f32], id: u32) -> f64 {
     all.ln() - f64::from(logits[id as usize] - most)
 }
 
-/// For how many contexts the fact is the likeliest token behind its question.
+/// Returns the share of contexts for which the fact is the likeliest token after its question.
 fn recall(
     model: &MemoryModel,
     ratio: usize,

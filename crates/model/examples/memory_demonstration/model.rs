@@ -1,4 +1,4 @@
-//! A small model before it has learnt anything.
+//! Small model before training.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -17,15 +17,16 @@ const INTERMEDIATE: usize = 384;
 const LAYERS: usize = 4;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
-/// Bytes, pairs of these, questions and facts.
+/// Number of tokens: bytes, pairs of these, questions and facts.
 const TOKENS: usize = 1024 + 137;
-/// Of every book, bytes that tokens are learnt from.
+/// Number of bytes of every book that the tokenizer is learnt from.
 const LEARNT_FROM: usize = 200_000;
 const END: &str = "<|endoftext|>";
 /// Standard deviation of embeddings, as is usual for models of this kind.
 const SPREAD: f64 = 0.02;
 
-/// Writes a Qwen2 with random weights, and a tokenizer learnt from all books but the last, unless they are there.
+/// Writes a Qwen2 with random weights, and a tokenizer learnt from all books but the last, unless
+/// they exist.
 pub fn write_start(folder: &Path, books: &[String]) -> anyhow::Result<TextTokenizer> {
     let file = folder.join("tokenizer.json");
     if !folder.join("model.safetensors").exists() {
@@ -77,7 +78,8 @@ fn weights() -> anyhow::Result<Vec<u8>> {
         let bytes = numbers.flat_map(f32::to_le_bytes).collect();
         tensors.insert(name, (shape.to_vec(), bytes));
     };
-    // What is added to the states in every layer is smaller, so that their size does not grow with the layers.
+    // Matrices whose results are added to the states in every layer are smaller, so that the states
+    // do not grow with the layers.
     let added = |input: usize| spread(input) / ((2 * LAYERS) as f64).sqrt();
     add("model.embed_tokens.weight".to_owned(), &[TOKENS, HIDDEN], 0.0, SPREAD);
     add("model.norm.weight".to_owned(), &[HIDDEN], 1.0, 0.0);
@@ -113,13 +115,14 @@ fn weights() -> anyhow::Result<Vec<u8>> {
     Ok(safetensors::serialize(views, None)?)
 }
 
-/// Of a matrix's numbers, so that what comes out is as large as what goes in: the 0.02 of large models is too little for
-/// narrow ones, whose attention then takes long to prefer anything.
+/// Returns the standard deviation of a matrix's numbers with which the output is as large as the
+/// input. The 0.02 of large models is too little for narrow ones, whose attention then takes long
+/// to prefer anything.
 fn spread(input: usize) -> f64 {
     (input as f64).powf(-0.5)
 }
 
-/// Box and Muller's transform.
+/// Returns a normally distributed number, by the Box-Muller transform.
 fn normal(random: &mut fastrand::Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (TAU * random.f64()).cos()

@@ -1,4 +1,4 @@
-//! What was measured, as JSON, as a table and as a picture.
+//! Reports the measurements as JSON, as a table and as a picture.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -52,10 +52,10 @@ fn named(ratio: usize) -> String {
 const LEFT: f64 = 40.0;
 const STEP: f64 = 130.0;
 const TALL: f64 = 140.0;
-/// Of the models, one after the other.
+/// Colours of the models, in their order.
 const COLOURS: [&str; 3] = ["#c9c9c9", "#8aa6d6", "#1f4e9c"];
 
-/// What contexts save, and recall below.
+/// Draws what contexts save, and recall below.
 fn picture(measured: &Measured) -> anyhow::Result<String> {
     let mut svg = String::from(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 440\" \
@@ -90,16 +90,16 @@ fn picture(measured: &Measured) -> anyhow::Result<String> {
     Ok(svg)
 }
 
-/// Bars, for each ratio one of each model.
+/// Bar chart: for each ratio one bar of each model.
 struct Chart<'a> {
-    /// Of the line that they stand on, from the top.
+    /// Distance of the base line from the top.
     base: f64,
     title: &'a str,
     value: fn(&AtRatio) -> f64,
-    /// What a line over the bar compares it with.
+    /// Value that a line over the bar compares it with.
     beside: fn(&AtRatio) -> Option<f64>,
     written: fn(f64) -> String,
-    /// The value of the highest bar.
+    /// Value of the highest bar.
     most: f64,
 }
 
@@ -136,7 +136,7 @@ impl Chart<'_> {
         Ok(())
     }
 
-    /// Where a bar of a value ends.
+    /// Returns the position of a bar's upper end.
     fn top(&self, value: f64) -> f64 {
         self.base - (TALL * value / self.most).max(0.0)
     }

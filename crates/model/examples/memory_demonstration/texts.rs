@@ -1,9 +1,10 @@
-//! What is learnt and asked: pieces of books, and facts that are planted into them.
+//! Training and test data: pieces of books, and facts that are planted into them.
 //!
-//! A fact is a token of its own, one of several that its question has for an answer, and a question is a token, too: so
-//! recall is as easy as it can be, and a small model learns it in minutes. What is measured is whether the fact can still
-//! be found, not whether words can be understood. (Arora et al., "Zoology: Measuring and Improving Recall in Efficient
-//! Language Models", section 3, ask for a value behind a key that is apart from it; that takes a small model longer.)
+//! A fact is a token of its own, one of several possible answers to its question. A question is a
+//! token, too. So recall is as easy as it can be, and a small model learns it in minutes. The
+//! measurements show whether the fact can still be found, not whether words can be understood.
+//! (Arora et al., "Zoology: Measuring and Improving Recall in Efficient Language Models", section
+//! 3, ask for a value behind a key that is apart from it; that takes a small model longer.)
 
 use anyhow::{Context, ensure};
 use clew_model::memory::training::{Sequence, Sequences};
@@ -12,48 +13,48 @@ use fastrand::Rng;
 
 use crate::{WINDOW, WINDOWS};
 
-/// Questions.
+/// Number of questions.
 const QUESTIONS: usize = 8;
-/// Facts that may be the answer to one.
+/// Number of facts that may be the answer to a question.
 pub const ANSWERS: usize = 16;
-/// Tokens of what is compressed.
+/// Number of tokens that are compressed.
 pub const CONTEXT: usize = WINDOW * WINDOWS;
-/// Tokens of a sequence.
+/// Number of tokens in a sequence.
 const LENGTH: usize = CONTEXT + WINDOW;
-/// Most facts that are planted into a context: one for each question.
+/// Maximum number of facts that are planted into a context: one for each question.
 pub const MOST_FACTS: usize = QUESTIONS;
 
-/// What a model is to learn.
+/// Task that a model learns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Task {
-    /// Mostly to recall, from short texts that it reads as they are.
+    /// Mostly recall, from short texts that are read uncompressed.
     BaseRecall,
-    /// To speak, and to recall from longer ones.
+    /// Language modelling, and recall from longer texts.
     Base,
-    /// To speak with a memory.
+    /// Language modelling with a memory.
     Texts,
-    /// To recall from memory.
+    /// Recall from memory.
     Recall,
 }
 
-/// A question, and the fact that answers it.
+/// Question, and the fact that answers it.
 #[derive(Clone, Copy)]
 pub struct Planted {
     pub question: u32,
     pub fact: u32,
 }
 
-/// The books as tokens.
+/// Books as tokens.
 pub struct Texts {
-    /// Each with what may answer it.
+    /// Questions, each with its possible answers.
     questions: Vec<(u32, Vec<u32>)>,
     learnt: Vec<u32>,
-    /// The book that is only measured on.
+    /// Book that is only measured on.
     held_out: Vec<u32>,
     random: Rng,
 }
 
-/// Questions and facts, as a tokenizer knows them.
+/// Returns the tokens for questions and facts, as the tokenizer knows them.
 pub fn special() -> Vec<String> {
     let all = (0..QUESTIONS).flat_map(|question| {
         let facts = (0..ANSWERS).map(move |fact| format!("<|fact {question} {fact}|>"));
@@ -76,7 +77,7 @@ impl Texts {
         Ok(Self { questions, learnt, held_out, random: Rng::with_seed(7) })
     }
 
-    /// So many sequences for a task.
+    /// Returns `count` sequences for a task.
     pub fn sequences(&mut self, count: usize, task: Task) -> anyhow::Result<Sequences> {
         let make = |at: usize| match (task, at % 8) {
             (Task::Base, 0 | 1 | 4 | 5) | (Task::Texts, _) => self.text(LENGTH),
@@ -99,12 +100,12 @@ impl Texts {
         Ok(Sequences::new((0..count).map(make).collect::<anyhow::Result<Vec<_>>>()?))
     }
 
-    /// Pieces of the book that is held out: a context, and a window that follows it.
+    /// Returns pieces of the held-out book: a context, and the window that follows it.
     pub fn held_out(&mut self, count: usize) -> Vec<Vec<u32>> {
         (0..count).map(|_| piece(&self.held_out, LENGTH, &mut self.random)).collect()
     }
 
-    /// A context of the book that is held out, with so many facts planted, and one of these.
+    /// Returns a context of the held-out book with `facts` planted facts, and one of these.
     pub fn planted(&mut self, facts: usize) -> (Vec<u32>, Planted) {
         let mut text = piece(&self.held_out, CONTEXT, &mut self.random);
         let facts = self.some_facts(facts);
@@ -117,7 +118,9 @@ impl Texts {
         Ok(Sequence::of(piece(&self.learnt, length, &mut self.random))?)
     }
 
-    /// Hardly anything but questions and facts, again and again: what recall is learnt from first. About so many tokens, at most `words` of a book between two facts.
+    /// Returns a sequence of hardly anything but repeated questions and facts, from which recall is
+    /// learnt first. It has about `length` tokens, with at most `words` tokens of a book between
+    /// two facts.
     fn facts(&mut self, length: usize, words: usize) -> anyhow::Result<Sequence> {
         let count = self.random.usize(2..=MOST_FACTS);
         let facts = self.some_facts(count);
@@ -138,7 +141,8 @@ impl Texts {
         Ok(Sequence::masked(tokens, counted)?)
     }
 
-    /// A text with facts planted into it, each of which is asked for behind it. The answers count.
+    /// Returns a text with planted facts, followed by a question for each of them. The answers are
+    /// the labels.
     fn recall(&mut self, length: usize) -> anyhow::Result<Sequence> {
         let mut tokens = piece(&self.learnt, length, &mut self.random);
         let count = self.random.usize(1..=MOST_FACTS);
@@ -153,7 +157,7 @@ impl Texts {
         Ok(Sequence::masked(tokens, counted)?)
     }
 
-    /// Facts of which no two answer one question.
+    /// Returns facts of which no two answer the same question.
     fn some_facts(&mut self, count: usize) -> Vec<Planted> {
         self.random.shuffle(&mut self.questions);
         let facts = self.questions[..count].iter().map(|(question, facts)| {

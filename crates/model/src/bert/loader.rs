@@ -1,4 +1,4 @@
-//! Filling the Burn modules from a Hugging Face checkpoint.
+//! Loads a Hugging Face checkpoint into the Burn modules.
 
 use burn::module::Param;
 use burn::nn::{Embedding, LayerNorm, Linear};
@@ -10,7 +10,7 @@ use crate::Error;
 use crate::weights::Weights;
 
 impl Bert {
-    /// Fills every parameter from `weights`, on `device` in the number format `dtype`.
+    /// Loads every parameter from `weights`, on `device` in the number format `dtype`.
     ///
     /// The names are the whole mapping from Hugging Face to this module:
     ///
@@ -29,11 +29,11 @@ impl Bert {
     /// | `encoder.layer.N.output.dense`              | `layers[N].contract`            |
     /// | `encoder.layer.N.output.LayerNorm`          | `layers[N].output_norm`         |
     ///
-    /// A linear `weight` is transposed to `[input, output]`; a normalisation's `weight` and `bias`
+    /// A linear `weight` is transposed to `[input, output]`. A normalisation's `weight` and `bias`
     /// are its `gamma` and `beta`.
     ///
     /// # Errors
-    /// Those of [`Weights::values`].
+    /// Returns the errors of [`Weights::values`].
     pub(crate) fn load(
         mut self,
         config: &BertConfig,
@@ -63,8 +63,8 @@ impl Bert {
     }
 }
 
-/// Moves weights into modules. It asks parameters for their `lazy_shape`, as any other look at one
-/// that is not loaded yet would first fill it with random values.
+/// Loader of weights into modules. It reads a parameter's `lazy_shape`, because any other access to
+/// a parameter that is not loaded yet would first fill it with random values.
 struct Loader<'a> {
     config: &'a BertConfig,
     weights: &'a Weights<'a>,
@@ -110,9 +110,9 @@ impl Loader<'_> {
     }
 }
 
-/// The transpose of the row-major matrix `values` `[rows, columns]`.
+/// Returns the transpose of the row-major matrix `values` `[rows, columns]`.
 fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    // Square tiles keep both sides in the cache: a large weight otherwise misses on each value.
+    // Square tiles keep both sides in the cache. Without them a large weight misses on each value.
     const TILE: usize = 32;
     let mut result = vec![0.0; values.len()];
     for row_start in (0..rows).step_by(TILE) {

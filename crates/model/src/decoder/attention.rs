@@ -1,4 +1,4 @@
-//! Who looks at what: attention of one sequence's tokens over its keys.
+//! Attention of one sequence's tokens over its keys.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,35 +7,36 @@ use burn::prelude::*;
 use burn::tensor::DType;
 use burn::tensor::activation::softmax;
 
-/// Most tokens of a sequence that attend at once; the scores of more would not fit into memory.
+/// Maximum number of tokens of a sequence that attend at once. The scores of more would not fit
+/// into memory.
 const ATTENDING: usize = 512;
-/// Most scores of all heads that are held at once, a GiB of them.
+/// Maximum number of scores of all heads that are held at once: a GiB.
 const MOST_SCORES: usize = 1 << 28;
 
-/// One sequence's part of a layer's heads, already turned by their positions.
+/// One sequence's part of a layer's heads, rotated by their positions.
 pub(crate) struct Heads {
     /// `[heads, tokens, width]`.
     pub(crate) queries: Tensor<3>,
-    /// `[kv_heads, seen, width]`; the keys of the queries' own tokens are the last.
+    /// `[kv_heads, seen, width]`; the keys of the queries' own tokens come last.
     pub(crate) keys: Tensor<3>,
     /// `[kv_heads, seen, width]`.
     pub(crate) values: Tensor<3>,
 }
 
-/// Which keys a token sees.
+/// Keys that a token attends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sight {
-    /// Its own and those before it, at most so many.
+    /// Its own key and those before it, within the window.
     Back {
-        /// Tokens that a token sees, itself included; `None`: all before it.
+        /// Number of tokens that a token attends to, itself included; `None` for all before it.
         window: Option<usize>,
     },
-    /// All.
+    /// All keys.
     All,
 }
 
 impl Sight {
-    /// The first position that the token at `position` sees.
+    /// Returns the first position that the token at `position` attends to.
     pub(crate) fn first(self, position: usize) -> usize {
         match self {
             Self::Back { window: Some(window) } => (position + 1).saturating_sub(window),
@@ -43,7 +44,8 @@ impl Sight {
         }
     }
 
-    /// One beyond the last position that the token before `end` sees, of a sequence of `length`.
+    /// Returns the end (exclusive) of the positions that the token before `end` attends to, in a
+    /// sequence of `length`.
     fn end(self, end: usize, length: usize) -> usize {
         match self {
             Self::Back { .. } => end,
@@ -61,7 +63,8 @@ impl Sight {
     }
 }
 
-/// Keys and values that every query sees, before those of [`Heads`]; turned by their positions.
+/// Keys and values that every query attends to, before those of [`Heads`]; rotated by their
+/// positions.
 pub(crate) struct Far {
     /// `[kv_heads, far, width]`.
     pub(crate) keys: Tensor<3>,
@@ -69,21 +72,24 @@ pub(crate) struct Far {
     pub(crate) values: Tensor<3>,
 }
 
-/// Which keys the new tokens of one sequence do not see, worked out in the first layer that asks.
+/// Masks of the keys that the new tokens of one sequence do not attend to. Each mask is computed in
+/// the first layer that needs it.
 #[derive(Default)]
 pub(crate) struct HiddenKeys {
     known: HashMap<(usize, Sight), Option<Tensor<4, Bool>>>,
-    /// `[queries, keys]`, where no [`Sight`] says it.
+    /// Mask `[queries, keys]` of keys that no [`Sight`] describes.
     given: Option<Vec<bool>>,
 }
 
 impl HiddenKeys {
-    /// Those for which `hidden`, `[queries, keys]`, is true; to be used with [`Sight::All`].
+    /// Creates a mask from `hidden` `[queries, keys]`, which is true for hidden keys. Use it with
+    /// [`Sight::All`].
     pub(crate) fn given(hidden: Vec<bool>) -> Self {
         Self { known: HashMap::new(), given: Some(hidden) }
     }
 
-    /// `[1, 1, queries, keys]`, true for what is hidden; `None` if every query sees all.
+    /// Returns the mask `[1, 1, queries, keys]`, true for hidden keys, or `None` if every query
+    /// attends to all keys.
     fn of(
         &mut self,
         queries: Range<usize>,
@@ -109,8 +115,8 @@ impl HiddenKeys {
     }
 }
 
-/// Attention of the last tokens of one sequence over keys from position `first` on;
-/// `[tokens, heads * width]`. `hidden` is of that sequence and step alone.
+/// Computes the attention of the last tokens of one sequence over keys from position `first` on,
+/// `[tokens, heads * width]`. `hidden` belongs to this sequence and step only.
 pub(crate) fn attend(
     heads: Heads,
     first: usize,
@@ -120,7 +126,7 @@ pub(crate) fn attend(
     attend_beyond(None, heads, first, sight, hidden)
 }
 
-/// [`attend`], over what lies in `far`, too: its keys and values are read where they are.
+/// Computes [`attend`] over the keys and values of `far` as well, without copying them.
 pub(crate) fn attend_beyond(
     far: Option<&Far>,
     heads: Heads,
@@ -156,8 +162,9 @@ pub(crate) fn attend_beyond(
     attended.swap_dims(0, 1).reshape([tokens, heads * width])
 }
 
-/// Queries `[kv_heads, group, tokens, width]` over all of `far` and keys and values
-/// `[kv_heads, seen, width]`; `[heads, tokens, width]`. Scores are weighed in 32-bit floats, as the reference does.
+/// Computes the attention of queries `[kv_heads, group, tokens, width]` over all of `far` and over
+/// keys and values `[kv_heads, seen, width]`: `[heads, tokens, width]`. The softmax is in 32-bit
+/// floats, as in the reference.
 fn attend_part(
     queries: Tensor<4>,
     far: Option<&Far>,
@@ -181,7 +188,7 @@ fn attend_part(
     let near: Tensor<3> = near.reshape([kv_heads, group * tokens, seen]);
     let attended = match far {
         None => softmax(near, 2).cast(dtype).matmul(values),
-        // One softmax over both, so that nothing is weighed twice, without a copy of what is far.
+        // One softmax over both, so that the weights sum to one, without a copy of the far values.
         Some(far) => {
             let [_, beyond, _] = far.keys.dims();
             let weights = Tensor::cat(vec![scores(far.keys.clone()), near], 2);
@@ -195,7 +202,8 @@ fn attend_part(
     attended.reshape([kv_heads * group, tokens, width])
 }
 
-/// Which of the keys each of the queries does not see, `[queries, keys]`; `None` if every query sees all.
+/// Returns which keys each query does not attend to, `[queries, keys]`, or `None` if every query
+/// attends to all keys.
 fn hidden_keys(queries: Range<usize>, keys: Range<usize>, sight: Sight) -> Option<Vec<bool>> {
     let pairs = queries.flat_map(|query| keys.clone().map(move |key| (query, key)));
     let hidden: Vec<bool> = pairs.map(|(query, key)| sight.hides(query, key)).collect();
@@ -208,8 +216,8 @@ mod tests {
 
     const WIDTH: usize = 2;
 
-    /// Attention of the last of `tokens` tokens, one by one in 64-bit floats, over one-head `states`
-    /// `[length, WIDTH]` that are queries, keys and values.
+    /// Computes the attention of the last of `tokens` tokens one by one in 64-bit floats, over
+    /// one-head `states` `[length, WIDTH]` that are queries, keys and values.
     fn expected(states: &[f32], tokens: usize, sight: Sight) -> Vec<f32> {
         let rows: Vec<&[f32]> = states.chunks_exact(WIDTH).collect();
         let mut all = Vec::new();

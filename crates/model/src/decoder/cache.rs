@@ -1,4 +1,4 @@
-//! Keys and values of one sequence.
+//! Key-value cache of one sequence.
 
 use burn::prelude::*;
 use burn::tensor::DType;
@@ -7,12 +7,12 @@ use super::attention::Sight;
 use super::config::DecoderConfig;
 use crate::Error;
 
-/// Tokens by which a cache grows at least: growing copies it.
+/// Minimum number of tokens by which a cache grows, because growing copies it.
 const GROWTH: usize = 256;
 
-/// The keys, already turned by their positions, and values of one sequence's tokens, in every layer.
+/// Keys, rotated by their positions, and values of one sequence's tokens, in every layer.
 ///
-/// Room is made in blocks that double, up to the capacity; a token's place never changes.
+/// The cache grows in blocks that double, up to the capacity. A token's place never changes.
 #[derive(Debug)]
 pub(crate) struct KvCache {
     layers: Vec<LayerCache>,
@@ -20,7 +20,8 @@ pub(crate) struct KvCache {
     capacity: usize,
 }
 
-/// Of one layer, `[kv_heads, room, head_width]` each. `None` only while it is written.
+/// Cache of one layer, `[kv_heads, room, head_width]` each. `None` before the first write, and
+/// while it is written.
 #[derive(Debug)]
 struct LayerCache {
     keys: Option<Tensor<3>>,
@@ -28,13 +29,13 @@ struct LayerCache {
 }
 
 impl KvCache {
-    /// An empty cache for at most `capacity` tokens.
+    /// Creates an empty cache for at most `capacity` tokens.
     pub(crate) fn new(layers: usize, capacity: usize) -> Self {
         let empty = || LayerCache { keys: None, values: None };
         Self { layers: (0..layers).map(|_| empty()).collect(), length: 0, capacity }
     }
 
-    /// Tokens in it.
+    /// Returns the number of tokens in the cache.
     pub(crate) fn length(&self) -> usize {
         self.length
     }
@@ -42,7 +43,7 @@ impl KvCache {
     /// Refuses more tokens than there is room for.
     ///
     /// # Errors
-    /// [`Error::TooLong`].
+    /// Returns [`Error::TooLong`] if they do not fit.
     pub(crate) fn check_room(&self, tokens: usize) -> Result<(), Error> {
         match self.capacity - self.length >= tokens {
             true => Ok(()),
@@ -50,8 +51,8 @@ impl KvCache {
         }
     }
 
-    /// Writes keys and values `[kv_heads, tokens, head_width]` of one layer behind those that are there,
-    /// and returns all that the new tokens may see, with the position of the first.
+    /// Appends keys and values `[kv_heads, tokens, head_width]` to one layer. Returns all that the
+    /// new tokens may attend to, with the position of the first.
     pub(crate) fn write(
         &mut self,
         layer: usize,
@@ -101,7 +102,7 @@ fn write(all: Option<Tensor<3>>, new: Tensor<3>, start: usize, most: usize) -> T
     all.slice_assign([0..heads, start..end, 0..width], new)
 }
 
-/// Bytes that the cache of `tokens` tokens takes.
+/// Returns the size in bytes of a cache of `tokens` tokens.
 pub(crate) fn bytes(config: &DecoderConfig, dtype: DType, tokens: usize) -> usize {
     config.cache_bytes(dtype.size()) * tokens
 }

@@ -9,12 +9,13 @@ use crate::weights::Parameter;
 
 const CONFIG: &str = "config.json";
 
-/// Bounds far above any real decoder: sizes beyond them are a broken file, and products of two stay far
-/// from overflow.
+/// Bounds far above any real decoder. A file with larger sizes is broken. Products of two sizes
+/// stay far from overflow.
 const LARGEST_SIZE: usize = 1 << 24;
 pub(crate) const MOST_LAYERS: usize = 1 << 10;
 
-/// Which published architecture a decoder is. They differ in biases and in who has a sliding window.
+/// Published architecture of a decoder. They differ in biases and in which layers have a sliding
+/// window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Family {
     /// Qwen2 and Qwen2.5.
@@ -25,7 +26,7 @@ pub(crate) enum Family {
     Mistral,
 }
 
-/// Shape of a decoder; the fields name those of a Hugging Face `config.json`.
+/// Shape of a decoder. The comments name the fields of a Hugging Face `config.json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct DecoderConfig {
     pub(crate) family: Family,
@@ -43,7 +44,7 @@ pub(crate) struct DecoderConfig {
     pub(crate) kv_heads: usize,
     /// Width of a head, `head_dim`, or `hidden_size / num_attention_heads`.
     pub(crate) head_width: usize,
-    /// Most tokens of a sequence, `max_position_embeddings`.
+    /// Maximum number of tokens in a sequence, `max_position_embeddings`.
     pub(crate) positions: usize,
     /// Added to the mean square in normalisation, `rms_norm_eps`.
     pub(crate) norm_epsilon: f64,
@@ -51,16 +52,17 @@ pub(crate) struct DecoderConfig {
     pub(crate) is_tied: bool,
     /// Whether queries, keys and values have a bias.
     pub(crate) has_bias: bool,
-    /// How positions turn queries and keys.
+    /// Rotation of queries and keys by positions.
     pub(crate) rope: Rope,
-    /// For each layer how many tokens a token sees, itself included; `None`: all before it.
+    /// Number of tokens that a token attends to in each layer, itself included; `None` for all
+    /// before it.
     pub(crate) windows: Vec<Option<usize>>,
     /// Ids that end a text, `eos_token_id`.
     pub(crate) ends: Vec<u32>,
-    /// The id that begins a text, `bos_token_id`.
+    /// Id that begins a text, `bos_token_id`.
     #[serde(skip)]
     pub(crate) begin: Option<u32>,
-    /// What the model has of its own for memory tokens, if it is one with a memory.
+    /// Parameters of memory tokens, if the model has a memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) memory: Option<MemoryParts>,
 }
@@ -68,22 +70,22 @@ pub(crate) struct DecoderConfig {
 /// Parameters of memory tokens ([`crate::memory`]).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct MemoryParts {
-    /// Which projections they have, of `q`, `k`, `v` and `o`, `beacon_param`.
+    /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`, `beacon_param`.
     pub(crate) projections: Vec<char>,
-    /// The id whose embedding is theirs, where the checkpoint has none of these parameters: then their
-    /// projections begin as copies of the others, too.
+    /// Id whose embedding the memory token copies, if the checkpoint has no parameters of memory
+    /// tokens. Their projections then begin as copies of the words' projections.
     pub(crate) copied_from: Option<u32>,
 }
 
 impl MemoryParts {
-    /// Whether they have this projection.
+    /// Returns whether memory tokens have this projection of their own.
     pub(crate) fn has(&self, projection: char) -> bool {
         self.projections.contains(&projection)
     }
 }
 
-/// The file as it is written, by transformers 4 (`rope_theta`, `rope_scaling`) and 5
-/// (`rope_parameters`).
+/// Configuration file as transformers 4 (`rope_theta`, `rope_scaling`) and 5 (`rope_parameters`)
+/// write it.
 #[derive(Debug, Deserialize)]
 struct Raw {
     model_type: String,
@@ -135,7 +137,7 @@ impl Ends {
 #[derive(Debug, Deserialize)]
 struct RawScaling {
     rope_type: Option<String>,
-    /// The older name; some files have both.
+    /// Older name; some files have both.
     r#type: Option<String>,
     rope_theta: Option<f64>,
     factor: Option<f64>,
@@ -155,8 +157,9 @@ impl DecoderConfig {
     /// Reads the configuration of `folder`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] where it contradicts itself; [`Error::Unsupported`] for
-    /// architectures, activations and position scalings that are not computed here.
+    /// Returns [`Error::Unreadable`] if the file cannot be read, [`Error::Broken`] if it is invalid
+    /// or contradicts itself, and [`Error::Unsupported`] for architectures, activations and
+    /// position scalings that are not implemented here.
     pub(crate) fn read(folder: &FolderReader) -> Result<Self, Error> {
         let raw: Raw = folder.json(CONFIG, "the configuration of a decoder")?;
         let family = match raw.model_type.as_str() {
@@ -230,8 +233,8 @@ impl DecoderConfig {
         })
     }
 
-    /// Every parameter of the model by its Hugging Face name, with its shape in the file, where a linear
-    /// weight is `[output, input]`.
+    /// Returns every parameter of the model by its Hugging Face name, with its shape in the file,
+    /// where a linear weight is `[output, input]`.
     pub(crate) fn parameters(&self) -> Vec<Parameter> {
         let mut parameters = self.headless_parameters();
         if !self.is_tied {
@@ -241,7 +244,7 @@ impl DecoderConfig {
         parameters
     }
 
-    /// The same without the head, which an encoder does not have.
+    /// Returns the same parameters without the head, which an encoder does not have.
     pub(crate) fn headless_parameters(&self) -> Vec<Parameter> {
         let mut parameters = Vec::new();
         let mut add = |name: String, shape: &[usize]| {
@@ -286,12 +289,13 @@ impl DecoderConfig {
         parameters
     }
 
-    /// Whether the checkpoint has parameters of memory tokens.
+    /// Returns whether the checkpoint has parameters of memory tokens.
     fn has_memory_parameters(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.copied_from.is_none())
     }
 
-    /// Memory tokens' own projections in a checkpoint, with the shapes of their matrices.
+    /// Returns the memory tokens' own projections in a checkpoint, with the shapes of their
+    /// matrices.
     pub(crate) fn memory_projections(&self) -> Vec<(char, [usize; 2])> {
         let Some(memory) = self.memory.as_ref().filter(|_| self.has_memory_parameters()) else {
             return Vec::new();
@@ -306,21 +310,22 @@ impl DecoderConfig {
         shapes.into_iter().filter(|(part, _)| memory.has(*part)).collect()
     }
 
-    /// Whether a checkpoint's tensor of this name is passed over: a tied head is written out by some, and is the
-    /// table of words all the same.
+    /// Returns whether a checkpoint's tensor of this name is ignored. Some checkpoints store a tied
+    /// head as well, although it is the embedding table.
     pub(crate) fn ignores(&self, name: &str) -> bool {
         name.ends_with("rotary_emb.inv_freq") || (self.is_tied && name == "lm_head.weight")
     }
 
-    /// Whether the projection behind the attention has a bias: that of a Llama with biases has.
+    /// Returns whether the output projection of the attention has a bias. It has in a Llama with
+    /// biases.
     pub(crate) fn has_output_bias(&self) -> bool {
         self.has_bias && self.family == Family::Llama
     }
 
-    /// Refuses tokens that the model does not know, and none.
+    /// Refuses an empty list of tokens, and tokens that the model does not know.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`].
+    /// Returns [`Error::ForeignTokens`] in both cases.
     pub(crate) fn check_tokens(&self, tokens: &[u32]) -> Result<(), Error> {
         let foreign = tokens.iter().find(|id| **id as usize >= self.vocabulary);
         if tokens.is_empty() || foreign.is_some() {
@@ -332,13 +337,13 @@ impl DecoderConfig {
         Ok(())
     }
 
-    /// Bytes that one token's keys and values take, with numbers of `size` bytes.
+    /// Returns the size in bytes of one token's keys and values, with numbers of `size` bytes.
     pub(crate) fn cache_bytes(&self, size: usize) -> usize {
         2 * self.layers * self.kv_heads * self.head_width * size
     }
 }
 
-/// Hugging Face name of a layer.
+/// Returns the Hugging Face name of a layer.
 pub(crate) fn layer_root(layer: usize) -> String {
     format!("model.layers.{layer}")
 }
@@ -347,7 +352,7 @@ fn windows(family: Family, raw: &Raw) -> Vec<Option<usize>> {
     let window = raw.sliding_window.filter(|window| *window > 0);
     let first = match family {
         Family::Mistral => 0,
-        // The first layers see everything.
+        // The first layers have no window.
         Family::Qwen2 if raw.use_sliding_window => raw.max_window_layers.unwrap_or(0),
         Family::Qwen2 | Family::Llama => raw.num_hidden_layers,
     };

@@ -1,4 +1,4 @@
-//! Large matrix products on several processor cores.
+//! Large matrix products on several CPU cores.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,26 +9,27 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::{DeviceChoice, Error};
 
-/// Multiplications below which sharing a product out takes longer than it saves.
+/// Number of multiplications below which dividing a product takes longer than it saves.
 const LEAST_WORK: usize = 1 << 20;
 
-/// The processor cores of a decoder; none beside the caller's on a GPU.
+/// CPU cores of a decoder; only the caller's on a GPU.
 ///
-/// Burn computes a product on the thread that asks for it. Here each core computes some of the outputs,
-/// and so reads its own part of the weights: reading them is what generating token by token waits for.
+/// Burn computes a product on the calling thread. Here each core computes part of the outputs, and
+/// so reads its own part of the weights. Reading weights is the bottleneck of generation token by
+/// token.
 #[derive(Clone)]
 pub(crate) struct Cores(Option<Arc<ThreadPool>>);
 
 impl Cores {
-    /// The caller's only.
+    /// Returns the caller's core only.
     pub(crate) fn one() -> Self {
         Self(None)
     }
 
-    /// So many for a decoder on `device`; 0: all of the machine.
+    /// Returns `threads` cores for a decoder on `device`; 0 means all of the machine.
     ///
     /// # Errors
-    /// [`Error::Device`] if the threads cannot be started.
+    /// Returns [`Error::Device`] if the threads cannot be started.
     pub(crate) fn of(device: DeviceChoice, threads: usize) -> Result<Self, Error> {
         let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = if threads == 0 { cores() } else { threads };
@@ -43,12 +44,13 @@ impl Cores {
         Ok(Self(Some(Arc::new(pool))))
     }
 
-    /// How many there are.
+    /// Returns the number of cores.
     pub(crate) fn count(&self) -> usize {
         self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 
-    /// `states` `[rows, input]` by the transpose of `weight` `[output, input]`: `[rows, output]`.
+    /// Multiplies `states` `[rows, input]` by the transpose of `weight` `[output, input]`. Returns
+    /// `[rows, output]`.
     pub(crate) fn product(&self, states: Tensor<2>, weight: &Tensor<2>) -> Tensor<2> {
         let [rows, input] = states.dims();
         let [output, _] = weight.dims();
@@ -90,7 +92,7 @@ mod tests {
                 (product(Cores::one()), product(Cores::of(DeviceChoice::Cpu, 3).unwrap()));
             let pairs = one.iter().zip(&three);
             let off = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-            // Sums of a thousand numbers below one, in whichever order.
+            // The sums of a thousand numbers below one differ by their order only.
             assert!(one.len() == three.len() && off < 1e-3, "off by {off}");
         }
     }

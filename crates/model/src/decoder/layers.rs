@@ -1,4 +1,4 @@
-//! The layers of a decoder, over sequences that are not padded.
+//! Layers of a decoder, over sequences that are not padded.
 
 pub(crate) mod stacks;
 
@@ -14,7 +14,7 @@ use super::cores::Cores;
 use crate::Error;
 use crate::checkpoint::Checkpoint;
 
-/// What comes before a decoder's head: the table of words, the layers and the last normalisation.
+/// Decoder without its head: the embedding table, the layers and the last normalisation.
 pub(crate) struct Layers {
     pub(crate) config: DecoderConfig,
     pub(crate) device: Device,
@@ -23,35 +23,36 @@ pub(crate) struct Layers {
     pub(crate) words: Tensor<2>,
     layers: Vec<Layer>,
     norm: Norm,
-    /// The embedding of the memory token, `[1, hidden]`, of a model that has one.
+    /// Embedding of the memory token, `[1, hidden]`, if the model has one.
     memory_word: Option<Tensor<2>>,
-    /// Cosines and sines of positions from 0 on, as far as somebody asked, `[positions, head_width]` each.
+    /// Cosines and sines of positions from 0 up to the largest requested so far,
+    /// `[positions, head_width]` each.
     turns: Mutex<Option<(Tensor<2>, Tensor<2>)>>,
 }
 
 struct Layer {
     attention_norm: Norm,
-    /// Queries, keys and values of all heads, one below the other.
+    /// Projections to queries, keys and values of all heads, stacked by rows.
     project: Linear,
     output: Linear,
-    /// The same of memory tokens, where they differ.
+    /// Projections of memory tokens, where they differ.
     memory: MemoryLayer,
     feed_norm: Norm,
-    /// Gate and up, one below the other.
+    /// Gate and up projections, stacked by rows.
     expand: Linear,
     contract: Linear,
-    /// Tokens that a token sees, itself included.
+    /// Number of tokens that a token attends to, itself included.
     window: Option<usize>,
 }
 
-/// What a layer has for memory tokens.
+/// Projections of a layer for memory tokens.
 #[derive(Default)]
 struct MemoryLayer {
     project: Option<Linear>,
     output: Option<Linear>,
 }
 
-/// A matrix `[output, input]`, as it is stored.
+/// Linear layer with a matrix `[output, input]`, as it is stored.
 pub(crate) struct Linear {
     pub(crate) weight: Tensor<2>,
     pub(crate) bias: Option<Tensor<1>>,
@@ -66,22 +67,23 @@ struct Norm {
 /// New tokens of one sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece<'a> {
-    /// Ids below the vocabulary's size, which itself is the memory token's.
+    /// Ids below the size of the vocabulary, or that size, which is the id of the memory token.
     pub(crate) tokens: &'a [u32],
-    /// The position of each.
+    /// Position of each token.
     pub(crate) positions: &'a [usize],
 }
 
-/// Which rows of a matrix are of memory tokens. Some are of words, too: memory tokens follow them in one step.
+/// Division of the rows of a matrix into words and memory tokens. There are always words, because
+/// memory tokens follow them in the same step.
 struct Kinds {
     words: Tensor<1, Int>,
     memory: Tensor<1, Int>,
-    /// Where each row is when those of words come first.
+    /// For each row its index when all words come before all memory tokens.
     order: Tensor<1, Int>,
 }
 
 impl Kinds {
-    /// `None` where there is no memory token.
+    /// Divides the rows. Returns `None` if there is no memory token.
     fn of(ids: &[u32], memory_id: usize, device: &Device) -> Option<Self> {
         let is_memory = |row: &usize| ids[*row] as usize == memory_id;
         let (memory, words): (Vec<usize>, Vec<usize>) = (0..ids.len()).partition(is_memory);
@@ -96,7 +98,8 @@ impl Kinds {
         Some(Self { words, memory, order: indices(order, device) })
     }
 
-    /// Rows by `of_words` and `of_memory`, each given only its own.
+    /// Applies `of_words` and `of_memory` to their own rows, and returns the results in the
+    /// original order.
     fn each(
         &self,
         states: &Tensor<2>,
@@ -107,7 +110,7 @@ impl Kinds {
         self.joined(of_words(states.clone().select(0, self.words.clone())), memory)
     }
 
-    /// Rows of words and of memory tokens in the order of all.
+    /// Returns the rows of words and of memory tokens in the original order.
     fn joined(&self, words: Tensor<2>, memory: Tensor<2>) -> Tensor<2> {
         Tensor::cat(vec![words, memory], 0).select(0, self.order.clone())
     }
@@ -119,23 +122,24 @@ fn indices(rows: Vec<usize>, device: &Device) -> Tensor<1, Int> {
     Tensor::from_data(TensorData::new(rows, [count]), device)
 }
 
-/// Where attention is asked for.
+/// Piece and layer for which attention is computed.
 pub(crate) struct Place<'a> {
-    /// Which of the pieces.
+    /// Index of the piece.
     pub(crate) piece: usize,
-    /// Which layer.
+    /// Index of the layer.
     pub(crate) layer: usize,
-    /// Tokens that a token of this layer sees, itself included.
+    /// Number of tokens that a token of this layer attends to, itself included.
     pub(crate) window: Option<usize>,
-    /// The keys before they are turned, `[kv_heads, tokens, width]`, for those who keep them so.
+    /// Function that returns the keys before rotation, `[kv_heads, tokens, width]`, for callers
+    /// that store them so.
     pub(crate) plain_keys: &'a dyn Fn() -> Tensor<3>,
 }
 
 impl Layers {
-    /// Loads what `config` describes from `checkpoint`, which was checked to have it.
+    /// Loads the layers that `config` describes. The checkpoint was checked to have them.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::read`].
+    /// Returns the errors of [`Checkpoint::read`].
     pub(crate) fn load(config: DecoderConfig, loader: &Loader<'_>) -> Result<Self, Error> {
         let layer = |index| loader.layer(&config, index);
         let layers = (0..config.layers).map(layer).collect::<Result<Vec<_>, Error>>()?;
@@ -156,10 +160,11 @@ impl Layers {
         Ok(Self { config, device, dtype, words, layers, norm, memory_word, turns })
     }
 
-    /// The states of all tokens of `pieces`, one below the other, `[tokens, hidden]`; not normalised.
+    /// Returns the states of all tokens of `pieces`, one below the other, `[tokens, hidden]`, not
+    /// normalised.
     ///
-    /// In each layer `attend` is called for each piece with the heads of its tokens alone, and returns
-    /// `[tokens, heads * width]`.
+    /// In each layer it calls `attend` for each piece, with the heads of that piece's tokens only.
+    /// `attend` returns `[tokens, heads * width]`.
     pub(crate) fn forward(
         &self,
         pieces: &[Piece<'_>],
@@ -188,13 +193,14 @@ impl Layers {
         }
     }
 
-    /// Keys `[heads, tokens, width]` turned by positions from `start` on.
+    /// Rotates keys `[heads, tokens, width]` by positions from `start` on.
     pub(crate) fn turned(&self, keys: Tensor<3>, start: usize) -> Tensor<3> {
         let [_, tokens, width] = keys.dims();
         let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
         let known = turns.as_ref().map_or(0, |(cosines, _)| cosines.dims()[0]);
         if start + tokens > known {
-            // Every position is worked out twice at most.
+            // The table at least doubles, so the work of recomputing it stays linear in the
+            // positions.
             let positions = (start + tokens).next_power_of_two().max(1024);
             let (cosines, sines) = self.config.rope.angles(0..positions);
             let tensor = |values| {
@@ -209,12 +215,13 @@ impl Layers {
         turn(keys, &part(cosines), &part(sines))
     }
 
-    /// States `[rows, hidden]` as the head and poolings read them.
+    /// Returns the states `[rows, hidden]` after the last normalisation, as heads and poolings read
+    /// them.
     pub(crate) fn normalised(&self, states: Tensor<2>) -> Tensor<2> {
         self.norm.forward(states)
     }
 
-    /// Cosines and sines for every row, `[rows, 1, head_width]`.
+    /// Returns the cosines and sines of every row, `[rows, 1, head_width]`.
     fn angles(&self, pieces: &[Piece<'_>], rows: usize) -> (Tensor<3>, Tensor<3>) {
         let positions = pieces.iter().flat_map(|piece| piece.positions).copied();
         let (cosines, sines) = self.config.rope.angles(positions);
@@ -225,7 +232,7 @@ impl Layers {
         (tensor(cosines), tensor(sines))
     }
 
-    /// `[rows, hidden]` to the same.
+    /// Maps `[rows, hidden]` to the same shape.
     fn layer(
         &self,
         index: usize,
@@ -281,7 +288,8 @@ impl Layers {
     }
 }
 
-/// Turns heads `[rows, heads, width]` by their rows' angles, or any others of a shape that the angles spread to.
+/// Rotates heads `[rows, heads, width]` by their rows' angles. Also takes other shapes that the
+/// angles broadcast to.
 fn turn(heads: Tensor<3>, cosines: &Tensor<3>, sines: &Tensor<3>) -> Tensor<3> {
     let [rows, count, width] = heads.dims();
     let half = width / 2;
@@ -292,7 +300,7 @@ fn turn(heads: Tensor<3>, cosines: &Tensor<3>, sines: &Tensor<3>) -> Tensor<3> {
 }
 
 impl Linear {
-    /// `[rows, input]` to `[rows, output]`.
+    /// Maps `[rows, input]` to `[rows, output]`.
     pub(crate) fn forward(&self, states: Tensor<2>) -> Tensor<2> {
         let product = self.cores.product(states, &self.weight);
         match &self.bias {
@@ -301,7 +309,8 @@ impl Linear {
         }
     }
 
-    /// [`Linear::forward`], of memory tokens by `memory`, if they have one of their own.
+    /// Applies [`Linear::forward`] to words, and `memory` to memory tokens if they have their own
+    /// projection.
     fn of_kinds(
         &self,
         memory: Option<&Self>,
@@ -318,7 +327,7 @@ impl Linear {
 }
 
 impl Norm {
-    /// In 32-bit floats, whatever the states are in.
+    /// Normalises in 32-bit floats, whatever the format of the states.
     fn forward(&self, states: Tensor<2>) -> Tensor<2> {
         let dtype = states.dtype();
         let states = states.cast(DType::F32);
@@ -328,12 +337,12 @@ impl Norm {
     }
 }
 
-/// Moves tensors of a checkpoint onto a device.
+/// Loader of tensors from a checkpoint onto a device.
 pub(crate) struct Loader<'a> {
     pub(crate) checkpoint: &'a Checkpoint,
     pub(crate) device: &'a Device,
     pub(crate) dtype: DType,
-    /// What the parts compute on.
+    /// CPU cores that the linear layers compute on.
     pub(crate) cores: &'a Cores,
 }
 
@@ -366,7 +375,8 @@ impl Loader<'_> {
             let own = if memory.copied_from.is_none() && memory.has(part) { "beacon_" } else { "" };
             format!("{root}.self_attn.{own}{part}_proj")
         };
-        // Parts that are not the memory token's own are read once more: its projection stays one product.
+        // Projections that memory tokens share with words are read once more, so that the memory
+        // tokens' projection stays one product.
         let project = match "qkv".chars().any(|part| memory.has(part)) {
             true => {
                 Some(self.linear(&"qkv".chars().map(name).collect::<Vec<_>>(), config.has_bias)?)
@@ -380,7 +390,7 @@ impl Loader<'_> {
         Ok(MemoryLayer { project, output })
     }
 
-    /// Several linear parts of one input as one.
+    /// Loads several linear layers of the same input as one.
     pub(crate) fn linear(&self, parts: &[String], has_bias: bool) -> Result<Linear, Error> {
         let named = |part: &str| -> Vec<String> {
             parts.iter().map(|name| format!("{name}.{part}")).collect()
@@ -393,10 +403,10 @@ impl Loader<'_> {
         Ok(Linear { weight, bias, cores: self.cores.clone() })
     }
 
-    /// The head behind `layers`.
+    /// Loads the head behind `layers`.
     ///
     /// # Errors
-    /// Those of [`Checkpoint::read`].
+    /// Returns the errors of [`Checkpoint::read`].
     pub(crate) fn head(&self, layers: &Layers) -> Result<Linear, Error> {
         match layers.config.is_tied {
             true => Ok(self.tied(&layers.words)),
@@ -404,7 +414,7 @@ impl Loader<'_> {
         }
     }
 
-    /// A linear part whose matrix is that of another.
+    /// Returns a linear layer that shares the matrix of another.
     fn tied(&self, weight: &Tensor<2>) -> Linear {
         Linear { weight: weight.clone(), bias: None, cores: self.cores.clone() }
     }

@@ -1,35 +1,35 @@
-//! Rotary position embedding: Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding",
-//! section 3.2, with the scalings of published configurations.
+//! Rotary position embedding: Su et al., "RoFormer: Enhanced Transformer with Rotary Position
+//! Embedding", section 3.2, with the scalings of published configurations.
 
 use std::f64::consts::TAU;
 
 use serde::Serialize;
 
-/// How a model reads positions beyond those it was first trained on.
+/// Scaling of positions, for contexts longer than those the model was first trained on.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scaling {
-    /// It does not.
+    /// No scaling.
     None,
     /// All frequencies are divided by `factor`.
     Linear { factor: f64 },
-    /// Llama 3.1: low frequencies are divided by `factor`, high ones kept, those in between blended.
+    /// Llama 3.1: low frequencies are divided by `factor`, high ones kept, those between blended.
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },
-    /// Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", section 3.2;
-    /// `attention` is their temperature (section 3.3), by default `0.1 ln(factor) + 1`.
+    /// Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", section
+    /// 3.2. `attention` is their temperature (section 3.3), by default `0.1 ln(factor) + 1`.
     Yarn { factor: f64, original: f64, beta_fast: f64, beta_slow: f64, attention: Option<f64> },
 }
 
-/// Angles per position.
+/// Angles by position.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Rope {
     /// Radians per position, `[head_width / 2]`.
     frequencies: Vec<f64>,
-    /// What sines and cosines are multiplied with.
+    /// Factor of sines and cosines.
     attention: f64,
 }
 
 impl Rope {
-    /// For heads of an even `head_width`.
+    /// Computes the angular frequencies for heads of an even `head_width`.
     pub(crate) fn new(head_width: usize, theta: f64, scaling: &Scaling) -> Self {
         let pairs = head_width / 2;
         let plain = (0..pairs).map(|i| theta.powf(-((2 * i) as f64) / head_width as f64));
@@ -39,7 +39,7 @@ impl Rope {
             Scaling::Linear { factor } => (plain.iter().map(|f| f / factor).collect(), 1.0),
             Scaling::Llama3 { factor, low, high, original } => {
                 let scaled = |frequency: &f64| {
-                    // How often the original context holds the wave.
+                    // Number of waves in the original context.
                     let waves = original * frequency / TAU;
                     let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);
                     frequency * kept + frequency / factor * (1.0 - kept)
@@ -47,7 +47,7 @@ impl Rope {
                 (plain.iter().map(scaled).collect(), 1.0)
             }
             Scaling::Yarn { factor, original, beta_fast, beta_slow, attention } => {
-                // The pair that turns `turns` times over the original context.
+                // Index of the pair that turns `turns` times over the original context.
                 let pair = |turns: f64| {
                     head_width as f64 * (original / (turns * TAU)).ln() / (2.0 * theta.ln())
                 };
@@ -65,8 +65,8 @@ impl Rope {
         Self { frequencies, attention }
     }
 
-    /// Cosines and sines of `positions`, each `[positions, head_width]` with the angles of all pairs
-    /// twice over, as a head's first half is turned with its second.
+    /// Returns the cosines and sines of `positions`, `[positions, head_width]` each. The angles of
+    /// all pairs are there twice, because a head's first half is rotated with its second.
     pub(crate) fn angles(&self, positions: impl Iterator<Item = usize>) -> (Vec<f32>, Vec<f32>) {
         let (mut cosines, mut sines) = (Vec::new(), Vec::new());
         for position in positions {

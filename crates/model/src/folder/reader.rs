@@ -1,4 +1,4 @@
-//! Reading files of a model folder, with errors that name them relative to it.
+//! Reads the files of a model folder. Errors name files relative to the folder.
 
 use std::fs;
 use std::io;
@@ -9,15 +9,16 @@ use serde_json::Value;
 
 use crate::Error;
 
-/// Larger than any tokenizer in use; a file beyond it is not what its name says.
+/// Maximum size of a JSON file, larger than any tokenizer in use. A larger file is not what its
+/// name says.
 const LARGEST_JSON_BYTES: u64 = 256 << 20;
 
-/// The model folder or a folder within it.
+/// Model folder, or a folder within it.
 pub(crate) struct FolderReader {
     path: PathBuf,
-    /// What precedes file names in errors: empty, or the inner folder with a slash.
+    /// Text before file names in errors: empty, or the inner folder with a slash.
     prefix: String,
-    /// A JSON file that is read as if this were its content.
+    /// Name of a JSON file, and the content that is read in its place.
     instead: Option<(&'static str, Value)>,
 }
 
@@ -26,12 +27,12 @@ impl FolderReader {
         Self { path: path.to_path_buf(), prefix: String::new(), instead: None }
     }
 
-    /// The same, but that the JSON of `file` is `content`.
+    /// Replaces the JSON of `file` by `content`.
     pub(crate) fn with(self, file: &'static str, content: Value) -> Self {
         Self { instead: Some((file, content)), ..self }
     }
 
-    /// The folder `inner` of this one; the empty name is this one itself.
+    /// Returns the folder `inner` of this one. The empty name is this folder itself.
     pub(crate) fn within(&self, inner: &str) -> Self {
         if inner.is_empty() {
             let instead = self.instead.clone();
@@ -41,15 +42,15 @@ impl FolderReader {
         Self { path: self.path.join(inner), prefix, instead: None }
     }
 
-    /// How errors call `file`.
+    /// Returns the name of `file` in errors.
     pub(crate) fn name(&self, file: &str) -> String {
         format!("{}{file}", self.prefix)
     }
 
-    /// The content of `file`, of any size, which should hold `expected`.
+    /// Returns the content of `file`, of any size, which should hold `expected`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`].
+    /// Returns [`Error::Unreadable`] if the file cannot be read.
     pub(crate) fn read(&self, file: &str, expected: &str) -> Result<Vec<u8>, Error> {
         fs::read(self.path.join(file)).map_err(|source| Error::Unreadable {
             file: self.name(file),
@@ -58,7 +59,7 @@ impl FolderReader {
         })
     }
 
-    /// Whether there is such a file.
+    /// Returns whether the file exists.
     pub(crate) fn has(&self, file: &str) -> bool {
         self.path.join(file).exists()
     }
@@ -66,7 +67,7 @@ impl FolderReader {
     /// Opens `file`, which should hold `expected`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`].
+    /// Returns [`Error::Unreadable`] if the file cannot be opened.
     pub(crate) fn open(&self, file: &str, expected: &str) -> Result<fs::File, Error> {
         fs::File::open(self.path.join(file)).map_err(|source| Error::Unreadable {
             file: self.name(file),
@@ -75,10 +76,11 @@ impl FolderReader {
         })
     }
 
-    /// The JSON in `file`.
+    /// Returns the JSON in `file`.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] where it is not `expected`.
+    /// Returns [`Error::Unreadable`] if the file cannot be read, and [`Error::Broken`] if it is too
+    /// large or not `expected`.
     pub(crate) fn json<T: DeserializeOwned>(&self, file: &str, expected: &str) -> Result<T, Error> {
         if let Some((_, content)) = self.instead.as_ref().filter(|(name, _)| *name == file) {
             let parsed = serde_json::from_value(content.clone());
@@ -93,10 +95,10 @@ impl FolderReader {
         serde_json::from_slice(&bytes).map_err(|error| self.broken(file, expected, error))
     }
 
-    /// The JSON in `file`, or `None` where there is no such file.
+    /// Returns the JSON in `file`, or `None` if there is no such file.
     ///
     /// # Errors
-    /// As [`Self::json`], but for a missing file.
+    /// Returns the errors of [`Self::json`], except for a missing file.
     pub(crate) fn json_if_present<T: DeserializeOwned>(
         &self,
         file: &str,
@@ -128,7 +130,7 @@ impl FolderReader {
     }
 }
 
-/// Whether `name`, which a file of the folder names, stays within the folder.
+/// Returns whether the path `name`, which a file of the folder mentions, stays within the folder.
 pub(crate) fn is_inner_path(name: &str) -> bool {
     Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
 }

@@ -1,4 +1,4 @@
-//! The files that sentence-transformers puts around a transformer.
+//! Files that sentence-transformers puts around a transformer.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) struct Modules {
     pub(super) dense: Option<String>,
 }
 
-/// Texts that the model was trained to see before others; empty for most models.
+/// Texts that the model was trained to see before queries and passages; empty for most models.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Prompts {
     query: String,
@@ -31,7 +31,7 @@ pub(crate) struct Prompts {
 }
 
 impl Prompts {
-    /// What goes before a text of `kind`.
+    /// Returns the prompt before a text of `kind`.
     pub(crate) fn of(&self, kind: TextKind) -> &str {
         match kind {
             TextKind::Query => &self.query,
@@ -51,12 +51,12 @@ struct RawModule {
 struct RawPooling {
     #[serde(alias = "embedding_dimension")]
     word_embedding_dimension: usize,
-    /// The newer way to name the mode.
+    /// Newer form of the pooling mode: its name.
     #[serde(default)]
     pooling_mode: Option<String>,
     #[serde(default = "yes")]
     include_prompt: bool,
-    /// Holds the older way: one flag `pooling_mode_…` per mode.
+    /// Older form of the pooling mode: one flag `pooling_mode_…` per mode.
     #[serde(flatten)]
     others: BTreeMap<String, serde_json::Value>,
 }
@@ -83,17 +83,18 @@ struct RawPrompts {
 
 /// Reads `modules.json`: a Transformer, a Pooling, and at most a Dense and a Normalize after them.
 ///
-/// The file is required: without it nothing says how token states become one vector, and a wrong
+/// The file is required. Without it nothing says how token states become one vector, and a wrong
 /// guess would give wrong answers without an error.
 ///
 /// # Errors
-/// [`Error::Unreadable`], [`Error::Broken`], and [`Error::Unsupported`] for other steps.
+/// Returns [`Error::Unreadable`] or [`Error::Broken`] if the file cannot be read or is invalid, and
+/// [`Error::Unsupported`] if there are other steps.
 pub(super) fn read_modules(folder: &FolderReader) -> Result<Modules, Error> {
     let raw: Vec<RawModule> = folder.json(MODULES, "the steps of a sentence-transformers model")?;
     if let Some(outside) = raw.iter().find(|module| !is_inner_path(&module.path)) {
         return Err(folder.broken(MODULES, "paths within the model folder", &outside.path));
     }
-    // The type is a Python path, whose front has changed over the years.
+    // The type is a Python path, whose first parts have changed over the years.
     let kinds: Vec<&str> =
         raw.iter().map(|module| module.kind.rsplit('.').next().unwrap_or_default()).collect();
     let steps = kinds.strip_suffix(&["Normalize"]).unwrap_or(&kinds);
@@ -115,9 +116,10 @@ pub(super) fn read_modules(folder: &FolderReader) -> Result<Modules, Error> {
 /// Reads the pooling step's `config.json`.
 ///
 /// # Errors
-/// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for a mode that is neither mean
-/// nor cls, nor for a Qwen2 the last token, or that leaves prompts out, [`Error::Inconsistent`] for
-/// another dimension than the transformer's.
+/// Returns [`Error::Unreadable`] or [`Error::Broken`] if the file cannot be read or is invalid.
+/// Returns [`Error::Unsupported`] if prompts are left out, or if the mode is not mean, cls or, for
+/// a Qwen2, the last token. Returns [`Error::Inconsistent`] if the dimension is not the
+/// transformer's.
 pub(super) fn read_pooling(
     folder: &FolderReader,
     config: &TransformerConfig,
@@ -153,17 +155,18 @@ pub(super) fn read_pooling(
     }
 }
 
-/// The mode that the flag `pooling_mode_…` switches on.
+/// Returns the mode that the flag `pooling_mode_…` switches on.
 fn enabled_mode<'a>(key: &'a str, value: &serde_json::Value) -> Option<&'a str> {
     key.strip_prefix("pooling_mode_").filter(|_| value.as_bool() == Some(true))
 }
 
-/// Reads the most tokens of a text from `sentence_bert_config.json`; without the file or the number
-/// it is all positions of the model.
+/// Reads the maximum number of tokens in a text from `sentence_bert_config.json`. Without the file
+/// or the number it is the number of positions of the model.
 ///
 /// # Errors
-/// [`Error::Unreadable`], [`Error::Broken`], [`Error::Unsupported`] for lower-casing outside the
-/// tokenizer, [`Error::Inconsistent`] for more tokens than the model has positions.
+/// Returns [`Error::Unreadable`] or [`Error::Broken`] if the file cannot be read or is invalid,
+/// [`Error::Unsupported`] if texts are lower-cased outside the tokenizer, and
+/// [`Error::Inconsistent`] if there are more tokens than the model has positions.
 pub(super) fn read_max_tokens(folder: &FolderReader, positions: usize) -> Result<usize, Error> {
     let Some(raw): Option<RawWindow> = folder.json_if_present(WINDOW, "the model's window")? else {
         return Ok(positions);
@@ -185,11 +188,12 @@ pub(super) fn read_max_tokens(folder: &FolderReader, positions: usize) -> Result
 
 /// Reads the prompts of `config_sentence_transformers.json`, an optional file.
 ///
-/// As in sentence-transformers, questions take the prompt called `query`, or `s2p_query` (Stella's for
-/// retrieval), passages the first there is of `document`, `passage` and `corpus`, and either takes the default prompt where it has none.
+/// As in sentence-transformers, queries take the prompt named `query`, or `s2p_query` (Stella's
+/// name for retrieval). Passages take the first prompt named `document`, `passage` or `corpus`.
+/// Either takes the default prompt if it has none of its own.
 ///
 /// # Errors
-/// [`Error::Unreadable`], [`Error::Broken`].
+/// Returns [`Error::Unreadable`] or [`Error::Broken`] if the file cannot be read or is invalid.
 pub(super) fn read_prompts(folder: &FolderReader) -> Result<Prompts, Error> {
     let Some(raw): Option<RawPrompts> = folder.json_if_present(PROMPTS, "the model's prompts")?
     else {

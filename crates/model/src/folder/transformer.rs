@@ -12,13 +12,13 @@ use crate::weights::WeightFile;
 
 const CONFIG: &str = "config.json";
 
-/// Bounds far above any real encoder: sizes beyond them are a broken file, and products of two stay
-/// far from overflow.
+/// Bounds far above any real encoder. A file with larger sizes is broken. Products of two sizes
+/// stay far from overflow.
 const LARGEST_WIDTH: usize = 1 << 16;
 const MOST_LAYERS: usize = 1 << 10;
 const LARGEST_VOCABULARY: usize = 1 << 24;
 
-/// Shape of a transformer, of whichever family.
+/// Shape of a transformer of any supported family.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(crate) enum TransformerConfig {
@@ -29,7 +29,7 @@ pub(crate) enum TransformerConfig {
 }
 
 impl TransformerConfig {
-    /// Number of token ids.
+    /// Returns the number of token ids.
     pub(crate) fn vocabulary(&self) -> usize {
         match self {
             Self::Bert(config) => config.vocabulary,
@@ -37,7 +37,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Width of the token states.
+    /// Returns the width of the token states.
     pub(crate) fn hidden(&self) -> usize {
         match self {
             Self::Bert(config) => config.hidden,
@@ -45,7 +45,7 @@ impl TransformerConfig {
         }
     }
 
-    /// Most tokens of a text.
+    /// Returns the maximum number of tokens in a text.
     pub(crate) fn positions(&self) -> usize {
         match self {
             Self::Bert(config) => config.positions,
@@ -54,13 +54,13 @@ impl TransformerConfig {
     }
 }
 
-/// What says which family it is.
+/// Field that names the family.
 #[derive(Deserialize)]
 struct RawKind {
     model_type: String,
 }
 
-/// What is read of a Qwen2's `config.json` beside the shape of the decoder.
+/// Fields read from a Qwen2's `config.json` beside the shape of the decoder.
 #[derive(Deserialize)]
 struct RawQwen2 {
     #[serde(default)]
@@ -69,7 +69,7 @@ struct RawQwen2 {
     auto_map: Option<serde_json::Value>,
 }
 
-/// What is read of a BERT's or an XLM-RoBERTa's `config.json`.
+/// Fields read from the `config.json` of a BERT or an XLM-RoBERTa.
 #[derive(Deserialize)]
 struct RawBert {
     #[serde(default)]
@@ -92,12 +92,13 @@ struct RawBert {
     pad_token_id: Option<usize>,
 }
 
-/// Reads `config.json`, whose `model_type` says which family it is; absent values are those of the
+/// Reads `config.json`, whose `model_type` names the family. Absent values have the defaults of the
 /// `transformers` library.
 ///
 /// # Errors
-/// [`Error::Unreadable`]; [`Error::Broken`] for numbers that make no model; [`Error::Unsupported`]
-/// for other families, and what of these is not computed here.
+/// Returns [`Error::Unreadable`] if the file cannot be read, [`Error::Broken`] if its numbers do
+/// not make a model, and [`Error::Unsupported`] for other families and for features that are not
+/// implemented here.
 pub(super) fn read_config(folder: &FolderReader) -> Result<TransformerConfig, Error> {
     let raw: RawKind = folder.json(CONFIG, "the configuration of a transformer")?;
     match raw.model_type.as_str() {
@@ -108,9 +109,9 @@ pub(super) fn read_config(folder: &FolderReader) -> Result<TransformerConfig, Er
 
 /// Reads the `config.json` of a Qwen2.
 ///
-/// Tokens see what is before them, as the `transformers` library has it, unless `is_causal` says false. A
-/// folder that brings code of its own (`auto_map`) has to say it: the published ones differ from the
-/// library in just that.
+/// Tokens attend to the tokens before them, as in the `transformers` library, unless `is_causal` is
+/// false. A folder with code of its own (`auto_map`) must say which, because published code differs
+/// from the library in exactly this.
 fn read_qwen2(folder: &FolderReader) -> Result<Qwen2Config, Error> {
     let layers = DecoderConfig::read(folder)?;
     let raw: RawQwen2 = folder.json(CONFIG, "the configuration of a Qwen2")?;
@@ -132,8 +133,8 @@ fn read_qwen2(folder: &FolderReader) -> Result<Qwen2Config, Error> {
 /// Reads the `config.json` of a BERT or an XLM-RoBERTa.
 ///
 /// # Errors
-/// As [`read_config`]; [`Error::Unsupported`] for anything but an encoder with exact GELU and absolute
-/// positions.
+/// Returns the errors of [`read_config`], and [`Error::Unsupported`] for anything but an encoder
+/// with exact GELU and absolute positions.
 pub(crate) fn read_bert(folder: &FolderReader) -> Result<BertConfig, Error> {
     let raw: RawKind = folder.json(CONFIG, "the configuration of a transformer")?;
     let refuse = |expected: &str, found: &str| Err(folder.unsupported(CONFIG, expected, found));
@@ -200,7 +201,8 @@ fn check_sizes(folder: &FolderReader, config: &BertConfig) -> Result<(), Error> 
 /// Reads the weights: `model.safetensors`, or the parts that an index names.
 ///
 /// # Errors
-/// [`Error::Unreadable`]; [`Error::Broken`] for an index that is not JSON or leads out of the folder.
+/// Returns [`Error::Unreadable`] if a file cannot be read, and [`Error::Broken`] if the index is
+/// not JSON or names files outside the folder.
 pub(crate) fn read_weights(folder: &FolderReader) -> Result<Vec<WeightFile>, Error> {
     let read = |name: String| {
         let bytes = folder.read(&name, "the model's weights")?;
@@ -228,7 +230,7 @@ mod tests {
         })
     }
 
-    /// Vectors are stored with fingerprints that began with this.
+    /// Checks the text that the fingerprints of stored vectors were computed from.
     #[test]
     fn what_is_fingerprinted_of_a_bert_stays() {
         let text = |config| serde_json::to_string(&config).unwrap();

@@ -1,4 +1,4 @@
-//! Which files of a folder hold the weights.
+//! Names of the files of a folder that hold the weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +10,25 @@ use crate::Error;
 const WEIGHTS: &str = "model.safetensors";
 const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
 
-/// What is read of `model.safetensors.index.json`: which file holds each tensor.
+/// Field read from `model.safetensors.index.json`: the file that holds each tensor.
 #[derive(Deserialize)]
 struct RawIndex {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The files that hold the weights, relative to `folder`: one, or those that the index names.
+/// Returns the files that hold the weights, relative to `folder`: one, or those that the index
+/// names.
 ///
 /// # Errors
-/// [`Error::Broken`] for an index that is none, or names files outside the folder.
+/// Returns [`Error::Broken`] if the index is invalid, empty, or names files outside the folder.
+/// Returns [`Error::Unreadable`] if the index cannot be read.
 pub(crate) fn weight_names(folder: &FolderReader) -> Result<Vec<String>, Error> {
     let single = || Ok(vec![WEIGHTS.to_owned()]);
     if folder.has(WEIGHTS) {
         return single();
     }
     let expected = "the list of files that hold the weights";
-    // Without either, the one file is the one to be missed.
+    // If neither file exists, the error should name the single file.
     let Some(index) = folder.json_if_present::<RawIndex>(WEIGHTS_INDEX, expected)? else {
         return single();
     };

@@ -9,31 +9,33 @@ use crate::Error;
 use crate::decoder::attention::{Far, Heads, HiddenKeys, Sight, attend_beyond};
 use crate::decoder::layers::Layers;
 
-/// Keys before they are turned by their positions, and values, `[kv_heads, slots, head_width]` each.
+/// Keys before rotation by their positions, and values, `[kv_heads, slots, head_width]` each.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     pub(super) keys: Tensor<3>,
     pub(super) values: Tensor<3>,
 }
 
-/// What a layer keeps of a text.
+/// Memory of a text in one layer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LayerMemory {
     /// Sink and memory.
     pub(super) front: Option<Slots>,
-    /// The keys of the front, turned: kept while questions are answered, which read them with every token.
+    /// Rotated keys of the front, kept while questions are answered, because every token of a
+    /// question reads them.
     pub(super) turned: Option<Tensor<3>>,
     /// The open window.
     pub(super) open: Option<Slots>,
 }
 
-/// A layer's part of a forward pass over consecutive rows of one memory.
+/// Part of one layer in a forward pass over consecutive rows of one memory.
 ///
-/// The windows of a text are computed side by side, layer by layer: in each layer a window needs of those before it
-/// only the memory tokens of that same layer. So what is computed is what sequential reading computes.
+/// The windows of a text are computed side by side, layer by layer. In each layer a window needs
+/// only the memory tokens of earlier windows in that same layer. So the result is that of
+/// sequential reading.
 pub(super) struct Growing {
     far: Option<Far>,
-    /// What was added to the front in this pass, turned, too.
+    /// Slots that this pass added to the front, with their rotated keys.
     grown: Option<(Slots, Tensor<3>)>,
     open: Option<Slots>,
     sink: Option<Slots>,
@@ -64,7 +66,7 @@ impl Slots {
     }
 }
 
-/// `more` behind what is there.
+/// Appends `more` to the slots that exist.
 fn joined(there: Option<Slots>, more: Slots) -> Slots {
     match there {
         None => more,
@@ -73,7 +75,7 @@ fn joined(there: Option<Slots>, more: Slots) -> Slots {
 }
 
 impl LayerMemory {
-    /// Off the device.
+    /// Copies the slots off the device.
     pub(super) fn data(&self) -> Result<LayerData, Error> {
         let data = |tensor: &Tensor<3>| {
             let data = tensor.clone().try_into_data();
@@ -86,7 +88,7 @@ impl LayerMemory {
         Ok(LayerData { front: slots(&self.front)?, open: slots(&self.open)? })
     }
 
-    /// Onto a device.
+    /// Copies the slots onto a device.
     pub(super) fn of(data: &LayerData, device: &Device, dtype: DType) -> Self {
         let tensor = |data: &TensorData| {
             Tensor::<3>::from_data(data.clone().convert_dtype(dtype), (device, dtype))
@@ -98,7 +100,7 @@ impl LayerMemory {
         Self { front: slots(&data.front), turned: None, open: slots(&data.open) }
     }
 
-    /// Lets no gradient flow back beyond it.
+    /// Stops gradients at this point.
     pub(super) fn detach(&mut self) {
         for slots in [&mut self.front, &mut self.open].into_iter().flatten() {
             slots.keys = slots.keys.clone().detach();
@@ -107,7 +109,7 @@ impl LayerMemory {
         self.turned = self.turned.take().map(Tensor::detach);
     }
 
-    /// The beginning of a pass.
+    /// Begins a pass.
     pub(super) fn begin(&self, layers: &Layers) -> Growing {
         let far = self.front.as_ref().map(|front| Far {
             keys: match &self.turned {
@@ -119,7 +121,7 @@ impl LayerMemory {
         Growing { far, grown: None, open: self.open.clone(), sink: None }
     }
 
-    /// Takes over what a pass has made.
+    /// Stores the results of a pass.
     pub(super) fn end(&mut self, pass: Growing) {
         let Growing { grown, open, sink, .. } = pass;
         self.open = open;
@@ -134,7 +136,7 @@ impl LayerMemory {
         }
     }
 
-    /// Turns the keys of the front once for all questions that follow.
+    /// Rotates the keys of the front once for all questions that follow.
     pub(super) fn turn(&mut self, layers: &Layers) {
         if let (Some(front), None) = (&self.front, &self.turned) {
             self.turned = Some(layers.turned(front.keys.clone(), 0));
@@ -143,7 +145,8 @@ impl LayerMemory {
 }
 
 impl Growing {
-    /// Attention of the next rows, `[rows, heads * width]`; what stays of them is kept.
+    /// Computes the attention of the next rows, `[rows, heads * width]`, and keeps the slots that
+    /// stay.
     pub(super) fn attend(
         &mut self,
         layers: &Layers,
@@ -195,7 +198,7 @@ impl Growing {
                 (window.only(kept), *sink)
             }
         };
-        // A sink is taken anew as long as there is nothing behind it.
+        // The sink is replaced as long as there is no memory behind it.
         let start = if sink > 0 { sink } else { rows.front };
         let turned = layers.turned(kept.keys.clone(), start);
         self.grown = Some(match self.grown.take() {

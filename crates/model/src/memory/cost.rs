@@ -1,4 +1,4 @@
-//! What compressed memories cost, from a model's configuration alone.
+//! Cost of compressed memories, from a model's configuration alone.
 
 use std::path::Path;
 
@@ -9,46 +9,47 @@ use crate::Error;
 use crate::decoder::config::DecoderConfig;
 use crate::folder::reader::FolderReader;
 
-/// Bytes of a number in memories and weights that are kept in bfloat16.
+/// Bytes per number, in memories and weights in bfloat16.
 const HALF: u64 = 2;
 
-/// A memory model's shape, as far as it decides about cost.
+/// Shape of a memory model, as far as it affects cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemoryShape {
-    /// Tokens that are read at once.
+    /// Number of tokens in a window.
     pub window: usize,
-    /// Numbers in the checkpoint, those of memory tokens among them.
+    /// Number of parameters, including those of memory tokens.
     pub parameters: u64,
-    /// Bytes of one token that is kept, in bfloat16.
+    /// Bytes of one slot, in bfloat16.
     pub slot_bytes: u64,
-    /// Slots that the model was trained to look back over.
+    /// Number of slots that the model was trained to look back over.
     pub positions: usize,
-    /// Operations of the layers' matrices for each token that is read, memory tokens among them.
+    /// Operations of the layers' matrices for each token that is read, memory tokens included.
     matrix_operations: f64,
-    /// Operations for each slot that a token looks at.
+    /// Operations for each slot that a token attends to.
     attention_operations: f64,
 }
 
-/// What a corpus costs.
+/// Cost of the compressed memories of a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MemoryCost {
-    /// Tokens that are kept.
+    /// Number of slots that are kept.
     pub slots: u64,
     /// Bytes of the memories, in bfloat16.
     pub bytes: u64,
-    /// Memories, each of about as many tokens.
+    /// Number of memories, each of about the same number of tokens.
     pub memories: u64,
-    /// Operations of matrices.
+    /// Operations of matrix products.
     pub matrix_operations: f64,
-    /// Operations of attention, most of it over the memory.
+    /// Operations of attention, most of them over the memory.
     pub attention_operations: f64,
 }
 
 impl MemoryShape {
-    /// Of a model folder's configuration; the weights need not be there.
+    /// Reads the shape from a model folder's configuration. The weights need not be there.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] and [`Error::Unsupported`] for configurations of other models.
+    /// Returns [`Error::Unreadable`] if the configuration cannot be read, and [`Error::Broken`] or
+    /// [`Error::Unsupported`] if it is not that of a memory model.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let reader = FolderReader::new(folder);
         let settings = MemorySettings::read(&reader)?;
@@ -61,7 +62,8 @@ impl MemoryShape {
         let size = |shape: &[usize]| shape.iter().product::<usize>() as u64;
         let parameters = config.parameters();
         let all = parameters.iter().map(|parameter| size(&parameter.shape)).sum();
-        // Of a word or a memory token, which has other matrices of the same sizes.
+        // A row is a word or a memory token. Memory tokens have other matrices of the same sizes,
+        // so only the words' matrices count.
         let is_read = |name: &str| name.contains(".layers.") && !name.contains(".beacon_");
         let matrices = parameters.iter().filter(|parameter| is_read(&parameter.name));
         let matrices: u64 = matrices
@@ -75,12 +77,13 @@ impl MemoryShape {
             slot_bytes: config.cache_bytes(HALF as usize) as u64,
             positions: config.positions,
             matrix_operations: 2.0 * matrices as f64,
-            // A product with the key and one with the value.
+            // One product with the key, and one with the value.
             attention_operations: 4.0 * attended,
         })
     }
 
-    /// What `tokens` cost by `ratio`, 0 for none, in memories of at most `segment` tokens.
+    /// Returns the cost of `tokens` tokens, compressed by `ratio` (0 for none), in memories of at
+    /// most `segment` tokens.
     pub fn cost(&self, tokens: u64, ratio: u64, segment: u64) -> MemoryCost {
         let segment = segment.min(tokens).max(1);
         let memories = tokens.div_ceil(segment);
@@ -108,7 +111,7 @@ impl MemoryShape {
         let (windows, open) = (tokens / window, tokens % window);
         let kept = |words: u64| words + words.checked_div(ratio).unwrap_or(0);
         let slots = clew_core::kept_slots(tokens, window, ratio);
-        // A window of so many rows looks at all that is kept, and on average at half of itself.
+        // Each row of a window attends to all that is kept, and on average to half of the window.
         let rows = kept(window) as f64;
         let before = per_window as f64 * (windows as f64 - 1.0).max(0.0) / 2.0;
         let looked = windows as f64 * rows * (before + rows / 2.0);
@@ -123,14 +126,14 @@ impl MemoryShape {
         }
     }
 
-    /// Bytes of the weights, in bfloat16.
+    /// Returns the size of the weights in bytes, in bfloat16.
     pub fn weight_bytes(&self) -> u64 {
         self.parameters * HALF
     }
 }
 
 impl MemoryCost {
-    /// The least time in seconds on a device of so many operations a second.
+    /// Returns the minimum time in seconds on a device of this speed.
     pub fn floor_seconds(&self, operations_per_second: f64) -> f64 {
         (self.matrix_operations + self.attention_operations) / operations_per_second
     }
@@ -140,7 +143,8 @@ impl MemoryCost {
 mod tests {
     use super::*;
 
-    /// The published configurations of the base models, with the settings of the memory models.
+    /// Reads the published configurations of the base models, with the settings of the memory
+    /// models.
     fn shape(config: serde_json::Value) -> MemoryShape {
         let folder = tempfile::tempdir().unwrap();
         let mut config = config;
@@ -186,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_million_tokens_cost_what_was_reckoned_by_hand() {
-        // At 790 TFLOP/s; attention over the memory is four fifths of the work at ratio 4.
+        // At 790 TFLOP/s. Attention over the memory is four fifths of the work at ratio 4.
         for (shape, ratio, seconds, gigabytes) in [
             (qwen2(), 4, 101.0, 14.3),
             (qwen2(), 16, 35.0, 3.6),

@@ -1,80 +1,84 @@
-//! Which rows a step computes, where they stand and what stays of them.
+//! Layout: which rows a step computes, their positions, and which of them stay.
 
 use serde::{Deserialize, Serialize};
 
 use super::schedule::{Schedule, is_ratio};
 use super::settings::{MemorySettings, Placement};
 
-/// What a memory holds, without the tensors: how far it has read, and what each of its slots is.
+/// Contents of a memory without the tensors: how far it has read, and what each slot is.
 ///
-/// Slots are numbered from 0, and a slot's number is its position: first the sink, then the memory, then the open
-/// window. When a window is complete what stays of it moves down to the memory's end, and so gets new positions.
+/// Slots are numbered from 0, and a slot's number is its position: first the sink, then the memory,
+/// then the open window. When a window is complete, its slots that stay move down to the end of the
+/// memory, and so get new positions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// Tokens read.
+    /// Number of tokens read.
     pub tokens: usize,
-    /// Slots of the sink.
+    /// Number of slots in the sink.
     pub sink: usize,
-    /// Slots of the memory.
+    /// Number of slots in the memory.
     pub memory: usize,
-    /// The slots of the open window: whether each is a memory token.
+    /// Slots of the open window: whether each is a memory token.
     pub open: Vec<bool>,
     /// Ratios of the complete windows, in order.
     pub windows: Vec<usize>,
-    /// Tokens in the open window.
+    /// Number of tokens in the open window.
     fill: usize,
-    /// Its ratio, once it has begun.
+    /// Ratio of the open window, once it has begun.
     ratio: Option<usize>,
     schedule: Schedule,
     uncompressed: Uncompressed,
 }
 
-/// Parts of a text that are kept as they are.
+/// Parts of a text that are kept uncompressed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uncompressed {
-    /// So many of the first tokens, which become the sink.
+    /// Number of the first tokens that become the sink.
     pub first: usize,
-    /// All from this token on.
+    /// Index of the token from which on everything is kept uncompressed.
     pub from: Option<usize>,
 }
 
-/// What one forward pass reads of one window.
+/// Rows of one window that one forward pass computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// Ids; `memory_id` is that of memory tokens.
+    /// Token ids; `memory_id` is that of memory tokens.
     pub(super) ids: Vec<u32>,
-    /// The position of each.
+    /// Position of each row.
     pub(super) positions: Vec<usize>,
-    /// Slots before the window.
+    /// Number of slots before the window.
     pub(super) front: usize,
-    /// Which of the open window's slots, these included, a row does not see, `[rows, open + rows]`; `None` where each
-    /// row sees those up to its own.
+    /// Mask of the open window's slots, including these rows, that a row does not attend to,
+    /// `[rows, open + rows]`. `None` if each row attends to the slots up to its own.
     pub(super) hidden: Option<Vec<bool>>,
-    /// What becomes of the window.
+    /// State of the window after these rows.
     pub(super) end: End,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It stays open.
+    /// The window stays open.
     Open,
-    /// It stays open, and its first rows, so many, become the sink.
+    /// The window stays open, and this many of its first rows become the sink.
     OpenAfterSink(usize),
-    /// Its rows join the sink.
+    /// The rows join the sink.
     Sink,
-    /// Of its slots, these rows included, those with these indices join the memory; before, the first rows, so many,
-    /// become the sink.
+    /// The slots with the indices `kept`, counted over the window including these rows, join the
+    /// memory. Before that, the first `sink` rows become the sink.
     Complete { kept: Vec<usize>, sink: usize },
 }
 
 impl Rows {
-    /// Whether the rows after these have to wait for them, since what they see in front changes.
+    /// Returns whether later rows have to wait for these, because the slots in front of them
+    /// change.
     pub(super) fn ends_pass(&self) -> bool {
         matches!(self.end, End::OpenAfterSink(_) | End::Complete { sink: 1.., .. })
     }
 
-    /// Moves memory tokens, the rows from `first` on, each behind the `ratio` words that it stands for, and hides from
-    /// each what is behind those, beside itself. `open` slots of the window were there before.
+    /// Places the memory tokens, which are the rows from `first` on, each behind the last of the
+    /// `ratio` words that it stands for. Hides from each the words and memory tokens that come
+    /// later and, unless `sees_earlier`, the memory tokens before it. `open` slots of the window
+    /// were there before.
     fn stand_by_step(&mut self, first: usize, open: usize, ratio: usize, sees_earlier: bool) {
         for (at, position) in self.positions[first..].iter_mut().enumerate() {
             let last_word = self.front + (at + 1) * ratio - 1;
@@ -93,7 +97,7 @@ impl Rows {
         self.hidden = Some(hidden.collect());
     }
 
-    /// What is hidden where every row sees so many slots more, `before` those of the window.
+    /// Returns the mask for rows that also attend to `before` more slots in front of the window's.
     pub(super) fn hidden_beside(&self, before: usize) -> Option<Vec<bool>> {
         let hidden = self.hidden.as_ref()?;
         let before = vec![false; before];
@@ -103,7 +107,7 @@ impl Rows {
 }
 
 impl Extent {
-    /// Nothing.
+    /// Creates the extent of an empty memory.
     pub(super) fn new(schedule: Schedule, uncompressed: Uncompressed) -> Self {
         Self {
             tokens: 0,
@@ -118,17 +122,18 @@ impl Extent {
         }
     }
 
-    /// All slots.
+    /// Returns the number of all slots.
     pub fn slots(&self) -> usize {
         self.sink + self.memory + self.open.len()
     }
 
-    /// Whether its schedule is one of windows of so many tokens.
+    /// Returns whether the schedule is valid for windows of `window` tokens.
     pub(super) fn fits(&self, window: usize) -> bool {
         self.schedule.fits(window)
     }
 
-    /// Whether reading by `settings` could have led here. What comes from a file may say anything.
+    /// Returns whether reading with `settings` could have led here. The contents of a file may be
+    /// anything.
     pub(super) fn is_plausible(&self, settings: &MemorySettings) -> bool {
         let Self { tokens, windows, fill, ratio, schedule, uncompressed, .. } = self;
         let window = settings.window;
@@ -143,7 +148,7 @@ impl Extent {
         {
             return false;
         }
-        // Nothing overflows: there is an entry for each window.
+        // Nothing overflows: `windows` has an entry for each window.
         let is_read = windows.len() * window + fill == tokens - first - raw;
         let slots = |ratio: &usize| window.checked_div(*ratio).unwrap_or(window);
         let is_remembered = windows.iter().map(slots).sum::<usize>() == self.memory;
@@ -158,8 +163,8 @@ impl Extent {
         is_read && is_remembered && sinks.contains(&self.sink) && open.eq(self.open.iter().copied())
     }
 
-    /// Takes as many of `tokens`, of which there is at least one, as one window has room for, and returns what is to
-    /// be computed for them. Counts what stays, so that the next rows may be laid out at once.
+    /// Takes as many of `tokens`, at least one, as one window has room for, and returns the rows to
+    /// compute for them. Counts the slots that stay, so that the next rows may be laid out at once.
     pub(super) fn read(
         &mut self,
         tokens: &mut &[u32],
@@ -203,7 +208,7 @@ impl Extent {
         {
             rows.stand_by_step(before_appended, self.open.len(), ratio, sees_earlier);
         }
-        // As long as there is no memory, the first rows of whatever is read are the sink.
+        // As long as there is no memory, the first rows of each read are the sink.
         let takes_sink = self.memory == 0 && self.uncompressed.first == 0;
         let sink = if takes_sink { settings.sink.min(rows.ids.len()) } else { 0 };
         if sink > 0 {
@@ -218,7 +223,7 @@ impl Extent {
         rows
     }
 
-    /// The first of `tokens`, `most` at most, as read.
+    /// Takes the first of `tokens`, at most `most`, and counts them as read.
     fn take(&mut self, tokens: &mut &[u32], most: usize) -> Vec<u32> {
         let (taken, rest) = tokens.split_at(most.min(tokens.len()));
         *tokens = rest;
@@ -226,7 +231,7 @@ impl Extent {
         taken.to_vec()
     }
 
-    /// Rows behind all slots, each of which sees those up to its own.
+    /// Returns rows behind all slots, each of which attends to the slots up to its own.
     fn rows(&self, ids: Vec<u32>, end: End) -> Rows {
         let begin = self.slots();
         let positions = (begin..begin + ids.len()).collect();
@@ -341,7 +346,7 @@ mod tests {
             parts.extend(read_all(&mut in_pieces, rest, &settings));
             prop_assert_eq!(&at_once, &in_pieces);
             prop_assert!(at_once.is_plausible(&settings));
-            // And nothing beside it is.
+            // Any change makes the extent implausible.
             for change in [
                 |extent: &mut Extent| extent.tokens += 1,
                 |extent: &mut Extent| extent.memory += 1,

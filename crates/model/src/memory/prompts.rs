@@ -1,7 +1,7 @@
-//! What a memory model is told: around the text that it reads, and what it is to draft.
+//! Prompts of a memory model: the text around a document that it reads, and requests for drafts.
 //!
-//! Prompts are a file of sections, of which some are compiled in (`prompts/`), and any can be named or lie in a model's
-//! folder:
+//! Prompts are a file of sections. Some files are compiled in (`prompts/`). Others can be named by
+//! path, or lie in a model's folder:
 //!
 //! ```text
 //! name: mine
@@ -18,8 +18,8 @@
 //! === answer ===
 //! ```
 //!
-//! Whoever changes a file raises its version: memories are told apart by it, and formed anew. A test holds the files to
-//! `prompts/versions.txt`.
+//! Raise the version of a file when you change it. The version is part of a memory's fingerprint,
+//! so memories are then formed anew. A test compares the files with `prompts/versions.txt`.
 
 use std::fs;
 use std::path::Path;
@@ -30,40 +30,40 @@ use crate::Error;
 use crate::folder::folder_name;
 use crate::folder::reader::FolderReader;
 
-/// A file of a model's folder that says how it wants to be told.
+/// File in a model's folder that holds the prompts of that model.
 const FILE: &str = "memory_prompts.md";
-/// The prompts that are compiled in: in our own words, and in the form of the checkpoints that the authors of MemoRAG
+/// Prompts that are compiled in: our own, and those of the checkpoints that the authors of MemoRAG
 /// published.
 const BUILT_IN: [(&str, &str); 2] = [
     ("clew", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/clew.md"))),
     ("memorag", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/prompts/memorag.md"))),
 ];
-/// Most bytes of a file: what is read before every text leaves room for the text.
+/// Maximum size of a file in bytes. The prompt before every text has to leave room for the text.
 const MOST_BYTES: usize = 64 << 10;
 const TEXT: &str = "{{text}}";
 const QUESTION: &str = "{{question}}";
-/// What begins and ends the name of a section.
+/// Marker around the name of a section.
 const MARK: &str = "===";
 
-/// What is drafted out of a memory (MemoRAG, section 2.3).
+/// Kind of text that is drafted from a memory (MemoRAG, section 2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Draft {
-    /// Passages of the text in which evidence for an answer lies.
+    /// Passages of the text that hold evidence for an answer.
     Passages,
-    /// Questions that say more exactly what is asked.
+    /// Questions that are more specific than the one that was asked.
     Questions,
-    /// What a summary has to cover.
+    /// Points that a summary has to cover.
     KeyPoints,
     /// The answer.
     Answer,
 }
 
-/// What a memory model is told.
+/// Prompts of a memory model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompts {
     name: String,
     version: u32,
-    /// Around the text, which the user hands over.
+    /// Text before and after a document, in the user's message.
     around: [String; 2],
     read: String,
     passages: String,
@@ -73,12 +73,15 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The prompts for the model of a folder: those that are compiled in under the name that is `wanted`, or those of the
-    /// file of that path. Where none are wanted, those that lie in the folder, or else for a checkpoint that the authors
-    /// of MemoRAG published, which their code tells by its name as well, those in its form, and ours for any other.
+    /// Returns the prompts for the model of a folder. `wanted` is the name of prompts that are
+    /// compiled in, or the path of a file. Without it the prompts are those in the folder. If there
+    /// are none, a checkpoint of the authors of MemoRAG gets theirs, and any other model gets ours.
+    /// Such a checkpoint is recognised by its name, as in the authors' code.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] for a file that cannot be read; [`Error::Broken`] for one that lacks something.
+    /// Returns [`Error::OptionUnavailable`] if the wanted file cannot be read,
+    /// [`Error::Unreadable`] if a file of the folder cannot be read, and [`Error::Broken`] if a
+    /// file is invalid.
     pub fn choose(wanted: Option<&str>, folder: &Path) -> Result<Self, Error> {
         match wanted {
             Some(wanted) => match BUILT_IN.iter().find(|(name, _)| *name == wanted) {
@@ -143,7 +146,7 @@ impl Prompts {
             read: parts.section("read", &[], false)?,
             passages: parts.section("passages", &[QUESTION], true)?,
             questions: parts.section("questions", &[QUESTION], true)?,
-            // What a summary is to be about may be everything.
+            // A summary may be of everything, so the question is optional.
             key_points: parts.section("key points", &[QUESTION], false)?,
             answer: parts.section("answer", &[QUESTION], true)?,
         };
@@ -157,28 +160,29 @@ impl Prompts {
         }
     }
 
-    /// Which prompts they are: name and version.
+    /// Returns the identifier of the prompts: name and version.
     pub fn id(&self) -> String {
         format!("{}@{}", self.name, self.version)
     }
 
-    /// What tells memories apart that were read with other prompts, beside the words around their texts. Those of
-    /// version 1 are told by these words alone, as memories are that were stored before prompts had versions.
+    /// Returns the text that prompts add to a memory's fingerprint, beside the words around the
+    /// document. Prompts of version 1 add nothing, so that memories that were stored before prompts
+    /// had versions stay valid.
     pub(super) fn tells(&self) -> Option<String> {
         (self.version > 1).then(|| self.id())
     }
 
-    /// What the user says before a text and after it.
+    /// Returns the user's words before and after a document.
     pub(super) fn around(&self) -> [&str; 2] {
         self.around.each_ref().map(String::as_str)
     }
 
-    /// What the model answers to a text.
+    /// Returns the model's reply to a document.
     pub(super) fn read(&self) -> &str {
         &self.read
     }
 
-    /// The words of a user that ask for a draft.
+    /// Returns the user's message that asks for a draft.
     pub(super) fn ask(&self, draft: Draft, question: &str) -> String {
         let prompt = match draft {
             Draft::Passages => &self.passages,
@@ -186,12 +190,12 @@ impl Prompts {
             Draft::KeyPoints => &self.key_points,
             Draft::Answer => &self.answer,
         };
-        // What looks like a placeholder in the question stays text.
+        // A placeholder in the question itself stays as it is.
         prompt.replacen(QUESTION, question, 1)
     }
 }
 
-/// The parts of a file that are not taken yet.
+/// Parts of a file that are not taken yet.
 struct Parts<'a> {
     file: &'a str,
     header: Vec<(&'a str, &'a str)>,
@@ -223,7 +227,8 @@ impl<'a> Parts<'a> {
         self.header.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
     }
 
-    /// Takes a section, in which each of `places` stands once, or at most once unless it `is_needed`.
+    /// Takes a section. Each of `places` must stand in it exactly once, or at most once unless
+    /// `is_needed`.
     fn section(&mut self, name: &str, places: &[&str], is_needed: bool) -> Result<String, Error> {
         let at = self.sections.iter().position(|(known, _)| *known == name);
         let at = at.ok_or_else(|| self.lacks(&format!("a section `{MARK} {name} {MARK}`")))?;
@@ -255,8 +260,8 @@ fn broken(file: &str, expected: String, found: String) -> Error {
     Error::Broken { file: file.to_owned(), expected, found }
 }
 
-/// The lines of a draft that say something: those of more than three words (the reference leaves out shorter ones),
-/// without numbers and dashes before them, each once.
+/// Returns the meaningful lines of a draft, without list markers, each once. Meaningful lines have
+/// more than three words, as in the reference.
 pub fn drafted_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -305,7 +310,8 @@ mod tests {
         }
     }
 
-    /// Memories that are stored were read between these words: they count as long as the words stay.
+    /// Checks the words that stored memories were read with: the memories stay valid as long as the
+    /// words stay.
     #[test]
     fn our_own_words_around_a_text_are_those_of_memories_that_are_stored() {
         let prompts = Prompts::choose(Some("clew"), Path::new("")).unwrap();

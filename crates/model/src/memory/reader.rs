@@ -1,4 +1,4 @@
-//! A memory model with its tokenizer: reads documents, and drafts clues out of what it has read.
+//! Memory model with its tokenizer: reads documents, and drafts clues from what it has read.
 
 use clew_core::{ChatMessage, ChatRole, Sampling};
 use clew_tokenizer::SpecialTokens;
@@ -11,16 +11,17 @@ use crate::language::Language;
 use crate::sampler::Sampler;
 use crate::{Error, LanguageModelOptions};
 
-/// Tokens that are read before somebody is asked whether to go on: those of about one pass, so that whoever waits
-/// waits no longer than for one.
+/// Number of tokens between two calls of the callback, about those of one pass, so that a waiting
+/// caller waits for one pass at most.
 const TOKENS_AT_ONCE: usize = 4096;
-/// Stands for the text where the template is asked what goes around it.
+/// Placeholder for the document, to find the template's text around it.
 const TEXT: &str = "\u{E000}";
 
-/// A memory model that reads texts.
+/// Memory model that reads texts.
 ///
-/// What it reads is a conversation in which a user hands it the documents. The words before them are read first; those
-/// after them only when something is asked, so that more documents can follow at any time.
+/// It reads a conversation in which a user hands it the documents. The words before the documents
+/// are read first. Those after them are read only when something is asked, so that more documents
+/// can follow at any time.
 pub struct MemoryReader {
     name: String,
     model: MemoryModel,
@@ -30,34 +31,36 @@ pub struct MemoryReader {
     after: Vec<u32>,
 }
 
-/// What is to be drafted.
+/// Request for a draft.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DraftRequest {
-    /// What.
+    /// Kind of draft.
     pub draft: Draft,
-    /// For which question.
+    /// Question that the draft is for.
     pub question: String,
 }
 
-/// What was drafted.
+/// Result of a draft.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drafted {
-    /// The text.
+    /// Text of the draft.
     pub text: String,
-    /// Tokens of what was asked.
+    /// Number of tokens in the request.
     pub prompt_tokens: usize,
-    /// Tokens of the text.
+    /// Number of tokens in the draft.
     pub completion_tokens: usize,
 }
 
-/// Whether reading is to go on.
+/// Callback that takes a number of tokens and returns whether to go on.
 pub type GoOn<'a> = dyn FnMut(usize) -> bool + 'a;
 
 impl MemoryReader {
-    /// Loads a model folder in Hugging Face layout, to be told by `prompts`, see [`Prompts::choose`].
+    /// Loads a model folder in Hugging Face layout, with `prompts`; see [`Prompts::choose`].
     ///
     /// # Errors
-    /// Those of [`MemoryModel::load`] and [`Prompts::choose`]; [`Error::Template`] for a chat template that does not write what it is given.
+    /// Returns the errors of [`MemoryModel::load`] and [`Prompts::choose`]. Returns any of the
+    /// variants of [`Error`] about files for the tokenizer, and [`Error::Template`] if the chat
+    /// template does not write the document.
     pub fn load(options: &LanguageModelOptions, prompts: Option<&str>) -> Result<Self, Error> {
         let prompts = Prompts::choose(prompts, &options.folder)?;
         let LanguageModelOptions { device, precision, threads, .. } = *options;
@@ -90,42 +93,43 @@ impl MemoryReader {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the model.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is told by.
+    /// Returns the prompts of the model.
     pub fn prompts(&self) -> &Prompts {
         &self.prompts
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> &MemoryModel {
         &self.model
     }
 
-    /// How many tokens a text has.
+    /// Returns the number of tokens in a text.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.language.tokenizer.encode(text).len()
     }
 
-    /// How many tokens a document has as [`Self::read`] reads it.
+    /// Returns the number of tokens that [`Self::read`] reads for a document.
     pub fn count_read(&self, title: &str, text: &str) -> usize {
         self.as_read(title, text).len()
     }
 
     fn as_read(&self, title: &str, text: &str) -> Vec<u32> {
         let title = if title.is_empty() { String::new() } else { format!("{title}\n\n") };
-        // A text from somebody may not speak for the model.
+        // A document must not speak for the model.
         let text = self.language.template.as_text(&format!("{title}{text}\n\n"));
         self.language.tokenizer.encode(&text)
     }
 
-    /// A memory of nothing, compressed by `ratio`.
+    /// Returns a memory of no document, compressed by `ratio`.
     ///
     /// # Errors
-    /// [`Error::OptionUnavailable`] for a ratio that does not divide the model's window; [`Error::Device`].
+    /// Returns [`Error::OptionUnavailable`] if the ratio does not divide the model's window, and
+    /// [`Error::Device`] if the device fails.
     pub fn begin(&self, ratio: usize) -> Result<Memory, Error> {
         let window = self.model.settings().window;
         let ratios = Ratios::one(ratio, window).map_err(|_| Error::OptionUnavailable {
@@ -138,11 +142,12 @@ impl MemoryReader {
         Ok(memory)
     }
 
-    /// Reads a document, and tells how many tokens it has. `go_on` is told how many more were read, and whether to go
-    /// on; if not, `None`, and the memory holds a part.
+    /// Reads a document, and returns its number of tokens. `go_on` gets the number of tokens that
+    /// were read since its last call. If it returns false, the result is `None` and the memory
+    /// holds a part of the document.
     ///
     /// # Errors
-    /// [`Error::Device`], after which the memory is of no use.
+    /// Returns [`Error::Device`] if the device fails; the memory is then unusable.
     pub fn read(
         &self,
         memory: &mut Memory,
@@ -155,21 +160,24 @@ impl MemoryReader {
         Ok(is_whole.then_some(tokens.len()))
     }
 
-    /// Makes a memory ready to be asked: [`MemoryReader::draft`] reads from it, and nothing can be read into it.
+    /// Prepares a memory for questions. [`MemoryReader::draft`] reads from it, and no document can
+    /// be read into it any more.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// Returns [`Error::Device`] if the device fails.
     pub fn ready(&self, mut memory: Memory) -> Result<Memory, Error> {
         self.feed(&mut memory, &self.after, &mut |_| true)?;
         self.model.prepare(&mut memory);
         Ok(memory)
     }
 
-    /// What the model says to each request with a memory in front of it, side by side; each is what it would be
-    /// alone. `go_on` is asked between tokens; if not, what has been said is told.
+    /// Drafts a text for each request from a memory, side by side. Each draft is the same as it
+    /// would be alone. `go_on` gets the number of drafts that the next step continues. If it
+    /// returns false, the drafts end as they are.
     ///
     /// # Errors
-    /// [`Error::Template`] for a question that cannot be written; [`Error::Device`].
+    /// Returns [`Error::Template`] if the template cannot render a request, and [`Error::Device`]
+    /// if the device fails.
     pub fn draft(
         &self,
         memory: &Memory,
@@ -223,13 +231,13 @@ impl MemoryReader {
     }
 }
 
-/// A draft that is being said.
+/// Draft that is being generated.
 struct Drafting {
     memory: Memory,
     /// Prompt and draft.
     tokens: Vec<u32>,
     prompt: usize,
-    /// Tokens that were read.
+    /// Number of tokens that were read.
     read: usize,
     sampler: Sampler,
 }

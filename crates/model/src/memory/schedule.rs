@@ -1,27 +1,28 @@
-//! By which ratio each window is compressed.
+//! Schedules: the ratio by which each window is compressed.
 
 use serde::{Deserialize, Serialize};
 
-/// How one of several ratios is chosen.
+/// Rule that chooses one of several ratios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mix {
-    /// By chance for every window.
+    /// At random for every window.
     EachByChance,
-    /// By chance for the first window, then the same.
+    /// At random for the first window, then the same.
     OnceByChance,
     /// One after the other.
     InTurn,
-    /// The least by which what is known at the first window, and `more` tokens, fit into `positions`; then the same.
+    /// The ratio with the least room that still holds the tokens known at the first window and
+    /// `more` tokens; then the same.
     Fitting {
-        /// Tokens that are still to come, such as those of a question and its answer.
+        /// Number of tokens that are still to come, such as those of a question and its answer.
         more: usize,
-        /// What the model was trained to read.
+        /// Number of positions that the model was trained to read.
         positions: usize,
     },
 }
 
 impl Mix {
-    /// By its name in configurations.
+    /// Returns the rule with this name in configurations.
     pub(super) fn named(name: &str, positions: usize) -> Option<Self> {
         match name {
             "step-random" => Some(Self::EachByChance),
@@ -35,20 +36,20 @@ impl Mix {
     }
 }
 
-/// The ratios of a model: raw tokens for each memory token, 0 for no compression.
+/// Ratios of a model: raw tokens for each memory token, 0 for no compression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ratios {
-    /// Never empty; each divides the window or is 0.
+    /// Never empty. Each divides the window or is 0.
     ratios: Vec<usize>,
     mix: Mix,
     window: usize,
 }
 
 impl Ratios {
-    /// Those of `ratios` that divide the window; a single one has to.
+    /// Keeps those of `ratios` that divide the window, or are 0.
     ///
     /// # Errors
-    /// What was found instead.
+    /// Returns a description of the ratios if none of them does.
     pub fn try_new(ratios: &[usize], mix: Mix, window: usize) -> Result<Self, String> {
         let fitting = ratios.iter().copied().filter(|ratio| is_ratio(*ratio, window));
         let fitting: Vec<usize> = fitting.collect();
@@ -58,20 +59,20 @@ impl Ratios {
         Ok(Self { ratios: fitting, mix, window })
     }
 
-    /// The same ratio for every window.
+    /// Returns the same ratio for every window.
     ///
     /// # Errors
-    /// What was found instead of a ratio that divides the window.
+    /// Returns a description of the ratio if it does not divide the window.
     pub fn one(ratio: usize, window: usize) -> Result<Self, String> {
         Self::try_new(&[ratio], Mix::InTurn, window)
     }
 
-    /// All of them.
+    /// Returns all ratios.
     pub fn all(&self) -> &[usize] {
         &self.ratios
     }
 
-    /// A schedule of these; `seed` decides where chance does.
+    /// Returns a schedule of these ratios. Random choices depend on `seed` only.
     pub fn schedule(&self, seed: u64) -> Schedule {
         let Self { ratios, mix, window } = self.clone();
         let rule = match ratios.as_slice() {
@@ -82,11 +83,11 @@ impl Ratios {
     }
 }
 
-/// The ratio of every window of one memory, chosen when the window begins.
+/// Ratios of the windows of one memory. Each is chosen when its window begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     rule: Rule,
-    /// Windows that have begun.
+    /// Number of windows that have begun.
     chosen: usize,
 }
 
@@ -95,7 +96,7 @@ enum Rule {
     Always {
         ratio: usize,
     },
-    /// As told, the last for all that follow.
+    /// Given ratios; the last is that of all later windows.
     Told {
         ratios: Vec<usize>,
     },
@@ -108,13 +109,13 @@ enum Rule {
 }
 
 impl Schedule {
-    /// The ratios of the first windows, each 0 or a divisor of the window, of which the last is that of all that
-    /// follow; without any, nothing is compressed.
+    /// Creates a schedule from the ratios of the first windows, each 0 or a divisor of the window.
+    /// The last is that of all later windows. Without any, nothing is compressed.
     pub fn told(ratios: Vec<usize>) -> Self {
         Self { rule: Rule::Told { ratios }, chosen: 0 }
     }
 
-    /// Whether it has only ratios that windows of `window` tokens can have.
+    /// Returns whether all ratios are valid for windows of `window` tokens.
     pub(super) fn fits(&self, window: usize) -> bool {
         let all_fit = |ratios: &[usize]| ratios.iter().all(|ratio| is_ratio(*ratio, window));
         match &self.rule {
@@ -126,12 +127,12 @@ impl Schedule {
         }
     }
 
-    /// Windows that have begun.
+    /// Returns the number of windows that have begun.
     pub(super) fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// The ratio of the next window of a sequence of which `known` tokens are known.
+    /// Returns the ratio of the next window of a sequence, of which `known` tokens are known.
     pub(super) fn next(&mut self, known: usize) -> usize {
         let at = self.chosen;
         self.chosen += 1;
@@ -159,12 +160,13 @@ impl Schedule {
     }
 }
 
-/// Whether windows of `window` tokens can be compressed by it.
+/// Returns whether windows of `window` tokens can be compressed by `ratio`.
 pub(super) fn is_ratio(ratio: usize, window: usize) -> bool {
     ratio == 0 || window.is_multiple_of(ratio)
 }
 
-/// The ratio with the least room that is enough for `tokens`, else the largest.
+/// Returns the ratio with the least room that is enough for `tokens`, or the largest if none is
+/// enough.
 fn fitting(ratios: &[usize], tokens: usize, positions: usize, window: usize) -> usize {
     let room = |ratio: usize| match ratio {
         0 => positions,

@@ -1,4 +1,5 @@
-//! How a memory model lays out its tokens, from the `beacon_*` keys of a `config.json`.
+//! Settings of a memory model: the layout of its tokens, from the `beacon_*` keys of a
+//! `config.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,41 +8,41 @@ use crate::Error;
 use crate::folder::reader::FolderReader;
 
 const CONFIG: &str = "config.json";
-/// Ratios of configurations that name none (the code of "MemoRAG" does so).
+/// Ratios of a configuration that names none, as in MemoRAG's code.
 const RATIOS: [usize; 5] = [2, 4, 8, 16, 32];
 const WINDOW: usize = 1024;
-/// Windows beyond it would not fit into memory.
+/// Maximum window in tokens. A larger one would not fit into memory.
 const LARGEST_WINDOW: usize = 1 << 20;
 
-/// Where memory tokens stand in a window.
+/// Position of memory tokens in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Placement {
-    /// One behind every so many tokens, as in all published models.
+    /// One behind every `ratio` tokens, as in all published models.
     Interleaved,
-    /// All behind the last token of a window, each seeing everything before it.
+    /// All behind the last token of a window, each attending to everything before it.
     Appended,
-    /// All behind the last token of a window, each seeing of the window only what it stands for and what is
-    /// before that.
+    /// All behind the last token of a window. Of the window each attends only to the words that it
+    /// stands for and those before them.
     AppendedByStep {
-        /// Whether it sees the window's memory tokens before it.
+        /// Whether it attends to the window's memory tokens before it.
         sees_earlier: bool,
     },
 }
 
-/// The layout of a memory model.
+/// Layout of a memory model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemorySettings {
-    /// Tokens of a window.
+    /// Number of tokens in a window.
     pub window: usize,
-    /// Where memory tokens stand.
+    /// Position of memory tokens.
     pub placement: Placement,
-    /// How many of the first tokens stay uncompressed; 0 in published models.
+    /// Number of the first tokens that stay uncompressed; 0 in published models.
     pub sink: usize,
-    /// Which ratios there are, and how one is chosen for a window.
+    /// Possible ratios, and the rule that chooses one for a window.
     pub ratios: Ratios,
     /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`.
     pub projections: Vec<char>,
-    /// The special token whose embedding theirs begins as.
+    /// Special token whose embedding the memory token's begins as.
     pub(super) begins_as: BeginsAs,
 }
 
@@ -80,7 +81,7 @@ struct Raw {
     rope_parameters: Option<RawScaling>,
 }
 
-/// How positions are scaled; the decoder's own configuration reads the rest of it.
+/// Position scaling. The decoder's own configuration reads the rest of it.
 #[derive(Deserialize)]
 struct RawScaling {
     rope_type: Option<String>,
@@ -96,7 +97,7 @@ enum OneOrSeveral {
 }
 
 impl Raw {
-    /// Where memory tokens stand, or what is asked for instead.
+    /// Returns the placement of memory tokens, or the combination that is not supported.
     fn placement(&self) -> Result<Placement, String> {
         let placement = self.placement.as_deref().unwrap_or("interleave");
         let attention = self.attention.as_deref().unwrap_or("full-coverage");
@@ -111,14 +112,14 @@ impl Raw {
         }
     }
 
-    /// How many positions the model can tell apart; `None` where YaRN scales them, of which the reference computes a
-    /// kind of its own.
+    /// Returns the number of positions that the model can tell apart. Returns `None` for YaRN,
+    /// which the reference computes in its own way.
     fn positions(&self) -> Option<usize> {
         let Some(scaling) = self.rope_parameters.as_ref().or(self.rope_scaling.as_ref()) else {
             return Some(self.max_position_embeddings);
         };
         let kind = scaling.rope_type.as_deref().or(scaling.r#type.as_deref());
-        // A factor that is no number of times is refused with the rest of the decoder's configuration.
+        // The decoder's own configuration refuses a factor that is not a positive number.
         let positions = self.max_position_embeddings as f64 * scaling.factor.unwrap_or(1.0);
         (kind != Some("yarn")).then_some(positions as usize)
     }
@@ -128,8 +129,9 @@ impl MemorySettings {
     /// Reads the settings of a model's folder.
     ///
     /// # Errors
-    /// [`Error::Unreadable`]; [`Error::Broken`] for windows and ratios that do not fit together;
-    /// [`Error::Unsupported`] for layouts that the reference cannot run either, and for YaRN.
+    /// Returns [`Error::Unreadable`] if the file cannot be read, [`Error::Broken`] if it is invalid
+    /// or if window and ratios do not fit together, and [`Error::Unsupported`] for layouts that the
+    /// reference cannot run either, and for YaRN.
     pub(crate) fn read(folder: &FolderReader) -> Result<Self, Error> {
         let raw: Raw = folder.json(CONFIG, "the configuration of a memory model")?;
         let unsupported =

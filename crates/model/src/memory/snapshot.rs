@@ -1,4 +1,4 @@
-//! A memory as bytes: a safetensors file of keys, before they are turned by positions, and values.
+//! A memory as bytes: a safetensors file of values, and of keys before rotation by positions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -14,45 +14,45 @@ use crate::Error;
 use crate::checkpoint::are_finite;
 use crate::decoder::config::{DecoderConfig, MOST_LAYERS};
 
-/// Raised whenever an older program could not read what this one writes.
+/// Format version, raised whenever an older program could not read what this one writes.
 const VERSION: u64 = 1;
-/// Where the header lies in the file's metadata.
+/// Name of the header in the file's metadata.
 const HEADER: &str = "clew.memory";
-/// What is before the checksum in the file, and nowhere else: in a text within the header each quotation mark would
-/// have more than one backslash before it.
+/// Text before the checksum, which occurs nowhere else in the file. Within a string of the header
+/// each quotation mark would have more than one backslash before it.
 const CHECKSUM: &[u8] = br#"\"checksum\":\""#;
-/// In place of the checksum while it is computed.
+/// Value in place of the checksum while it is computed.
 const NO_CHECKSUM: [u8; 64] = [b'0'; 64];
-/// How errors call it.
+/// Name of a snapshot in errors.
 const FILE: &str = "memory snapshot";
-/// What 8-bit numbers count to.
+/// Number of steps of an 8-bit number on each side of 0.
 const STEPS: f32 = 127.0;
 
-/// In which numbers a snapshot keeps keys and values.
+/// Number format in which a snapshot keeps keys and values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// As the model computed them.
+    /// The format in which the model computed them.
     #[default]
     Exact,
-    /// In 16 bits.
+    /// 16 bits.
     BFloat16,
-    /// In 8 bits, with a scale for each head of each slot.
+    /// 8 bits, with a scale for each head of each slot.
     Int8,
 }
 
-/// A memory off the device.
+/// Memory off the device.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Of the model that has read it.
+    /// Fingerprint of the model that read it.
     pub fingerprint: String,
-    /// How far it has read.
+    /// Number of tokens read, and what each slot is.
     pub extent: Extent,
-    /// Of each layer what it keeps.
+    /// Slots of each layer.
     pub layers: Vec<LayerData>,
 }
 
-/// What a layer keeps.
+/// Slots of one layer.
 #[derive(Clone, Debug)]
 pub struct LayerData {
     /// Sink and memory.
@@ -61,7 +61,7 @@ pub struct LayerData {
     pub open: Option<SlotData>,
 }
 
-/// Keys, before they are turned, and values, `[kv_heads, slots, head_width]` each.
+/// Keys before rotation, and values, `[kv_heads, slots, head_width]` each.
 #[derive(Clone, Debug)]
 pub struct SlotData {
     /// The keys.
@@ -77,11 +77,11 @@ struct Header {
     fingerprint: String,
     extent: Extent,
     layers: usize,
-    /// Of the whole file, with zeros in its place.
+    /// Hash of the whole file, with zeros in place of the hash.
     checksum: String,
 }
 
-/// A tensor as it is written.
+/// Tensor as it is written.
 struct Written {
     format: Dtype,
     shape: Vec<usize>,
@@ -97,17 +97,17 @@ fn broken(expected: &str, found: impl ToString) -> Error {
 }
 
 impl SlotData {
-    /// Of keys and values.
+    /// Returns the shapes of keys and values.
     fn shapes(&self) -> [Vec<usize>; 2] {
         [&self.keys, &self.values].map(|data| data.shape().to_vec())
     }
 }
 
 impl Snapshot {
-    /// The bytes of a file, and by how much a number in it is off at most.
+    /// Returns the bytes of a file, and the maximum error of a number in it.
     ///
     /// # Errors
-    /// [`Error::Broken`] for keys and values that are not finite.
+    /// Returns [`Error::Broken`] if keys or values are not finite, or too large for the format.
     pub fn to_bytes(&self, format: Format) -> Result<(Vec<u8>, f32), Error> {
         let mut tensors: BTreeMap<String, Written> = BTreeMap::new();
         let mut off: f32 = 0.0;
@@ -137,11 +137,11 @@ impl Snapshot {
         Ok((bytes, off))
     }
 
-    /// Reads what [`Snapshot::to_bytes`] made.
+    /// Reads the bytes that [`Snapshot::to_bytes`] returned.
     ///
     /// # Errors
-    /// [`Error::Broken`] for bytes that are cut short, changed or something else; [`Error::Unsupported`] for a
-    /// snapshot of another version.
+    /// Returns [`Error::Broken`] if the bytes are cut short, changed or something else, and
+    /// [`Error::Unsupported`] if the snapshot has another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
         let whole = "a whole file";
         let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(|e| broken(whole, e))?;
@@ -177,7 +177,7 @@ impl Snapshot {
         let snapshot = Self { fingerprint, extent, layers };
         let mut all =
             snapshot.layers.iter().flat_map(|layer| layer.front.iter().chain(&layer.open));
-        // All are like the first; whether that is like the model is known where the model is.
+        // All layers must agree with the first. Only `restore` can compare them with the model.
         let [heads, width] = all.next().map_or([0; 2], |data| {
             let shape = data.keys.shape();
             [shape[0], shape[2]]
@@ -188,10 +188,11 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Refuses what a model of this shape, which reads by `settings`, cannot have read: a file may say anything.
+    /// Refuses a snapshot that a model of this shape cannot have read with `settings`, because a
+    /// file may contain anything.
     ///
     /// # Errors
-    /// [`Error::Inconsistent`].
+    /// Returns [`Error::Inconsistent`] with the difference.
     pub(super) fn check(
         &self,
         config: &DecoderConfig,
@@ -212,10 +213,11 @@ impl Snapshot {
             .map_err(|(expected, found)| inconsistent(expected, found))
     }
 
-    /// Refuses layers without the slots of the extent, by so many heads of such a width.
+    /// Refuses layers whose slots do not match the extent, or that do not have `heads` heads of
+    /// `width` numbers.
     ///
     /// # Errors
-    /// What was expected, and what was found.
+    /// Returns what was expected, and what was found.
     fn check_layers(&self, heads: usize, width: usize) -> Result<(), (String, String)> {
         let Extent { sink, memory, open, .. } = &self.extent;
         for layer in &self.layers {
@@ -249,7 +251,7 @@ impl Snapshot {
 fn parse_header(header: &str) -> Result<Header, Error> {
     let not_one = |error: serde_json::Error| broken("a snapshot's header", error);
     let header: serde_json::Value = serde_json::from_str(header).map_err(not_one)?;
-    // First of all: what else a later program writes may be anything.
+    // The version is checked first, because the rest of a later version may be anything.
     match header.get("version").and_then(serde_json::Value::as_u64) {
         Some(version) if version != VERSION => Err(Error::Unsupported {
             file: FILE.to_owned(),
@@ -260,7 +262,7 @@ fn parse_header(header: &str) -> Result<Header, Error> {
     }
 }
 
-/// Where in a file its checksum is.
+/// Returns the place of the checksum in a file.
 fn checksum_place(bytes: &[u8]) -> Result<Range<usize>, Error> {
     let place = bytes.windows(CHECKSUM.len()).position(|window| window == CHECKSUM);
     let place = place.map(|at| at + CHECKSUM.len()..at + CHECKSUM.len() + NO_CHECKSUM.len());
@@ -319,7 +321,8 @@ fn write(
                 let scale = row.iter().fold(0.0, |most: f32, value| most.max(value.abs())) / STEPS;
                 for value in row {
                     let step = if scale > 0.0 { (value / scale).round() } else { 0.0 };
-                    // A scale that is hardly more than 0 is rounded itself.
+                    // If a scale is hardly more than 0, its rounding can push a step beyond the
+                    // limits.
                     let step = step.clamp(-STEPS, STEPS);
                     off = off.max((step * scale - value).abs());
                     steps.push(step as i8 as u8);
@@ -334,7 +337,7 @@ fn write(
     }
 }
 
-/// Takes a tensor out of those of a file; `None` where there is no such tensor.
+/// Takes a tensor out of those of a file. Returns `None` if there is no such tensor.
 fn read(
     tensors: &mut BTreeMap<String, TensorView<'_>>,
     name: &str,

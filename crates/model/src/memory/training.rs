@@ -1,8 +1,9 @@
-//! Training of memory models: Qian et al., "MemoRAG: Moving towards Next-Gen RAG Via Memory-Inspired Knowledge
-//! Discovery", section 2.2.
+//! Training of memory models: Qian et al., "MemoRAG: Moving towards Next-Gen RAG Via
+//! Memory-Inspired Knowledge Discovery", section 2.2.
 //!
-//! Trained are the parameters of memory tokens: their embedding, and their projections with the biases. The model
-//! that they are added to stays as it is. What is lowered is the cross-entropy of words that follow what is in memory,
+//! Training changes the parameters of memory tokens: their embedding, and their projections with
+//! the biases. The model that they are added to stays as it is. ([`Trained::All`] trains a base
+//! model instead.) Training lowers the cross-entropy of words that follow the compressed memory,
 //! first in long texts, then in the clues to questions about them.
 //!
 //! ```text
@@ -12,9 +13,9 @@
 //!                                                      └─► checkpoints, loss curve
 //! ```
 //!
-//! Deviations from the published code, each for want of what the paper says: the learning rate of long texts is the
-//! caller's to choose; ratios are drawn for each window by a seed, so that a training that goes on after a break draws
-//! what it would have drawn.
+//! There are two deviations from the published code, where the paper is silent. The caller chooses
+//! the learning rate for long texts. Ratios are drawn for each window from a seed, so that a
+//! resumed training draws what it would have drawn.
 
 mod adamw;
 mod curve;
@@ -52,26 +53,27 @@ pub use options::{Layout, Trained, TrainerOptions};
 pub use sequence::Sequence;
 pub use trainer::{Step, Trainer};
 
-/// A model in training on one device, in 32-bit floats.
+/// Model in training on one device, in 32-bit floats.
 ///
-/// It needs memory for the parameters that are trained four times over, for those that are not once, and for what is
-/// computed in all layers for as many rows as gradients flow through ([`Training::gradients`]); its sequences are to be
-/// cut accordingly.
+/// It needs memory for four times the parameters that are trained, for the other parameters once,
+/// and for the intermediate results of all layers for as many rows as gradients flow through
+/// ([`Training::gradients`]). Cut the sequences accordingly.
 pub struct Training {
     model: MemoryModel,
     parameters: Parameters,
     trained: Trained,
-    /// What it was loaded from, and with which configuration, if that is another.
+    /// Folder that it was loaded from, and the configuration, if that is not the folder's.
     folder: PathBuf,
     config: Option<Value>,
 }
 
 impl Training {
-    /// Loads a model folder in Hugging Face layout, of a memory model or of one that is to become one: then its memory
-    /// tokens begin as copies.
+    /// Loads a model folder in Hugging Face layout: of a memory model, or of a base model that is
+    /// to become one. The memory tokens of a base model begin as copies.
     ///
     /// # Errors
-    /// As [`MemoryModel::load`], and [`Error::Unsupported`] for a layout that the model cannot have.
+    /// Returns the errors of [`MemoryModel::load`], and [`Error::Unsupported`] if the model cannot
+    /// have the layout.
     pub fn load(
         folder: &Path,
         choice: DeviceChoice,
@@ -80,27 +82,27 @@ impl Training {
     ) -> Result<Self, Error> {
         let mut reader = FolderReader::new(folder);
         let mut config = None;
-        // A base model that is trained as such stays one.
+        // A base model that is trained as such stays a base model.
         if trained == Trained::Memory {
             let own = reader.json("config.json", "a configuration")?;
             let own = config.insert(layout.written_to(own));
             reader = reader.with("config.json", own.clone());
         }
         let (device, dtype) = device::open_for(choice, crate::Precision::Float32)?;
-        // One core: the order in which several would add up their gradients is not theirs to keep.
+        // One core: with several, the order in which gradients are added would differ between runs.
         let mut model = MemoryModel::load_on(&reader, &device.autodiff(), dtype, &Cores::one())?;
         let parameters = Parameters::of(&mut model, trained);
         Ok(Self { model, parameters, trained, folder: folder.to_path_buf(), config })
     }
 
-    /// Reads what to learn from: text files, which are cut into sequences of at most `longest` tokens, and files that
-    /// end with `.jsonl`, of lines with `context`, `question` and `clues`, which are written out in `form` and left out
-    /// where they are longer. Sequences in which nothing would be compressed are left out, too. All of them are kept in
-    /// memory.
+    /// Reads training data. Text files are cut into sequences of at most `longest` tokens. Files
+    /// that end with `.jsonl` have lines with `context`, `question` and `clues`, which are written
+    /// out in `form`. A question that is longer than `longest` is left out, and so is a sequence in
+    /// which nothing would be compressed. All sequences are kept in memory.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] and [`Error::Broken`] for files, the tokenizer's among them; [`Error::Untrainable`] where
-    /// nothing is left.
+    /// Returns [`Error::Unreadable`] or [`Error::Broken`] if a file, such as the tokenizer's,
+    /// cannot be read or is invalid, and [`Error::Untrainable`] if no sequence is left.
     pub fn sequences(
         &self,
         files: &[PathBuf],
@@ -124,31 +126,33 @@ impl Training {
         Sequences::read(files, &Making { tokenizer, end, longest, longer_than, form })
     }
 
-    /// The layout of memory tokens.
+    /// Returns the layout of memory tokens.
     pub fn settings(&self) -> &super::MemorySettings {
         self.model.settings()
     }
 
-    /// Names of the parameters that are trained, and how many numbers each has.
+    /// Returns the names of the parameters that are trained, and how many numbers each has.
     pub fn trained(&self) -> Vec<(String, usize)> {
         let trained = self.parameters.trained();
         trained.map(|parameter| (parameter.name.clone(), parameter.size())).collect()
     }
 
-    /// The mean cross-entropy of a sequence's labels, and its gradients, which flow back through the keys and values of
-    /// memory tokens into the windows that they are of.
+    /// Returns the mean cross-entropy of a sequence's labels, and its gradients. Gradients flow
+    /// back through the keys and values of memory tokens into the windows of these tokens.
     ///
-    /// `schedule` says how each window is compressed; the last window, full or not, is not, as nothing follows it. With
-    /// [`Trained::All`] no window is.
+    /// `schedule` says how each window is compressed. The last window, full or not, is not
+    /// compressed, because nothing follows it. With [`Trained::All`] no window is compressed.
     ///
-    /// Gradients flow among windows of about `rows` words and memory tokens at a time: what is computed for those is
-    /// kept until the way back, about `layers * rows * (12 hidden + 6 intermediate + 3 heads * slots seen)` numbers, and
-    /// the logits of their labels three times. Beyond `rows`, memory is read as it is. So `rows` of at least the longest
-    /// sequence and its memory tokens gives the gradient of all; fewer leave out what a window's memory tokens do for
-    /// windows of a later pass.
+    /// Gradients flow among windows of about `rows` words and memory tokens at a time. Their
+    /// intermediate results are kept for the backward pass: about
+    /// `layers * rows * (12 hidden + 6 intermediate + 3 heads * slots seen)` numbers, and three
+    /// times the logits of their labels. Memory from before these rows is a constant. So if `rows`
+    /// is at least the longest sequence with its memory tokens, the gradient is complete. A smaller
+    /// number leaves out the effect of a window's memory tokens on windows of a later pass.
     ///
     /// # Errors
-    /// [`Error::ForeignTokens`]; [`Error::Device`] for a loss that is not finite.
+    /// Returns [`Error::ForeignTokens`] or [`Error::OptionUnavailable`] if the model cannot read
+    /// the tokens or the ratios, and [`Error::Device`] if the loss is not finite.
     pub fn gradients(
         &mut self,
         sequence: &Sequence,
@@ -160,7 +164,8 @@ impl Training {
         let mut all = Gradients { loss: 0.0, labels, by_parameter: names.collect() };
         self.passes(sequence, schedule, rows, |parameters, loss| {
             all.loss += value(&loss)?;
-            // A pass of which no parameter has a part, such as a first window that nothing follows, has no way back.
+            // A pass on which no trained parameter has an effect, such as a first window that
+            // nothing follows, has no backward pass.
             if loss.is_tracked() {
                 let mut gradients = loss.div_scalar(labels as f64).backward();
                 for ((_, sum), parameter) in all.by_parameter.iter_mut().zip(parameters.trained()) {
@@ -172,10 +177,11 @@ impl Training {
         Ok(all)
     }
 
-    /// The sum of the cross-entropies of a sequence's labels, and their number, without a way back.
+    /// Returns the sum of the cross-entropies of a sequence's labels, and their number, without
+    /// gradients.
     ///
     /// # Errors
-    /// As [`Training::gradients`].
+    /// Returns the errors of [`Training::gradients`].
     pub fn loss(
         &mut self,
         sequence: &Sequence,
@@ -190,7 +196,8 @@ impl Training {
         Ok((sum, sequence.labels()))
     }
 
-    /// Reads a sequence, and calls `each` with the sum of the cross-entropies of every pass that has labels.
+    /// Reads a sequence, and calls `each` with the summed cross-entropy of every pass that has
+    /// labels.
     fn passes(
         &mut self,
         sequence: &Sequence,
@@ -211,7 +218,7 @@ impl Training {
         self.model.check(&Reading { memory: &mut memory, tokens, wanted })?;
         let mut rest = sequence.tokens.as_slice();
         while !rest.is_empty() {
-            // What a way back has used is gone, so each pass has parameters of its own.
+            // A backward pass consumes its graph, so each pass needs parameter tensors of its own.
             self.parameters.put_into(&mut self.model);
             let model = &self.model;
             let read = sequence.tokens.len() - rest.len();
@@ -241,7 +248,8 @@ impl Training {
     }
 }
 
-/// The sum over `logits` `[rows, vocabulary]` of what each row's label is off, in nats.
+/// Returns the sum of the cross-entropies of the rows of `logits` `[rows, vocabulary]` and their
+/// labels, in nats.
 fn cross_entropy(logits: Tensor<2>, labels: Vec<i64>) -> Tensor<1> {
     let [rows, _] = logits.dims();
     let device = logits.device();

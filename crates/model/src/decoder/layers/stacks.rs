@@ -1,25 +1,26 @@
-//! Which parameters of a checkpoint the tensors of the layers are made of: training puts others in their place.
+//! Stacks: which parameters of a checkpoint make up each tensor of the layers. Training replaces
+//! them.
 
 use burn::prelude::*;
 
 use super::{Layers, Linear, Norm};
 use crate::decoder::config::layer_root;
 
-/// A tensor, and the parameters that are its rows, those of one below those of the other.
+/// Tensor, and the parameters that are its rows, one below the other.
 pub(crate) struct Stack<'a> {
-    /// Their names in a checkpoint that has all parameters of memory tokens.
+    /// Names of the parameters in a checkpoint that has all parameters of memory tokens.
     pub(crate) parts: Vec<String>,
     pub(crate) tensor: Stacked<'a>,
 }
 
-/// A tensor where it is kept.
+/// Reference to a tensor in its place.
 pub(crate) enum Stacked<'a> {
     Matrix(&'a mut Tensor<2>),
     Vector(&'a mut Tensor<1>),
 }
 
 impl Layers {
-    /// All of them.
+    /// Returns the stacks of all layers, embeddings and norms.
     pub(crate) fn stacks(&mut self) -> Vec<Stack<'_>> {
         let mut stacks = vec![matrix("model.embed_tokens.weight", &mut self.words)];
         if let Some(word) = &mut self.memory_word {
@@ -74,7 +75,7 @@ fn linear<'a>(names: Vec<String>, linear: &'a mut Linear, stacks: &mut Vec<Stack
     }
 }
 
-/// The stacks of a head by its own name, or by that of the table of words if it is tied.
+/// Returns the stack of a head: under its own name, or that of the embedding table if it is tied.
 pub(crate) fn head_stack(head: &mut Linear, is_tied: bool) -> Stack<'_> {
     let name = if is_tied { "model.embed_tokens.weight" } else { "lm_head.weight" };
     matrix(name, &mut head.weight)

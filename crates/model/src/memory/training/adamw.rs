@@ -1,48 +1,51 @@
-//! AdamW: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2; with gradients scaled down to a
-//! largest norm (Pascanu et al., "On the difficulty of training recurrent neural networks", section 3.2) and a learning
-//! rate that rises and falls along straight lines.
+//! AdamW: Loshchilov and Hutter, "Decoupled Weight Decay Regularization", algorithm 2. Gradients
+//! are clipped to a maximum norm (Pascanu et al., "On the difficulty of training recurrent neural
+//! networks", section 3.2), and the learning rate rises and falls linearly.
 //!
-//! Burn has one in a crate of its own, which trains modules that its macros derive. The layers here are plain tensors
-//! that inference shares, and what is trained are parts of them; the algorithm itself is a dozen lines.
+//! Burn has AdamW in a crate of its own, which trains modules that its macros derive. The layers
+//! here are plain tensors that inference shares, and parts of these tensors are trained. The
+//! algorithm itself is a dozen lines.
 
 use burn::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// How gradients become changes of parameters.
+/// Optimiser: how gradients change the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AdamW {
-    /// Share of the mean of gradients that stays in a step, `beta1`.
+    /// Decay rate of the mean of gradients, `beta1`.
     pub mean_kept: f64,
-    /// Share of the mean of their squares that stays in a step, `beta2`.
+    /// Decay rate of the mean of their squares, `beta2`.
     pub square_kept: f64,
-    /// Added to the root of the mean square, `epsilon`.
+    /// Term added to the root of the mean square, `epsilon`.
     pub epsilon: f64,
-    /// Share of a matrix that is taken away in a step at the learning rate 1. Vectors keep their length.
+    /// Share of a matrix that is subtracted in a step at the learning rate 1. Vectors do not decay.
     pub decay: f64,
-    /// Largest norm of all gradients together; longer ones are scaled down to it. 0: any.
+    /// Maximum norm of all gradients together; longer ones are scaled down to it. 0 means no
+    /// maximum.
     pub clip: f64,
 }
 
 impl Default for AdamW {
-    /// The constants of the paper and of common trainers; no decay, as what is trained begins as a copy of what is good.
+    /// Returns the constants of the paper and of common trainers. There is no decay, because
+    /// training begins from copies of good parameters.
     fn default() -> Self {
         Self { mean_kept: 0.9, square_kept: 0.999, epsilon: 1e-8, decay: 0.0, clip: 1.0 }
     }
 }
 
-/// The learning rate of each step: up from 0 over the first steps, then down to 0 at the end.
+/// Learning rate of each step: up from 0 over the first steps, then down to 0 at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
-    /// The highest.
+    /// Highest learning rate.
     pub peak: f64,
-    /// Steps until it is reached.
+    /// Number of steps until the peak.
     pub warm_up: usize,
-    /// All steps.
+    /// Number of all steps.
     pub steps: usize,
 }
 
 impl Rate {
-    /// Of the step `step`, counted from 1.
+    /// Returns the rate of the step `step`, counted from 1.
     pub fn at(&self, step: usize) -> f64 {
         if step <= self.warm_up {
             return self.peak * step as f64 / self.warm_up as f64;
@@ -52,7 +55,7 @@ impl Rate {
     }
 }
 
-/// What is remembered of a parameter's gradients: running means, `[numbers]` each.
+/// Running means of a parameter's gradients, `[numbers]` each.
 #[derive(Clone, Debug)]
 pub(super) struct Moments {
     pub(super) mean: Tensor<1>,
@@ -60,7 +63,7 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Of no gradient yet, of `parameter`.
+    /// Returns the means of `parameter` before its first gradient.
     pub(super) fn of(parameter: &Tensor<1>) -> Self {
         let zeros = parameter.clone().inner().zeros_like();
         Self { mean: zeros.clone(), square: zeros }
@@ -68,12 +71,13 @@ impl Moments {
 }
 
 impl AdamW {
-    /// What gradients of this norm are to be multiplied with.
+    /// Returns the factor for gradients of this norm.
     pub(super) fn scale(&self, norm: f64) -> f64 {
         if self.clip > 0.0 && norm > self.clip { self.clip / norm } else { 1.0 }
     }
 
-    /// A parameter after the step `step`, counted from 1, in which its gradient was `gradient`.
+    /// Returns a parameter after the step `step`, counted from 1, in which its gradient was
+    /// `gradient`.
     pub(super) fn step(
         &self,
         parameter: Tensor<1>,
@@ -88,7 +92,7 @@ impl AdamW {
             + gradient.clone().mul_scalar(1.0 - mean_kept);
         moments.square = moments.square.clone().mul_scalar(square_kept)
             + gradient.square().mul_scalar(1.0 - square_kept);
-        // Means that begin at 0 are too small at first.
+        // Corrects the bias of means that begin at 0.
         let steps = i32::try_from(step).unwrap_or(i32::MAX);
         let mean = moments.mean.clone().div_scalar(1.0 - mean_kept.powi(steps));
         let square = moments.square.clone().div_scalar(1.0 - square_kept.powi(steps));
@@ -105,7 +109,7 @@ mod tests {
         Tensor::from_data(TensorData::new(values.to_vec(), [values.len()]), &Device::flex())
     }
 
-    /// The algorithm of the paper in 64-bit floats, number by number.
+    /// Computes the paper's algorithm in 64-bit floats, number by number.
     fn expected(start: f64, gradients: &[f64], rate: f64, adamw: &AdamW, is_matrix: bool) -> f64 {
         let (mut parameter, mut mean, mut square) = (start, 0.0, 0.0);
         for (step, gradient) in (1..).zip(gradients) {

@@ -1,4 +1,4 @@
-//! How the loss falls: a line of JSON for each step, and a picture.
+//! Loss curve: a line of JSON for each step, and a picture.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -12,31 +12,32 @@ use crate::Error;
 
 const LINES: &str = "curve.jsonl";
 const PICTURE: &str = "curve.svg";
-/// Of the picture, in pixels.
+/// Size of the picture, in pixels.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 360.0;
 const MARGIN: f64 = 48.0;
-/// The loss that the bold line shows is a mean over this share of all steps.
+/// Share of all steps over which the bold line averages the loss.
 const SMOOTHED: f64 = 0.02;
 
-/// What a step was like.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// From 1.
+    /// Number of the step, from 1.
     pub step: usize,
-    /// Mean cross-entropy of the labels of its sequences before it, in nats.
+    /// Mean cross-entropy of the labels of the step's sequences, before the step changes the
+    /// parameters, in nats.
     pub loss: f64,
     /// Learning rate.
     pub rate: f64,
-    /// Norm of all gradients, before it is limited.
+    /// Norm of all gradients, before clipping.
     pub norm: f64,
-    /// Tokens of its sequences.
+    /// Number of tokens in the step's sequences.
     pub tokens: usize,
-    /// How long it took.
+    /// Duration of the step.
     pub seconds: f64,
 }
 
-/// All steps so far.
+/// Loss curve of all steps so far.
 #[derive(Debug)]
 pub struct Curve {
     folder: PathBuf,
@@ -45,11 +46,12 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// The curve in a folder up to a step; what was recorded beyond it is to be recorded anew.
+    /// Opens the curve in a folder up to `step`. Later points are discarded, because their steps
+    /// are repeated.
     pub(super) fn open(folder: &Path, step: usize) -> Result<Self, Error> {
         let path = folder.join(LINES);
         let text = fs::read_to_string(&path).unwrap_or_default();
-        // A line that a crash has cut short is of a step that is done again.
+        // A line that a crash cut short belongs to a step that is repeated.
         let points = text.lines().filter_map(|line| serde_json::from_str::<Point>(line).ok());
         let points: Vec<Point> = points.filter(|point| point.step <= step).collect();
         let lines = File::create(&path).map_err(|source| unwritable(LINES, source))?;
@@ -58,7 +60,7 @@ impl Curve {
         Ok(curve)
     }
 
-    /// All points, in order.
+    /// Returns all points, in order.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -75,7 +77,7 @@ impl Curve {
         fs::write(picture, self.svg()).map_err(|source| unwritable(PICTURE, source))
     }
 
-    /// The picture.
+    /// Returns the picture as SVG.
     pub fn svg(&self) -> String {
         let losses: Vec<f64> = self.points.iter().map(|point| point.loss).collect();
         let steps: Vec<f64> = self.points.iter().map(|point| point.step as f64).collect();
@@ -101,7 +103,7 @@ impl Curve {
     }
 }
 
-/// The mean of each number and those before it, so many in all.
+/// Returns for each number the mean of it and those before it, `within` numbers in all.
 fn smoothed(numbers: &[f64], within: usize) -> Vec<f64> {
     let ends = 1..=numbers.len();
     let means = ends.map(|end| {
@@ -112,11 +114,11 @@ fn smoothed(numbers: &[f64], within: usize) -> Vec<f64> {
 }
 
 struct Axes {
-    /// The last step.
+    /// Last step.
     last: f64,
-    /// The least loss.
+    /// Lowest loss.
     low: f64,
-    /// The largest.
+    /// Highest loss.
     high: f64,
 }
 

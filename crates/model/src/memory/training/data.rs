@@ -1,4 +1,4 @@
-//! Sequences to learn from, out of texts and of questions with clues.
+//! Training sequences, from texts and from questions with clues.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use serde::Deserialize;
 use super::Sequence;
 use crate::Error;
 
-/// How a question about a text is written out, and where in it the clues are.
+/// Format in which a question about a text is written out, and the place of the clues in it.
 ///
-/// What a model is asked with later should be written the same way.
+/// Later requests to the model should use the same format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Form {
     parts: Vec<Part>,
@@ -25,11 +25,11 @@ enum Part {
 }
 
 impl Form {
-    /// A text with the places `{{context}}`, `{{question}}` and `{{clues}}`.
+    /// Parses a text with the placeholders `{{context}}`, `{{question}}` and `{{clues}}`.
     ///
     /// # Errors
-    /// [`Error::Untrainable`] for a text in which one of them is not there exactly once, or in which the clues come
-    /// before what they are to be found from.
+    /// Returns [`Error::Untrainable`] if a placeholder does not occur exactly once, or if the clues
+    /// do not come last.
     pub fn try_new(text: &str) -> Result<Self, Error> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -72,14 +72,14 @@ impl Form {
 }
 
 impl Default for Form {
-    /// The three with blank lines between them.
+    /// Returns the three parts with blank lines between them.
     fn default() -> Self {
         let line = |text: &str| Part::Written(text.to_owned());
         Self { parts: vec![Part::Context, line("\n\n"), Part::Question, line("\n\n"), Part::Clues] }
     }
 }
 
-/// A question about a text, as a line of JSON.
+/// Question about a text, as a line of JSON.
 #[derive(Debug, Deserialize)]
 struct Question {
     context: String,
@@ -94,43 +94,44 @@ enum Clues {
     Several(Vec<String>),
 }
 
-/// Sequences, in the order of the files that they are from.
+/// Sequences, in the order of the files that they come from.
 #[derive(Clone, Debug, Default)]
 pub struct Sequences {
     all: Vec<Sequence>,
-    /// How many were left out: too short for anything to be compressed, or questions that are too long.
+    /// Number of sequences that were left out: too short for anything to be compressed, or
+    /// questions that are too long.
     pub left_out: usize,
 }
 
-/// What sequences are made with.
+/// Inputs for making sequences.
 pub(super) struct Making<'a> {
     pub(super) tokenizer: &'a TextTokenizer,
-    /// The id that ends a text.
+    /// Id that ends a text.
     pub(super) end: Option<u32>,
-    /// Most tokens of a sequence.
+    /// Maximum number of tokens in a sequence.
     pub(super) longest: usize,
-    /// Sequences are longer than this.
+    /// Number of tokens that a sequence has to exceed.
     pub(super) longer_than: usize,
     pub(super) form: &'a Form,
 }
 
 impl Sequences {
-    /// Sequences that somebody has made.
+    /// Wraps sequences that the caller has made.
     pub fn new(all: Vec<Sequence>) -> Self {
         Self { all, left_out: 0 }
     }
 
-    /// All of them.
+    /// Returns all sequences.
     pub fn all(&self) -> &[Sequence] {
         &self.all
     }
 
-    /// Tokens of all.
+    /// Returns the number of tokens in all sequences.
     pub fn tokens(&self) -> usize {
         self.all.iter().map(|sequence| sequence.tokens.len()).sum()
     }
 
-    /// Reads text files, which are cut, and files of questions that end with `.jsonl`, which are not.
+    /// Reads text files, which are cut, and files of questions (`.jsonl`), which are not.
     pub(super) fn read(files: &[PathBuf], making: &Making<'_>) -> Result<Self, Error> {
         let mut sequences = Self::default();
         for file in files {
@@ -159,7 +160,7 @@ impl Sequences {
         Ok(sequences)
     }
 
-    /// Cuts a text, and ends its last piece.
+    /// Cuts a text into pieces, and ends the last piece with the end token.
     fn add_text(&mut self, text: &str, making: &Making<'_>) {
         let mut ids = making.tokenizer.encode(text);
         ids.extend(making.end);
@@ -196,7 +197,7 @@ fn is_of_questions(file: &Path) -> bool {
 }
 
 impl Question {
-    /// The clues and the end that follows them count.
+    /// Returns the sequence of a question. Only the clues and the end token after them are labels.
     fn sequence(self, making: &Making<'_>) -> Result<Sequence, Error> {
         let clues = match self.clues {
             Clues::One(clues) => clues,

@@ -1,4 +1,4 @@
-//! Files of a training: model folders, and what it takes to go on from one.
+//! Files of a training: model folders, and the state to resume from.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,12 +16,12 @@ use super::options::TrainerOptions;
 use crate::Error;
 use crate::folder::reader::FolderReader;
 
-/// Raised whenever a program could not go on from what another wrote.
+/// Format version, raised whenever a program could not resume from what another wrote.
 const VERSION: u32 = 1;
 const WEIGHTS: &str = "model.safetensors";
 const STATE: &str = "training.json";
 const STATE_TENSORS: &str = "training.safetensors";
-/// What a model folder has besides, and a trained model takes over.
+/// Other files of a model folder, which the trained model takes over.
 const TAKEN_OVER: [&str; 9] = [
     "tokenizer.json",
     "tokenizer_config.json",
@@ -33,20 +33,20 @@ const TAKEN_OVER: [&str; 9] = [
     "chat_template.jinja",
     "generation_config.json",
 ];
-/// How the folder of a checkpoint is called, before its step.
+/// Prefix of a checkpoint's folder name, before its step.
 const PREFIX: &str = "step-";
 
-/// What a training is, and how far it has come.
+/// Identity of a training, and its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     version: u32,
-    /// Steps done.
+    /// Number of steps done.
     pub(super) step: usize,
     pub(super) trained: Trained,
     pub(super) options: TrainerOptions,
-    /// Of the model that it began from, with its layout.
+    /// Fingerprint of the model that it began from, with its layout.
     pub(super) model: String,
-    /// Of all sequences.
+    /// Hash of all sequences.
     pub(super) data: String,
 }
 
@@ -63,7 +63,7 @@ impl State {
     /// Refuses the checkpoint of another training.
     ///
     /// # Errors
-    /// [`Error::Untrainable`].
+    /// Returns [`Error::Untrainable`] with the differences.
     pub(super) fn check(&self, found: &Self) -> Result<(), Error> {
         let as_begun = Self { step: self.step, ..found.clone() };
         if *self == as_begun {
@@ -84,21 +84,22 @@ impl State {
     }
 }
 
-/// A tensor to be written.
+/// Tensor to be written.
 pub(super) struct Written<'a> {
     pub(super) name: String,
     pub(super) format: Dtype,
     pub(super) shape: Vec<usize>,
-    /// Its bytes, asked for when they are written, so that one tensor at a time is in memory twice.
+    /// Function that returns the bytes. It is called at the time of writing, so that only one
+    /// tensor at a time is in memory twice.
     pub(super) bytes: Box<dyn FnOnce() -> Result<Vec<u8>, Error> + 'a>,
 }
 
-/// The folder of the checkpoint after a step.
+/// Returns the folder of the checkpoint after a step.
 pub(super) fn folder(out: &Path, step: usize) -> PathBuf {
     out.join(format!("{PREFIX}{step:08}"))
 }
 
-/// Steps of the checkpoints in `out`, in order.
+/// Returns the steps of the checkpoints in `out`, in order.
 pub(super) fn steps(out: &Path) -> Result<Vec<usize>, Error> {
     let mut steps = Vec::new();
     let entries = match fs::read_dir(out) {
@@ -115,7 +116,7 @@ pub(super) fn steps(out: &Path) -> Result<Vec<usize>, Error> {
     Ok(steps)
 }
 
-/// Makes a folder with all of a checkpoint in it, or none: what `fill` writes is renamed when it is complete.
+/// Creates a checkpoint's folder atomically: what `fill` writes is renamed when it is complete.
 pub(super) fn whole(
     folder: &Path,
     fill: impl FnOnce(&Path) -> Result<(), Error>,
@@ -128,12 +129,12 @@ pub(super) fn whole(
     fill(&partial)?;
     remove(folder).map_err(unwritable)?;
     fs::rename(&partial, folder).map_err(unwritable)?;
-    // The new name is on disk once its folder is.
+    // The rename is durable once the parent folder is synchronised.
     let parent = folder.parent().map(File::open).transpose().map_err(unwritable)?;
     parent.map_or(Ok(()), |parent| parent.sync_all()).map_err(unwritable)
 }
 
-/// Removes a folder, if it is there.
+/// Removes a folder, if it exists.
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -141,7 +142,7 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a model folder but for its weights.
+/// Writes a model folder without its weights.
 pub(super) fn write_config(from: &Path, config: &Value, to: &Path) -> Result<(), Error> {
     write_json(to, "config.json", config)?;
     for file in TAKEN_OVER {
@@ -158,7 +159,7 @@ pub(super) fn write_weights(to: &Path, tensors: Vec<Written<'_>>) -> Result<(), 
     write_tensors(to, WEIGHTS, tensors)
 }
 
-/// Writes what it takes to go on.
+/// Writes the state that a training resumes from.
 pub(super) fn write_state(
     to: &Path,
     state: &State,
@@ -169,7 +170,7 @@ pub(super) fn write_state(
     write_json(to, STATE, &state)
 }
 
-/// Reads what [`write_state`] wrote.
+/// Reads the state that [`write_state`] wrote.
 pub(super) fn read_state(from: &Path) -> Result<(State, BTreeMap<String, Vec<f32>>), Error> {
     let reader = FolderReader::new(from);
     let state: State = reader.json(STATE, "the state of a training")?;
@@ -197,11 +198,12 @@ fn write_json(to: &Path, file: &str, value: &Value) -> Result<(), Error> {
     write().map_err(|source| unwritable(file, source))
 }
 
-/// A safetensors file: the length of its header, the header, and the tensors one after the other.
+/// Writes a safetensors file: the length of its header, the header, and the tensors one after the
+/// other.
 fn write_tensors(to: &Path, file: &str, tensors: Vec<Written<'_>>) -> Result<(), Error> {
     let failed = |source| unwritable(file, source);
     let mut header = serde_json::Map::new();
-    // What libraries of other languages ask for.
+    // Libraries of other languages require this entry.
     header.insert("__metadata__".to_owned(), json!({ "format": "pt" }));
     let mut start = 0;
     for Written { name, format, shape, .. } in &tensors {
@@ -212,7 +214,7 @@ fn write_tensors(to: &Path, file: &str, tensors: Vec<Written<'_>>) -> Result<(),
         start = end;
     }
     let mut header = Value::Object(header).to_string().into_bytes();
-    // Numbers lie at multiples of their size.
+    // Aligns numbers to multiples of their size.
     header.resize(header.len().next_multiple_of(8), b' ');
     let mut out = BufWriter::new(File::create(to.join(file)).map_err(failed)?);
     out.write_all(&(header.len() as u64).to_le_bytes()).map_err(failed)?;
@@ -224,7 +226,7 @@ fn write_tensors(to: &Path, file: &str, tensors: Vec<Written<'_>>) -> Result<(),
     out.sync_all().map_err(failed)
 }
 
-/// Numbers in one of the formats of checkpoints.
+/// Returns the bytes of numbers in one of the formats of checkpoints.
 pub(super) fn bytes(numbers: &[f32], format: Dtype) -> Vec<u8> {
     let all = numbers.iter();
     match format {
@@ -234,7 +236,7 @@ pub(super) fn bytes(numbers: &[f32], format: Dtype) -> Vec<u8> {
     }
 }
 
-/// The bytes of a tensor as a checkpoint stores them.
+/// Returns the bytes of a tensor as a checkpoint stores them.
 pub(super) fn stored_bytes(data: TensorData) -> Vec<u8> {
     data.as_bytes().to_vec()
 }

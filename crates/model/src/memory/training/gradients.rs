@@ -1,43 +1,45 @@
-//! What sequences say about the parameters.
+//! Gradients of sequences.
 
 use burn::prelude::*;
 
 use super::parameters;
 use crate::Error;
 
-/// What a sequence says about the parameters.
+/// Gradients and loss of one or several sequences.
 pub struct Gradients {
-    /// Sum of the cross-entropies of its labels, in nats.
+    /// Sum of the cross-entropies of the labels, in nats.
     pub loss: f64,
-    /// How many labels there are.
+    /// Number of labels.
     pub labels: usize,
-    /// Of the mean cross-entropy by each trained parameter, in the order of names; `None` where it has no part in it.
+    /// Gradients of the mean cross-entropy by each trained parameter, in the order of names; `None`
+    /// if the parameter has no effect on it.
     pub(super) by_parameter: Vec<(String, Option<Tensor<1>>)>,
 }
 
 impl Gradients {
-    /// Mean cross-entropy of a label, in nats.
+    /// Returns the mean cross-entropy of a label, in nats.
     pub fn mean_loss(&self) -> f64 {
         self.loss / self.labels as f64
     }
 
-    /// Names of the trained parameters.
+    /// Returns the names of the trained parameters.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_parameter.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The gradient of the mean loss by a parameter, in the order of the checkpoint's numbers; empty where it has no
-    /// part in it.
+    /// Returns the gradient of the mean loss by a parameter, in the order of the checkpoint's
+    /// numbers. It is empty if the parameter has no effect on the loss.
     ///
     /// # Errors
-    /// [`Error::Device`]; [`Error::TensorNames`] for a parameter that is not trained.
+    /// Returns [`Error::TensorNames`] if the parameter is not trained, and [`Error::Device`] if the
+    /// device fails.
     pub fn of(&self, name: &str) -> Result<Vec<f32>, Error> {
         let found = self.by_parameter.iter().find(|(own, _)| own == name);
         let Some((_, gradient)) = found else { return Err(parameters::unknown(name)) };
         gradient.as_ref().map_or(Ok(Vec::new()), parameters::values)
     }
 
-    /// Adds those of another sequence, so that all labels of both weigh the same.
+    /// Adds the gradients of other sequences, so that all labels have the same weight.
     pub(super) fn add(&mut self, other: Self) {
         let labels = (self.labels + other.labels) as f64;
         let (own, others) = (self.labels as f64 / labels, other.labels as f64 / labels);
@@ -51,7 +53,7 @@ impl Gradients {
     }
 }
 
-/// Their sum, where there are two.
+/// Returns the sum of two tensors, or the one that exists.
 pub(super) fn added(sum: Option<Tensor<1>>, more: Option<Tensor<1>>) -> Option<Tensor<1>> {
     match (sum, more) {
         (Some(sum), Some(more)) => Some(sum + more),

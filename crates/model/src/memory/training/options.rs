@@ -1,4 +1,4 @@
-//! What is trained, and how.
+//! Options of a training.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,13 +7,14 @@ use super::adamw::{AdamW, Rate};
 use crate::Error;
 use crate::memory::{Mix, Ratios};
 
-/// Which parameters are trained.
+/// Parameters that are trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trained {
-    /// Those of memory tokens. Every window but the last is compressed.
+    /// The parameters of memory tokens. Every window but the last is compressed.
     Memory,
-    /// Those of the base model, which reads without a memory: to make a small one from scratch.
+    /// The parameters of the base model, which reads without a memory: to make a small one from
+    /// scratch.
     All,
 }
 
@@ -23,21 +24,22 @@ impl Trained {
     }
 }
 
-/// What memory tokens are to be like, as the `beacon_*` keys of a `config.json` say it. What is left open is as the model
-/// has it, or else as published models do.
+/// Layout of memory tokens, as in the `beacon_*` keys of a `config.json`. An option that is not set
+/// keeps the model's value, or else gets that of published models.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// Tokens of a window; 2048 in published models.
+    /// Number of tokens in a window; 2048 in published models.
     pub window: Option<usize>,
-    /// Ratios that are trained; one of them is drawn for each window. Each divides the window. 2, 4 and 8 in published
-    /// models.
+    /// Ratios that are trained. One of them is drawn for each window. Each divides the window. 2, 4
+    /// and 8 in published models.
     pub ratios: Option<Vec<usize>>,
-    /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`; `q`, `k` and `v` in published models.
+    /// Projections that memory tokens have of their own, of `q`, `k`, `v` and `o`; `q`, `k` and `v`
+    /// in published models.
     pub projections: Option<Vec<char>>,
 }
 
 impl Layout {
-    /// A `config.json` with this layout.
+    /// Returns a `config.json` with this layout.
     pub(super) fn written_to(&self, mut config: Value) -> Value {
         let projections = self
             .projections
@@ -65,29 +67,31 @@ impl Layout {
     }
 }
 
-/// How a model is trained.
+/// Options of a trainer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrainerOptions {
-    /// The learning rate, and how many steps there are.
+    /// Learning rate and number of steps.
     pub rate: Rate,
-    /// How gradients become changes.
+    /// Optimiser.
     pub adamw: AdamW,
-    /// Sequences of a step.
+    /// Number of sequences in a step.
     pub batch: usize,
-    /// Ratios to draw from for each window.
+    /// Ratios that are drawn from for each window.
     pub ratios: Vec<usize>,
-    /// Words and memory tokens among which gradients flow ([`super::Training::gradients`]).
+    /// Number of words and memory tokens among which gradients flow
+    /// ([`super::Training::gradients`]).
     pub rows: usize,
-    /// Decides the order of sequences, and the ratios.
+    /// Seed of the order of sequences and of the ratios.
     pub seed: u64,
-    /// Steps between checkpoints; there is one at the end in any case. 0: only there.
+    /// Number of steps between checkpoints. There is always one at the end; 0 means only that one.
     pub checkpoint_every: usize,
-    /// Checkpoints that are kept, the latest; at least 1.
+    /// Number of checkpoints that are kept, the latest; at least 1.
     pub checkpoints_kept: usize,
 }
 
 impl TrainerOptions {
-    /// So many steps at this rate, everything else as is usual.
+    /// Returns options for `steps` steps at the learning rate `peak`, with defaults for everything
+    /// else.
     pub fn new(steps: usize, peak: f64, ratios: Vec<usize>) -> Self {
         Self {
             rate: Rate { peak, warm_up: (steps / 20).max(1), steps },
@@ -101,8 +105,10 @@ impl TrainerOptions {
         }
     }
 
+    /// Checks the options, and returns the ratios.
+    ///
     /// # Errors
-    /// [`Error::Untrainable`] for what no training can be done with.
+    /// Returns [`Error::Untrainable`] if no training is possible with these options.
     pub(super) fn check(&self, window: usize) -> Result<Ratios, Error> {
         let wrong = |expected: &str, found: String| {
             Err(Error::Untrainable { expected: expected.to_owned(), found })

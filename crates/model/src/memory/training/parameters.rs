@@ -1,4 +1,4 @@
-//! The parameters in training, by the names that they have in checkpoints.
+//! Parameters in training, by their names in checkpoints.
 
 use std::collections::BTreeMap;
 
@@ -12,33 +12,33 @@ use crate::decoder::config::MemoryParts;
 use crate::decoder::layers::stacks::{Stack, Stacked, head_stack};
 use crate::memory::MemoryModel;
 
-/// A parameter of a checkpoint.
+/// Parameter of a checkpoint.
 pub(super) struct Parameter {
     pub(super) name: String,
-    /// As in the checkpoint.
+    /// Shape in the checkpoint.
     pub(super) shape: Vec<usize>,
     /// All its numbers, in the checkpoint's order.
     pub(super) leaf: Tensor<1>,
     is_trained: bool,
 }
 
-/// Those that are trained, and those that a tensor of the model shares with them.
+/// Trained parameters, and others that share a tensor of the model with them.
 pub(super) struct Parameters(BTreeMap<String, Parameter>);
 
 impl Parameter {
-    /// Of its numbers.
+    /// Returns how many numbers the parameter has.
     pub(super) fn size(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// Puts others in their place, on the device of the leaf without its gradients.
+    /// Replaces the numbers. `numbers` are on the leaf's device and do not track gradients.
     pub(super) fn set(&mut self, numbers: Tensor<1>) {
         self.leaf = numbers.autodiff().require_grad();
     }
 }
 
 impl Parameters {
-    /// Takes them out of a model.
+    /// Takes the parameters out of a model.
     pub(super) fn of(model: &mut MemoryModel, trained: Trained) -> Self {
         let shapes: BTreeMap<String, Vec<usize>> = full_config(&model.layers.config)
             .parameters()
@@ -73,7 +73,7 @@ impl Parameters {
         Self(all)
     }
 
-    /// Makes the model's tensors of them.
+    /// Replaces the model's tensors by these parameters.
     pub(super) fn put_into(&self, model: &mut MemoryModel) {
         let dtype = model.layers.dtype;
         for Stack { parts, tensor } in stacks(model) {
@@ -87,18 +87,18 @@ impl Parameters {
         }
     }
 
-    /// In the order of names.
+    /// Returns the trained parameters in the order of names.
     pub(super) fn trained(&self) -> impl Iterator<Item = &Parameter> {
         self.0.values().filter(|parameter| parameter.is_trained)
     }
 
-    /// In the order of names.
+    /// Returns the trained parameters in the order of names.
     pub(super) fn trained_mut(&mut self) -> impl Iterator<Item = &mut Parameter> {
         self.0.values_mut().filter(|parameter| parameter.is_trained)
     }
 }
 
-/// The configuration of a checkpoint in which memory tokens have parameters of their own.
+/// Returns the configuration of a checkpoint in which memory tokens have parameters of their own.
 pub(super) fn full_config(config: &DecoderConfig) -> DecoderConfig {
     let memory = config.memory.as_ref().map(grown_up);
     DecoderConfig { memory, ..config.clone() }
@@ -111,10 +111,10 @@ fn stacks(model: &mut MemoryModel) -> Vec<Stack<'_>> {
     stacks
 }
 
-/// The numbers of a tensor.
+/// Returns the numbers of a tensor.
 ///
 /// # Errors
-/// [`Error::Device`].
+/// Returns [`Error::Device`] if the device fails.
 pub(super) fn values(tensor: &Tensor<1>) -> Result<Vec<f32>, Error> {
     let values = tensor.clone().try_into_vec_as::<f32>();
     values.map_err(|error| Error::Device { reason: error.to_string() })
@@ -128,7 +128,7 @@ pub(super) fn unknown(name: &str) -> Error {
     }
 }
 
-/// What memory tokens are like once they have parameters of their own.
+/// Returns the parts of memory tokens that have parameters of their own.
 fn grown_up(memory: &MemoryParts) -> MemoryParts {
     MemoryParts { copied_from: None, ..memory.clone() }
 }

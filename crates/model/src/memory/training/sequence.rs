@@ -1,30 +1,30 @@
-//! What is learnt from.
+//! Training sequences: tokens, and which of them are labels.
 
 use crate::Error;
 
-/// Token ids to learn from.
+/// Sequence of token ids to train with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sequence {
     pub(super) tokens: Vec<u32>,
-    /// Whether each is to be predicted from those before it.
+    /// Whether each token is to be predicted from those before it.
     pub(super) counted: Vec<bool>,
 }
 
 impl Sequence {
-    /// A sequence of which every token counts that has one before it.
+    /// Creates a sequence in which every token but the first is a label.
     ///
     /// # Errors
-    /// [`Error::Untrainable`] for fewer than two tokens.
+    /// Returns [`Error::Untrainable`] if there are fewer than two tokens.
     pub fn of(tokens: Vec<u32>) -> Result<Self, Error> {
         let counted = vec![true; tokens.len()];
         Self::masked(tokens, counted)
     }
 
-    /// A sequence of which only those tokens count for which `counted` is true.
+    /// Creates a sequence in which only those tokens are labels for which `counted` is true.
     ///
     /// # Errors
-    /// [`Error::Untrainable`] for another number of tokens than of flags, and where no token counts that has one before
-    /// it.
+    /// Returns [`Error::Untrainable`] if there are not as many flags as tokens, or if no token
+    /// after the first is a label.
     pub fn masked(tokens: Vec<u32>, counted: Vec<bool>) -> Result<Self, Error> {
         if tokens.len() != counted.len() {
             let expected = format!("a flag for each of {} tokens", tokens.len());
@@ -40,12 +40,12 @@ impl Sequence {
         Ok(sequence)
     }
 
-    /// The tokens.
+    /// Returns the tokens.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
     }
 
-    /// How many tokens are to be predicted.
+    /// Returns the number of tokens that are to be predicted.
     pub fn labels(&self) -> usize {
         self.counted.iter().skip(1).filter(|counted| **counted).count()
     }

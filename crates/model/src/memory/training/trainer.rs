@@ -1,4 +1,4 @@
-//! The steps of a training, one after the other.
+//! Trainer: runs the steps of a training, one after the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,36 +20,38 @@ use crate::checkpoint::Checkpoint;
 use crate::folder::reader::FolderReader;
 use crate::memory::Ratios;
 
-/// A training in a folder of its own, which goes on from its latest checkpoint there.
+/// Training in a folder of its own, which resumes from its latest checkpoint there.
 ///
-/// | in the folder             | what it is                                                            |
-/// |---------------------------|-----------------------------------------------------------------------|
-/// | `step-…/`                 | a whole model folder after that step, and what it takes to go on      |
-/// | `curve.jsonl`, `curve.svg`| the loss of every step so far                                          |
+/// | in the folder             | content                                                         |
+/// |---------------------------|-----------------------------------------------------------------|
+/// | `step-…/`                 | a whole model folder after that step, and state to resume from  |
+/// | `curve.jsonl`, `curve.svg`| the loss of every step so far                                   |
 ///
-/// A training that was stopped and goes on ends where it would have ended, bit for bit on one machine.
+/// A training that was stopped and resumed ends where it would have ended, bit for bit on one
+/// machine.
 pub struct Trainer {
     training: Training,
     sequences: Sequences,
     ratios: Ratios,
     state: State,
-    /// Of each trained parameter, in order; `None` before its first gradient.
+    /// Moments of each trained parameter, in order; `None` before its first gradient.
     moments: Vec<Option<Moments>>,
-    /// The order of the sequences, and the round that it is of.
+    /// Epoch, and the order of the sequences in it.
     order: Option<(usize, Vec<usize>)>,
     out: PathBuf,
     curve: Curve,
 }
 
-/// What a step was like.
+/// Result of a step.
 pub type Step = Point;
 
 impl Trainer {
-    /// Opens a training in the folder `out`, which is made if it is not there.
+    /// Opens a training in the folder `out`, and creates the folder if it does not exist.
     ///
     /// # Errors
-    /// [`Error::Untrainable`] for options that no training can be done with, and a folder in which there is another
-    /// training; [`Error::Unreadable`], [`Error::Broken`] and [`Error::Unwritable`] for files.
+    /// Returns [`Error::Untrainable`] if no training is possible with the options, or if the folder
+    /// holds another training. Returns [`Error::Unreadable`], [`Error::Broken`] or
+    /// [`Error::Unwritable`] if a file cannot be read or written.
     pub fn open(
         training: Training,
         sequences: Sequences,
@@ -67,7 +69,7 @@ impl Trainer {
         let moments = training.parameters.trained().map(|_| None).collect();
         let latest = files::steps(out)?.pop();
         let saved = latest.map(|step| files::read_state(&files::folder(out, step))).transpose()?;
-        // The curve of another training stays as it is.
+        // Checks first, so that the curve of another training stays as it is.
         saved.iter().try_for_each(|(saved, _)| state.check(saved))?;
         let curve = Curve::open(out, latest.unwrap_or(0))?;
         let out = out.to_path_buf();
@@ -79,21 +81,22 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Steps done.
+    /// Returns the number of steps done.
     pub fn done(&self) -> usize {
         self.state.step
     }
 
-    /// The loss of every step.
+    /// Returns the loss of every step.
     pub fn curve(&self) -> &Curve {
         &self.curve
     }
 
-    /// Does all steps that are left, telling each, or until `goes_on` says that it is enough, and returns the folder of
-    /// the model as it is then.
+    /// Runs the steps that are left, calls `goes_on` after each, and stops early if it returns
+    /// false. Returns the folder of the latest checkpoint.
     ///
     /// # Errors
-    /// As [`Trainer::step`], and [`Error::Unwritable`] for checkpoints.
+    /// Returns the errors of [`Trainer::step`], and [`Error::Unwritable`] if a checkpoint cannot be
+    /// written.
     pub fn run(&mut self, mut goes_on: impl FnMut(&Step) -> bool) -> Result<PathBuf, Error> {
         let TrainerOptions { rate, checkpoint_every, .. } = self.state.options;
         while self.state.step < rate.steps {
@@ -110,10 +113,10 @@ impl Trainer {
         Ok(files::folder(&self.out, self.state.step))
     }
 
-    /// Does the next step.
+    /// Runs the next step.
     ///
     /// # Errors
-    /// As [`Training::gradients`].
+    /// Returns the errors of [`Training::gradients`].
     pub fn step(&mut self) -> Result<Step, Error> {
         let began = Instant::now();
         let step = self.state.step + 1;
@@ -145,7 +148,8 @@ impl Trainer {
         Ok(point)
     }
 
-    /// Which sequence is the one numbered `at`: all of them are read in a new order in each round.
+    /// Returns the index of the sequence numbered `at`. Each epoch reads all sequences in a new
+    /// order.
     fn sequence(&mut self, at: usize) -> usize {
         let count = self.sequences.all().len();
         let (round, at) = (at / count, at % count);
@@ -158,7 +162,7 @@ impl Trainer {
         self.order.as_ref().map_or(0, |(_, order)| order[at])
     }
 
-    /// Changes the parameters by their gradients, and returns the norm of these.
+    /// Changes the parameters by their gradients, and returns the norm of the gradients.
     fn change(&mut self, gradients: Gradients, step: usize, rate: f64) -> Result<f64, Error> {
         let adamw = self.state.options.adamw;
         let mut squares = 0.0;
@@ -185,10 +189,11 @@ impl Trainer {
         Ok(norm)
     }
 
-    /// Writes a checkpoint, draws the curve, and removes checkpoints that are not to be kept.
+    /// Writes a checkpoint, draws the curve, and removes old checkpoints.
     ///
     /// # Errors
-    /// [`Error::Unwritable`]; [`Error::Device`].
+    /// Returns [`Error::Unwritable`] if a file cannot be written, and [`Error::Device`] if the
+    /// device fails.
     pub fn save(&self) -> Result<(), Error> {
         let folder = files::folder(&self.out, self.state.step);
         files::whole(&folder, |folder| {
@@ -205,7 +210,8 @@ impl Trainer {
         Ok(())
     }
 
-    /// What it takes to go on: the parameters in full precision, and their moments.
+    /// Returns the tensors that a training resumes from: the parameters in full precision, and
+    /// their moments.
     fn tensors(&self) -> Result<Vec<Written<'_>>, Error> {
         let mut tensors = Vec::new();
         for (parameter, moments) in self.training.parameters.trained().zip(&self.moments) {
@@ -229,7 +235,7 @@ impl Trainer {
         Ok(tensors)
     }
 
-    /// Goes on from a checkpoint.
+    /// Resumes from a checkpoint.
     fn take_over(
         &mut self,
         state: State,
@@ -257,12 +263,14 @@ impl Trainer {
 }
 
 impl Training {
-    /// Writes the model as it is into the folder `to`, which exists, in the layout of published models.
+    /// Writes the current model into the folder `to`, which exists, in the layout of published
+    /// models.
     ///
     /// Numbers are in the format that the model began with.
     ///
     /// # Errors
-    /// [`Error::Unwritable`]; [`Error::Unreadable`] where the model that it began from is no longer there.
+    /// Returns [`Error::Unwritable`] if a file cannot be written, and [`Error::Unreadable`] if the
+    /// model that it began from no longer exists.
     pub fn write(&self, to: &Path) -> Result<(), Error> {
         let reader = FolderReader::new(&self.folder);
         let config: Value = match &self.config {
@@ -304,7 +312,7 @@ impl Training {
     }
 }
 
-/// A hash of all sequences.
+/// Returns a hash of all sequences.
 fn digest(sequences: &Sequences) -> String {
     let mut hash = blake3::Hasher::new();
     for sequence in sequences.all() {
