@@ -1,4 +1,5 @@
-//! Tokens per second of one thread at the shape of MiniLM-L6, for each kernel that this machine has.
+//! Measures tokens per second of one thread at the shape of MiniLM-L6, for each kernel that this
+//! machine has.
 
 use std::hint::black_box;
 
@@ -16,7 +17,8 @@ const MINI_LM_L6: Config = Config {
     layer_norm_epsilon: 1e-12,
 };
 
-/// Batches as (sequences, tokens in each): a full batch, long texts, short texts, and a single query.
+/// Batches as (sequences, tokens in each): a full batch, long texts, short texts, and a single
+/// query.
 const BATCHES: [(usize, usize); 4] = [(32, 128), (32, 256), (32, 16), (1, 16)];
 
 fn forward(criterion: &mut Criterion) {
@@ -53,14 +55,16 @@ fn forward(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Token ids spread over the vocabulary, so that the embedding table is read as a text would read it.
+/// Returns token ids spread over the vocabulary, so that the embedding table is read as a text
+/// would read it.
 fn sequence(index: usize, length: usize) -> Vec<u32> {
     (0..length)
         .map(|position| ((index * 7919 + position * 104_729) % MINI_LM_L6.vocabulary) as u32)
         .collect()
 }
 
-/// Weights of both signs within 0.05. The speed does not depend on them, as long as sums neither overflow nor vanish.
+/// Returns weights of both signs within 0.05. The speed does not depend on them, as long as sums
+/// neither overflow nor vanish.
 fn small_weights(name: &str) -> Option<Vec<f32>> {
     let Config { vocabulary, hidden, intermediate, positions, token_types, .. } = MINI_LM_L6;
     let length = match name {

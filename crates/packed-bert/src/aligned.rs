@@ -1,14 +1,14 @@
-//! Buffers laid out for the caches.
+//! Buffers that are aligned to cache lines.
 
 use crate::rows::RowsMut;
 
-/// Bytes of a cache line, and of the widest vector.
+/// Bytes of a cache line and of the widest vector.
 const LINE_BYTES: usize = 64;
 
-/// A zero-initialised buffer whose first element lies on a cache line.
+/// Zero-initialised buffer whose first element lies at the start of a cache line.
 ///
-/// A 64-byte vector that straddles two lines costs two reads, and nearly everything here is read vector by vector.
-/// `Vec` promises only the alignment of its element, hence the few elements of slack.
+/// A 64-byte vector that straddles two lines costs two reads, and nearly all reads here are
+/// vectors. `Vec` promises only the alignment of its element, hence the few elements of slack.
 #[derive(Debug)]
 pub(crate) struct Aligned<E> {
     storage: Vec<E>,
@@ -39,7 +39,8 @@ impl<E: Copy + Default> Aligned<E> {
         &mut self.storage[self.start..][..self.length]
     }
 
-    /// The first `length` elements, with whatever an earlier use left in them; grows when too short.
+    /// Returns the first `length` elements, with the values that an earlier use left in them.
+    /// Replaces a buffer that is too short by a zeroed one.
     pub(crate) fn first(&mut self, length: usize) -> &mut [E] {
         if self.length < length {
             *self = Self::zeroed(length);
@@ -47,11 +48,12 @@ impl<E: Copy + Default> Aligned<E> {
         &mut self.as_mut_slice()[..length]
     }
 
-    /// `count` rows of `width` elements, with whatever an earlier use left in them.
+    /// Returns `count` rows of `width` elements, with the values that an earlier use left in them.
     ///
-    /// Each row starts on a line, and the rows are an odd number of lines apart. A tile reads the same column of
-    /// twelve rows at once; were the rows a multiple of 2 KiB apart, as they naturally are in many models, those lines
-    /// would compete for one or two of the nearest cache's sets (a fifth of the speed at a width of 1536 floats).
+    /// Each row starts on a line, and the rows are an odd number of lines apart. A tile reads the
+    /// same column of twelve rows at once. In many models the natural distance of rows is a
+    /// multiple of 2 KiB; those lines would then compete for one or two sets of the nearest cache,
+    /// which costs a fifth of the speed at a width of 1536 floats.
     pub(crate) fn rows(&mut self, count: usize, width: usize) -> RowsMut<'_, E> {
         let lines = width.div_ceil(Self::LINE_ELEMENTS) | 1;
         let stride = lines * Self::LINE_ELEMENTS;

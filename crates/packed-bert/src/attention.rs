@@ -1,8 +1,10 @@
-//! Scaled dot-product attention within one sequence (Vaswani et al., "Attention Is All You Need", section 3.2).
+//! Scaled dot-product attention within one sequence (Vaswani et al., "Attention Is All You Need",
+//! section 3.2).
 //!
-//! For each head and each tile of queries the scores against all keys are computed, exponentiated and multiplied with
-//! the values while they lie in the nearest cache. The division by the sum of exponentials is left to the end, where
-//! it takes one multiplication per value column instead of one per key.
+//! For each head and each tile of queries, the scores against all keys are computed, exponentiated
+//! and multiplied with the values while they lie in the nearest cache. The division by the sum of
+//! exponentials comes last: it then takes one multiplication per value column instead of one per
+//! key.
 
 use crate::aligned::Aligned;
 use crate::functions::exponential;
@@ -11,22 +13,23 @@ use crate::panels::{PackColumns, PackRows};
 use crate::product::{Epilogue, LARGEST_TILE_ROWS, Tile, TileBuffer, TilePosition, multiply_tile};
 use crate::rows::{Rows, RowsMut};
 
-/// Room for one head of one sequence.
+/// Buffers for one head of one sequence.
 #[derive(Debug, Default)]
 pub(crate) struct AttentionBuffers<E> {
     /// Keys in panels, one column per token.
     keys: Aligned<E>,
     /// Values in panels, one row per token.
     values: Aligned<E>,
-    /// `[tile rows, padded tokens]`, the tokens rounded up to whole panels.
+    /// `[tile rows, padded tokens]`; the number of tokens is rounded up to whole panels.
     scores: Aligned<f32>,
-    /// As `scores`: exponentials, not yet divided by their sum.
+    /// Exponentials in the shape of `scores`, not yet divided by their sum.
     weights: Aligned<E>,
 }
 
-/// Attention of a sequence's tokens to each other, all heads.
+/// Computes the attention of a sequence's tokens to each other in all heads.
 ///
-/// `fused` is `[tokens, 3 * hidden]` with queries, keys and values side by side; `context` is `[tokens, hidden]`.
+/// `fused` is `[tokens, 3 * hidden]` with queries, keys and values side by side. `context` is
+/// `[tokens, hidden]`.
 pub(crate) fn attend<I: Instructions>(
     instructions: I,
     fused: Rows<'_, I::Element>,
@@ -45,7 +48,7 @@ pub(crate) fn attend<I: Instructions>(
     }
 }
 
-/// One head's part of a sequence, each `[tokens, head width]`.
+/// Part of a sequence that belongs to one head; each matrix is `[tokens, head width]`.
 struct Head<'a, E> {
     queries: Rows<'a, E>,
     keys: Rows<'a, E>,
@@ -103,17 +106,17 @@ impl<E: Element> Head<'_, E> {
     }
 }
 
-/// Turns scores into attention weights, but for the division by their sum.
+/// Routine that turns scores into attention weights, except for the division by their sum.
 struct Exponentiate<'a, 'b, E> {
     /// `[rows, padded tokens]`; the padding is overwritten.
     scores: &'a mut RowsMut<'b, f32>,
     /// Number of scores in a row that are not padding.
     tokens: usize,
-    /// Factor of the scores.
+    /// Factor applied to the scores.
     scale: f32,
     /// `[rows, padded tokens]`: `e^(scale * (score - largest score))`.
     weights: &'a mut RowsMut<'b, E>,
-    /// `[rows]`: what a row of weights is to be multiplied with.
+    /// `[rows]`: the factor that normalises each row of weights.
     inverse_sums: &'a mut [f32],
 }
 
@@ -125,8 +128,8 @@ impl<I: Instructions> Routine<I> for Exponentiate<'_, '_, I::Element> {
         let scale = lanes.splat(self.scale);
         let rows = self.scores.rows_mut().zip(self.weights.rows_mut());
         for ((scores, weights), inverse_sum) in rows.zip(self.inverse_sums) {
-            // Gives the padding weights of 1.6e-38, which change neither the sum, which is at least 1, nor, as the
-            // values there are zero or not read, the context.
+            // The padding gets weights of 1.6e-38. They do not change the sum, which is at least 1,
+            // nor the context, because the values there are zero or not read.
             scores[self.tokens..].fill(f32::NEG_INFINITY);
             let mut largest = lanes.splat(f32::NEG_INFINITY);
             for scores in scores.chunks_exact(width) {
@@ -146,7 +149,7 @@ impl<I: Instructions> Routine<I> for Exponentiate<'_, '_, I::Element> {
     }
 }
 
-/// Multiplies each row with its factor and rounds.
+/// Epilogue that multiplies each row by its factor and rounds.
 struct ScaleRows<'a, E> {
     factors: &'a [f32],
     output: RowsMut<'a, E>,

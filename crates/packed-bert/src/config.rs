@@ -1,16 +1,18 @@
-//! The shape of a model, and which shapes the kernels can run.
+//! The shape of a model and the check that the kernels can run it.
 
 use crate::Error;
 
-/// Widths are cut into panels, and panels into vectors; the widest panel has this many columns.
+/// Number of columns of the widest panel. Widths are cut into panels, and panels into vectors.
 pub(crate) const WIDTH_MULTIPLE: usize = 32;
 
-/// No dimension of a real encoder comes near; products of two dimensions stay far from overflow.
+/// Upper limit of a dimension. Real encoders stay far below it, and the product of two dimensions
+/// stays far from overflow.
 const LARGEST_DIMENSION: usize = 1 << 24;
 
 /// Shape of a BERT encoder with learned positions, post-layer normalisation and GELU(erf).
 ///
-/// The names follow the `config.json` of a Hugging Face BERT, which is where the numbers usually come from.
+/// The names in backticks are those of the `config.json` of a Hugging Face BERT, where the numbers
+/// usually come from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// Number of token ids, `vocab_size`.
@@ -25,20 +27,21 @@ pub struct Config {
     pub intermediate: usize,
     /// Longest sequence in tokens, `max_position_embeddings`.
     pub positions: usize,
-    /// Number of segment kinds, `type_vocab_size`; every token is taken to be of the first.
+    /// Number of segment kinds, `type_vocab_size`. Every token is treated as the first kind.
     pub token_types: usize,
-    /// Added to the variance in layer normalisation, `layer_norm_eps`.
+    /// Addend of the variance in layer normalisation, `layer_norm_eps`.
     pub layer_norm_epsilon: f32,
 }
 
 impl Config {
-    /// Checks that the kernels can run a model of this shape, so that a caller may choose another engine before it
-    /// reads any weights.
+    /// Checks that the kernels can run a model of this shape, so that a caller can choose another
+    /// engine before it reads any weights.
     ///
     /// # Errors
     ///
-    /// [`Error::UnsupportedShape`] when a dimension is zero or absurdly large, when `hidden` is not `heads` times a
-    /// multiple of 32, when `intermediate` is not a multiple of 32, or when the epsilon is not positive and finite.
+    /// Returns [`Error::UnsupportedShape`] if a dimension is zero or greater than 2^24, if `hidden`
+    /// is not `heads` times a multiple of 32, if `intermediate` is not a multiple of 32, or if the
+    /// epsilon is not positive and finite.
     pub fn check(&self) -> Result<(), Error> {
         for (field, value) in [
             ("vocabulary", self.vocabulary),

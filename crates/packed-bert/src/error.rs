@@ -1,29 +1,30 @@
-//! What can be wrong with a model or an input.
+//! The error of this crate.
 
 use crate::Kernel;
 
-/// Why a model could not be built or a batch not be run.
+/// Reason why a model could not be built or a batch could not be run.
 ///
-/// The first two say that this crate cannot run the model here and that another engine should; the next two that the
-/// weights are not those of the configured model; the rest that the caller's input is wrong. None is worth a retry.
+/// The first two mean that this crate cannot run the model here: use another engine. The next two
+/// mean that the weights are not those of the configured model, and the rest that the caller's
+/// input is wrong. Retrying helps with none of them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The kernels do not handle this shape.
+    /// The kernels do not support this shape.
     #[error(
         "`{field}` is {value}, but the packed kernels need it to be {expected}; use a general engine"
     )]
     UnsupportedShape {
         /// The configuration field at fault.
         field: &'static str,
-        /// Its value.
+        /// Value of the field.
         value: String,
-        /// What the kernels need.
+        /// Value that the kernels need.
         expected: &'static str,
     },
     /// This processor lacks the kernel's instructions.
     #[error("kernel `{0}` is not supported by this processor; choose one with `Kernel::detect`")]
     UnsupportedKernel(Kernel),
-    /// The source has no tensor of this name.
+    /// The source has no tensor with this name.
     #[error("tensor `{name}` is missing from the weights")]
     MissingTensor {
         /// Name relative to the BERT root.
@@ -52,9 +53,9 @@ pub enum Error {
     SequenceTooLong {
         /// Position in the batch, from 0.
         sequence: usize,
-        /// Its length in tokens.
+        /// Length of the sequence in tokens.
         length: usize,
-        /// The model's number of positions.
+        /// Number of positions of the model.
         limit: usize,
     },
     /// A token id is not in the vocabulary.
@@ -67,9 +68,9 @@ pub enum Error {
         sequence: usize,
         /// Position in the sequence, from 0.
         position: usize,
-        /// The id.
+        /// Token id.
         token: u32,
-        /// The model's number of token ids.
+        /// Number of token ids of the model.
         vocabulary: usize,
     },
 }

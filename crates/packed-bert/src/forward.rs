@@ -12,31 +12,32 @@ use crate::product::{AddBias, AddBiasAndActivate, AddBiasToResidual, multiply};
 use crate::rows::RowsMut;
 use crate::weights::{Embeddings, Linear, TensorSource, Weights};
 
-/// Scratch memory of a forward pass, to be kept and used again; one per thread.
+/// Scratch memory of a forward pass. Keep it and use it again; one per thread.
 ///
-/// It grows to what the largest group of sequences needs and holds nothing between calls. For MiniLM (384 hidden, 1536
-/// intermediate, 512 positions) that is at most about 8 MB in 32-bit floats and half as much in bfloat16.
+/// It grows to the size that the largest group of sequences needs and carries no state between
+/// calls. For MiniLM (384 hidden, 1536 intermediate, 512 positions) that is at most about 8 MB in
+/// 32-bit floats and half as much in bfloat16.
 #[derive(Debug, Default)]
 pub struct Workspace {
     float32: Buffers<f32>,
     bfloat16: Buffers<bf16>,
 }
 
-/// The activations that products read, named by what they hold; each has one row per token.
+/// Activations that the products read; each matrix has one row per token.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<E> {
     /// Normalised hidden states.
     normalised: Aligned<E>,
     /// Queries, keys and values side by side.
     fused: Aligned<E>,
-    /// What attention gathered.
+    /// Output of attention.
     context: Aligned<E>,
-    /// After the first product of the feed-forward part.
+    /// Output of the first product of the feed-forward part.
     intermediate: Aligned<E>,
     attention: AttentionBuffers<E>,
 }
 
-/// An element that a workspace has buffers of.
+/// Element type that a workspace has buffers for.
 pub(crate) trait Buffered: Sized {
     fn buffers(workspace: &mut Workspace) -> &mut Buffers<Self>;
 }
@@ -53,13 +54,14 @@ impl Buffered for bf16 {
     }
 }
 
-/// An encoder, whatever its kernel.
+/// Encoder with any kernel.
 pub(crate) trait Encode: Send + Sync {
-    /// Writes the last hidden states `[tokens, hidden]` of checked, non-empty sequences.
+    /// Writes the last hidden states `[tokens, hidden]` of sequences that the caller has checked.
+    /// The sequences must not be empty.
     fn encode(&self, sequences: &[&[u32]], workspace: &mut Workspace, hidden_states: &mut [f32]);
 }
 
-/// A model whose weights are packed for the kernel `I`.
+/// Model whose weights are packed for the kernel `I`.
 pub(crate) struct Encoder<I: Instructions> {
     instructions: I,
     config: Config,
@@ -143,7 +145,7 @@ impl<I: Instructions<Element: Buffered>> Encode for Encoder<I> {
     }
 }
 
-/// Sums of word, position and token-type embeddings.
+/// Writes the sums of word, position and token-type embeddings to `hidden_states`.
 fn embed(embeddings: &Embeddings, sequences: &[&[u32]], hidden_states: &mut [f32]) {
     let hidden = embeddings.norm.gain.len();
     let mut states = hidden_states.chunks_exact_mut(hidden);

@@ -2,30 +2,34 @@
 
 use crate::kernel::Lanes;
 
-/// Coefficients of `2^f` on [-1/2, 1/2] from the constant term up: the polynomial through the Chebyshev nodes with the
-/// constant term held at 1. Its relative error is 5.1e-9, a twelfth of the rounding of a 32-bit float.
+/// Coefficients of `2^f` on [-1/2, 1/2] from the constant term up: the polynomial through the
+/// Chebyshev nodes with the constant term fixed at 1. Its relative error is 5.1e-9, a twelfth of
+/// the rounding error of a 32-bit float.
 const POWER_OF_TWO: [f32; 7] =
     [1.0, 6.931_472e-1, 2.402_265e-1, 5.550_357e-2, 9.618_083e-3, 1.339_086_3e-3, 1.545_316_3e-4];
 
-/// Below this, `e^x` is taken to be `e^-87`, about 1.6e-38, the least that stays a normal number.
+/// Lower bound of the exponent. Below it, `e^x` is computed as `e^-87`, about 1.6e-38, because
+/// smaller results would no longer be normal numbers.
 const SMALLEST_EXPONENT: f32 = -87.0;
 
-/// `e^x` for `x` up to 0, which is all that softmax and GELU ask for; negative infinity gives about 1.6e-38.
+/// Returns `e^x` for `x` up to 0, the range that softmax and GELU need. Negative infinity gives
+/// about 1.6e-38.
 ///
-/// `e^x = 2^n 2^f`, where `n` is the whole number nearest to `x log2(e)`.
+/// `e^x = 2^n 2^f`, where `n` is the integer nearest to `x log2(e)`.
 #[inline(always)]
 pub(crate) fn exponential<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     let x = lanes.maximum(x, lanes.splat(SMALLEST_EXPONENT));
     let log2_e = lanes.splat(std::f32::consts::LOG2_E);
     let whole = lanes.round(lanes.multiply(x, log2_e));
-    // One rounding: the product enters the subtraction exactly.
+    // Rounds once: the product enters the subtraction exactly.
     let fraction = lanes.multiply_add(x, log2_e, lanes.subtract(lanes.splat(0.0), whole));
     lanes.scale_by_power_of_two(polynomial(lanes, fraction, &POWER_OF_TWO), whole)
 }
 
-/// `t`'s factor and the polynomial's coefficients in Abramowitz and Stegun, "Handbook of Mathematical Functions",
-/// 7.1.26: `erf(z) = 1 - t (a1 + a2 t + ... + a5 t^4) e^(-z^2) + e`, `t = 1 / (1 + p z)`, `z >= 0`, `|e| <= 1.5e-7`.
-/// The coefficients are halved here, because the normal distribution's tail is `(1 - erf(z)) / 2`.
+/// Factor `p` of the error function in Abramowitz and Stegun, "Handbook of Mathematical Functions",
+/// 7.1.26: `erf(z) = 1 - t (a1 + a2 t + ... + a5 t^4) e^(-z^2) + e`, `t = 1 / (1 + p z)`, `z >= 0`,
+/// `|e| <= 1.5e-7`. The coefficients `a1` to `a5` are halved below, because the tail of the normal
+/// distribution is `(1 - erf(z)) / 2`.
 const ERF_P: f32 = 0.327_591_1;
 #[expect(clippy::excessive_precision, reason = "as printed in the handbook")]
 const HALF_ERF_A: [f32; 5] = [
@@ -36,11 +40,12 @@ const HALF_ERF_A: [f32; 5] = [
     0.5 * 1.061_405_429,
 ];
 
-/// `x` times the normal distribution function at `x`: the GELU of Hendrycks and Gimpel, "Gaussian Error Linear Units",
-/// section 2, in its exact form.
+/// Returns `x` times the normal distribution function at `x`: the GELU of Hendrycks and Gimpel,
+/// "Gaussian Error Linear Units", section 2, in its exact form.
 ///
-/// With `tail` the distribution function at `-|x|`, it is `max(x, 0) - |x| tail` on both sides of zero, which needs
-/// neither a sign nor a difference of near-equal numbers for negative `x`.
+/// With `tail` as the distribution function at `-|x|`, the result is `max(x, 0) - |x| tail` on both
+/// sides of zero. This needs neither a sign nor, for negative `x`, a difference of nearly equal
+/// numbers.
 #[inline(always)]
 pub(crate) fn gelu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     let magnitude = lanes.absolute(x);
@@ -53,7 +58,7 @@ pub(crate) fn gelu<L: Lanes>(lanes: L, x: L::Vector) -> L::Vector {
     lanes.multiply_add(negative_magnitude, tail, lanes.maximum(x, lanes.splat(0.0)))
 }
 
-/// Horner's scheme; coefficients from the constant term up.
+/// Evaluates a polynomial by Horner's scheme. Coefficients start with the constant term.
 #[inline(always)]
 fn polynomial<L: Lanes>(lanes: L, x: L::Vector, coefficients: &[f32]) -> L::Vector {
     let mut value = lanes.splat(0.0);
@@ -81,14 +86,16 @@ mod tests {
             let x = -step as f32 / 100.0;
             let expected = f64::from(x).exp();
             let error = (first_lane(lanes, exponential, x) / expected - 1.0).abs();
-            // The result is rounded to 24 bits a few times; `log2(e)` is known to 26, which the exponent multiplies.
+            // The result is rounded to 24 bits a few times; `log2(e)` has 26 exact bits, and its
+            // error is multiplied by `x`.
             let bound = 2e-7 + 4e-8 * f64::from(x.abs());
             assert!(error <= bound, "e^{x} is off by {error:.1e} of its size");
         }
         for step in -1000..=1000 {
             let x = step as f32 / 100.0;
             let error = (first_lane(lanes, gelu, x) - scalar_gelu(f64::from(x))).abs();
-            // Times `x`: half of the formula's 1.5e-7, and a few roundings of terms up to 0.7, each up to 3e-8.
+            // Relative to `x`: half of the formula's 1.5e-7, and a few roundings of terms up to
+            // 0.7, each up to 3e-8.
             let bound = 3e-7 * f64::from(x.abs());
             assert!(error <= bound, "gelu({x}) is off by {error:.1e}");
         }
@@ -98,7 +105,8 @@ mod tests {
         assert!(first_lane(lanes, gelu, f32::NAN).is_nan(), "a broken model must show");
     }
 
-    /// The error function from its power series of positive terms (Abramowitz and Stegun, 7.1.6).
+    /// Computes GELU with the error function from its power series of positive terms (Abramowitz
+    /// and Stegun, 7.1.6).
     fn scalar_gelu(x: f64) -> f64 {
         let z = x * std::f64::consts::FRAC_1_SQRT_2;
         let (mut term, mut sum) = (z, 0.0);

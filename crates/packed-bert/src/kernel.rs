@@ -1,9 +1,10 @@
-//! Which instructions compute, and the few vector operations that the rest of the crate is written in.
+//! Instruction sets, and the few vector operations that the rest of the crate is written in.
 //!
-//! The forward pass is written once, generic over [`Instructions`]. A value of an implementing type can only be had
-//! where the processor has the instructions (`detect`), so its methods are safe to call: the value is the proof.
-//! The compiler turns them into single instructions only inside a function compiled for those instructions, so each
-//! hot loop is a [`Routine`] that is run through [`Instructions::enter`].
+//! The forward pass is written once, generic over [`Instructions`]. A value of an implementing type
+//! exists only where the processor has the instructions (`detect`). The value is the proof, so its
+//! methods are safe to call. The compiler turns them into single instructions only inside a
+//! function compiled for those instructions. Each hot loop is therefore a [`Routine`] that runs
+//! through [`Instructions::enter`].
 
 use std::fmt;
 
@@ -14,16 +15,17 @@ pub(crate) mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512_bf16;
 
-/// In which format the large matrix products read their factors; sums are always 32-bit floats.
+/// Format in which the large matrix products read their factors. Sums are always 32-bit floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// 32-bit floats throughout.
     Float32,
-    /// Weights and activations rounded to bfloat16 (8 bits of significand): half the memory, twice the speed.
+    /// Weights and activations rounded to bfloat16 (8 bits of significand): half the memory, twice
+    /// the speed.
     BFloat16,
 }
 
-/// A family of x86-64 instructions that the forward pass is written for.
+/// Family of x86-64 instructions that the forward pass supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
     /// AVX-512 with bfloat16 dot products.
@@ -35,14 +37,14 @@ pub enum Kernel {
 }
 
 impl Kernel {
-    /// Every kernel, fastest first.
+    /// All kernels, fastest first.
     pub const ALL: [Self; 3] = [Self::Avx512Bf16, Self::Avx512, Self::Avx2];
 
-    /// The fastest supported kernel that is at least as precise as `precision`, or `None` where only a general engine
-    /// will do.
+    /// Returns the fastest supported kernel that is at least as precise as `precision`, or `None`
+    /// if only a general engine can run the model.
     ///
-    /// Asking for [`Precision::BFloat16`] permits rounding and does not demand it: a processor without bfloat16
-    /// instructions gets a 32-bit kernel.
+    /// [`Precision::BFloat16`] permits rounding but does not require it: a processor without
+    /// bfloat16 instructions gets a 32-bit kernel.
     #[must_use]
     pub fn detect(precision: Precision) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| {
@@ -52,7 +54,7 @@ impl Kernel {
         })
     }
 
-    /// Whether this processor and operating system can run the kernel.
+    /// Returns whether this processor and operating system can run the kernel.
     #[must_use]
     pub fn is_supported(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -65,7 +67,7 @@ impl Kernel {
         false
     }
 
-    /// The format in which the kernel multiplies.
+    /// Returns the format in which the kernel multiplies.
     #[must_use]
     pub fn precision(self) -> Precision {
         match self {
@@ -85,7 +87,7 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// A number as the matrix products read it.
+/// Number format that the matrix products read.
 pub(crate) trait Element: Copy + Default + Send + Sync + 'static {
     fn from_f32(value: f32) -> Self;
 }
@@ -109,15 +111,15 @@ pub(crate) trait Lanes: Copy {
     const COUNT: usize;
 
     fn splat(self, value: f32) -> Self::Vector;
-    /// Reads the first [`Self::COUNT`] of `values`, which must have as many.
+    /// Reads the first [`Self::COUNT`] of `values`. The slice must be at least that long.
     fn load(self, values: &[f32]) -> Self::Vector;
-    /// Writes the first [`Self::COUNT`] of `values`, which must have as many.
+    /// Writes to the first [`Self::COUNT`] of `values`. The slice must be at least that long.
     fn store(self, vector: Self::Vector, values: &mut [f32]);
     fn add(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn subtract(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn multiply(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn divide(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
-    /// `left * right + addend`, rounded once.
+    /// Returns `left * right + addend`, rounded once.
     fn multiply_add(
         self,
         left: Self::Vector,
@@ -126,30 +128,32 @@ pub(crate) trait Lanes: Copy {
     ) -> Self::Vector;
     fn maximum(self, left: Self::Vector, right: Self::Vector) -> Self::Vector;
     fn absolute(self, vector: Self::Vector) -> Self::Vector;
-    /// The nearest whole numbers.
+    /// Rounds each lane to the nearest integer.
     fn round(self, vector: Self::Vector) -> Self::Vector;
-    /// `vector * 2^exponent` for whole exponents from -126 to 127.
+    /// Returns `vector * 2^exponent` for integer exponents from -126 to 127.
     fn scale_by_power_of_two(self, vector: Self::Vector, exponent: Self::Vector) -> Self::Vector;
-    /// Sum over the lanes.
+    /// Returns the sum of the lanes.
     fn sum(self, vector: Self::Vector) -> f32;
-    /// Largest of the lanes.
+    /// Returns the largest lane.
     fn largest(self, vector: Self::Vector) -> f32;
 }
 
-/// An instruction set's way to multiply matrices.
+/// Matrix multiplication with one instruction set.
 ///
-/// One step of a product takes [`Self::DEPTH`] neighbouring elements of a row of the left factor, multiplies them with
-/// as many of each column of a panel of the right factor, and adds the products to one lane per column.
+/// One step of a product takes [`Self::DEPTH`] neighbouring elements of a row of the left factor,
+/// multiplies them with as many of each column of a panel of the right factor, and adds the
+/// products to one lane per column.
 pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     type Lanes: Lanes;
     type Element: Element;
-    /// A vector of [`Self::DEPTH`] elements per lane.
+    /// Vector of [`Self::DEPTH`] elements per lane.
     type Operand: Copy;
-    /// Elements that one step sums into a lane.
+    /// Number of elements that one step sums into a lane.
     const DEPTH: usize;
-    /// Rows of the register tile: as many as leave two registers per row, two for the panel and one for the row.
+    /// Number of rows of the register tile. A row takes two registers; three more hold two vectors
+    /// of the panel and one of the row.
     const TILE_ROWS: usize;
-    /// Columns of the register tile, and so of a panel.
+    /// Number of columns of the register tile and of a panel.
     const PANEL_COLUMNS: usize = 2 * <Self::Lanes as Lanes>::COUNT;
 
     fn lanes(self) -> Self::Lanes;
@@ -157,7 +161,8 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     /// Runs `routine` in a function compiled for these instructions.
     fn enter<R: Routine<Self>>(self, routine: R);
 
-    /// Reads `DEPTH` elements for each lane from the start of `elements`, which must have as many.
+    /// Reads `DEPTH` elements for each lane from the start of `elements`. The slice must hold that
+    /// many.
     fn load_operand(self, elements: &[Self::Element]) -> Self::Operand;
 
     /// Repeats the `DEPTH` elements at `elements` in every lane.
@@ -167,7 +172,7 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
     /// `elements` must be valid for reads of `DEPTH` elements.
     unsafe fn broadcast_operand(self, elements: *const Self::Element) -> Self::Operand;
 
-    /// `sums` plus the products of `row` and `column`.
+    /// Returns `sums` plus the products of `row` and `column`.
     fn multiply_add(
         self,
         row: Self::Operand,
@@ -175,15 +180,16 @@ pub(crate) trait Instructions: Copy + Send + Sync + 'static {
         sums: Vector<Self>,
     ) -> Vector<Self>;
 
-    /// Rounds `vector` to elements and writes them to the start of `elements`, which must have one per lane.
+    /// Rounds `vector` to elements and writes them to the start of `elements`, which must hold one
+    /// per lane.
     fn store_rounded(self, vector: Vector<Self>, elements: &mut [Self::Element]);
 }
 
-/// The vector type of `I`.
+/// Vector type of `I`.
 pub(crate) type Vector<I> = <<I as Instructions>::Lanes as Lanes>::Vector;
 
-/// A hot loop; implementations of `run` are `#[inline(always)]`, so that they are compiled within
-/// [`Instructions::enter`].
+/// Hot loop that [`Instructions::enter`] runs. Implementations mark `run` with `#[inline(always)]`,
+/// so that it is compiled inside `enter`.
 pub(crate) trait Routine<I> {
     fn run(self, instructions: I);
 }

@@ -11,7 +11,7 @@ pub(crate) struct LayerNorm {
     pub epsilon: f32,
 }
 
-/// Normalises rows in place and writes a rounded copy for the next product.
+/// Routine that normalises rows in place and writes a rounded copy for the next product.
 pub(crate) struct Normalise<'a, 'b, E> {
     pub parameters: &'a LayerNorm,
     /// `[rows, hidden]`
@@ -32,7 +32,8 @@ impl<I: Instructions> Routine<I> for Normalise<'_, '_, I::Element> {
                 sum = lanes.add(sum, lanes.load(values));
             }
             let mean = lanes.splat(lanes.sum(sum) / hidden as f32);
-            // A second pass over the row, which is in the nearest cache, spares the cancellation of `E[x^2] - E[x]^2`.
+            // A second pass over the row, which lies in the nearest cache, avoids the cancellation
+            // of `E[x^2] - E[x]^2`.
             let mut squares = lanes.splat(0.0);
             for values in row.chunks_exact(width) {
                 let difference = lanes.subtract(lanes.load(values), mean);

@@ -1,19 +1,23 @@
-//! A BERT encoder's forward pass over packed sequences on x86-64 processors.
+//! The forward pass of a BERT encoder over packed sequences on x86-64 processors.
 //!
-//! General engines pad a batch to its longest sequence and spend most of their time outside the matrix products. Here
-//! the tokens of all sequences form one matrix without padding; biases, GELU, residuals and roundings are applied to
-//! each tile of a product before it leaves the cache; and exponentials are computed a vector at a time. One source
-//! serves three [`Kernel`]s. Where none of them runs, or a [`Config`] has a shape they cannot handle, the caller falls
-//! back to a general engine.
+//! General engines pad a batch to its longest sequence and spend most of their time outside the
+//! matrix products. Here the tokens of all sequences form one matrix without padding. Biases, GELU,
+//! residuals and roundings are applied to each tile of a product before it leaves the cache, and
+//! exponentials are computed a vector at a time. One source serves three [`Kernel`]s. If the
+//! processor supports none of them, or a [`Config`] has a shape that they cannot handle, the caller
+//! falls back to a general engine.
 //!
 //! ```text
-//! token ids ─ embed ─ normalise ─┬─► query, key, value ─► attention ─► output + residual ─ normalise ─┐
-//!                                │                    (per sequence)                                  │ each layer
-//!                                └─── normalise ─ output + residual ◄─ GELU ◄─ intermediate ◄─────────┘
+//! token ids ─ embed ─ normalise
+//!                         │
+//!   ┌─────────────────────┘
+//!   ├─► query, key, value ─► attention (per sequence) ─► output + residual ─ normalise ─┐  each
+//!   └── normalise ─ output + residual ◄─ GELU ◄─ intermediate ◄─────────────────────────┘  layer
 //! ```
 //!
-//! One call uses one core; a caller with more runs one [`Workspace`] per thread on one shared [`PackedBert`]. Absent on
-//! purpose: tokenizers, pooling, threads, file formats, second segments, other activations, and training.
+//! One call uses one core. To use more, run one [`Workspace`] per thread on one shared
+//! [`PackedBert`]. The crate deliberately has no tokenizers, pooling, threads, file formats, second
+//! segments, other activations or training.
 //!
 //! ```
 //! use clew_packed_bert::{Config, Kernel, PackedBert, Precision, Workspace};

@@ -1,4 +1,4 @@
-//! The model that callers hold: checks their input and runs it group by group.
+//! The model that callers use: it checks their input and runs it group by group.
 
 use std::fmt;
 
@@ -6,11 +6,13 @@ use crate::forward::{Encode, Workspace};
 use crate::weights::TensorSource;
 use crate::{Config, Error, Kernel};
 
-/// Sequences are run together until they have this many tokens: enough to use each weight panel many times while it
-/// is in the cache, and few enough that the activations stay there too. It also bounds the workspace.
+/// Maximum number of tokens of a group of several sequences. A group is large enough to use each
+/// weight panel many times while it is in the cache, and small enough that the activations stay
+/// there too. The limit also bounds the workspace.
 const GROUP_TOKENS: usize = 384;
 
-/// A BERT encoder packed for one kernel. Immutable; share it among threads and give each its own [`Workspace`].
+/// BERT encoder packed for one kernel. Immutable: share it among threads and give each its own
+/// [`Workspace`].
 pub struct PackedBert {
     config: Config,
     kernel: Kernel,
@@ -29,16 +31,17 @@ impl fmt::Debug for PackedBert {
 }
 
 impl PackedBert {
-    /// Reads the tensors that [`tensor_names`](crate::tensor_names) lists from `source`, each once, and packs them.
+    /// Reads the tensors that [`tensor_names`](crate::tensor_names) lists from `source`, each once,
+    /// and packs them.
     ///
-    /// `source` returns a tensor's values in row-major order, matrices as `[outputs, inputs]`. Besides the model, at
-    /// most one layer's tensors are held at a time.
+    /// `source` returns a tensor's values in row-major order, matrices as `[outputs, inputs]`.
+    /// Besides the model, at most one layer's tensors are held at a time.
     ///
     /// # Errors
     ///
-    /// [`Error::UnsupportedShape`] and [`Error::UnsupportedKernel`] before anything is read;
-    /// [`Error::MissingTensor`] when `source` returns `None`; [`Error::TensorLength`] when a tensor does not fit
-    /// `config`.
+    /// Returns [`Error::UnsupportedShape`] or [`Error::UnsupportedKernel`] before anything is read,
+    /// [`Error::MissingTensor`] if `source` returns `None`, and [`Error::TensorLength`] if a tensor
+    /// does not fit `config`.
     pub fn try_new(
         config: Config,
         kernel: Kernel,
@@ -48,28 +51,29 @@ impl PackedBert {
         Ok(Self { config, kernel, encoder: load(&config, kernel, source)? })
     }
 
-    /// The model's shape.
+    /// Returns the model's shape.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// The kernel that the weights are packed for.
+    /// Returns the kernel that the weights are packed for.
     #[must_use]
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }
 
-    /// Computes the last hidden states of `sequences` into `hidden_states`: `[tokens, hidden]` row by row, the tokens of
-    /// the first sequence first, without padding. Earlier contents are replaced.
+    /// Computes the last hidden states of `sequences` and replaces the contents of `hidden_states`
+    /// with them: `[tokens, hidden]` row by row without padding, starting with the tokens of the
+    /// first sequence.
     ///
-    /// A sequence's states depend, bit for bit, on that sequence alone. The batch may be of any size, as it is worked
-    /// off in groups; sequences of similar length need not be sorted together.
+    /// A sequence's states depend, bit for bit, on that sequence alone. The batch may be of any
+    /// size, as it is processed in groups. Sorting sequences by length is not necessary.
     ///
     /// # Errors
     ///
-    /// [`Error::EmptySequence`], [`Error::SequenceTooLong`] and [`Error::UnknownToken`] for the first sequence at fault;
-    /// nothing is computed then and `hidden_states` is left as it was.
+    /// Returns [`Error::EmptySequence`], [`Error::SequenceTooLong`] or [`Error::UnknownToken`] for
+    /// the first invalid sequence. Nothing is computed then, and `hidden_states` stays unchanged.
     pub fn forward(
         &self,
         sequences: &[&[u32]],
@@ -119,7 +123,8 @@ impl PackedBert {
     }
 }
 
-/// How many of the first sequences to run together, at least one, and how many tokens they have.
+/// Returns how many of the first sequences to run together, at least one, and their number of
+/// tokens.
 fn leading_group(sequences: &[&[u32]]) -> (usize, usize) {
     let mut tokens = 0;
     for (count, sequence) in sequences.iter().enumerate() {

@@ -1,14 +1,15 @@
-//! The order in which the right factor of a matrix product lies in memory.
+//! The memory layout of the right factor of a matrix product.
 //!
-//! The columns are cut into panels of [`Instructions::PANEL_COLUMNS`]. Within a panel come the steps of the product,
-//! within a step the columns, within a column the step's [`Instructions::DEPTH`] elements: `[panel][step][column][depth]`.
-//! So the innermost loop reads a panel from front to back, whole vectors at a time.
+//! The columns are cut into panels of [`Instructions::PANEL_COLUMNS`]. A panel holds the steps of
+//! the product in order, a step its columns, and a column the step's [`Instructions::DEPTH`]
+//! elements: `[panel][step][column][depth]`. So the innermost loop reads a panel from front to
+//! back, whole vectors at a time.
 
 use crate::aligned::Aligned;
 use crate::kernel::{Element, Instructions, Routine};
 use crate::rows::Rows;
 
-/// A weight matrix in panels.
+/// Weight matrix in panels.
 #[derive(Debug)]
 pub(crate) struct Panels<E> {
     elements: Aligned<E>,
@@ -16,9 +17,10 @@ pub(crate) struct Panels<E> {
 }
 
 impl<E: Element> Panels<E> {
-    /// Rounds and packs `weights`, one row per column of the product, as in `y = x W^T`: `[columns, depth]`.
+    /// Rounds and packs `weights`, `[columns, depth]`: one row per column of the product, as in
+    /// `y = x W^T`.
     ///
-    /// The number of columns is a multiple of the panel's.
+    /// The number of columns must be a multiple of [`Instructions::PANEL_COLUMNS`].
     pub(crate) fn from_weights<I: Instructions<Element = E>>(
         instructions: I,
         weights: &[f32],
@@ -36,7 +38,8 @@ impl<E: Element> Panels<E> {
     }
 }
 
-/// Packs a right factor given by its columns. Missing columns of the last panel become zeros.
+/// Routine that packs a right factor given by its columns. Missing columns of the last panel become
+/// zeros.
 pub(crate) struct PackColumns<'a, E> {
     /// One row per column of the product; the width is a multiple of [`Instructions::DEPTH`].
     pub columns: Rows<'a, E>,
@@ -66,7 +69,7 @@ impl<I: Instructions> Routine<I> for PackColumns<'_, I::Element> {
     }
 }
 
-/// Packs a right factor given by its rows. Missing rows of the last step become zeros.
+/// Routine that packs a right factor given by its rows. Missing rows of the last step become zeros.
 pub(crate) struct PackRows<'a, E> {
     /// The rows; the width is a multiple of [`Instructions::PANEL_COLUMNS`].
     pub rows: Rows<'a, E>,

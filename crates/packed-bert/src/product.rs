@@ -1,4 +1,5 @@
-//! The matrix product of packed rows with panels, and what happens to each product before it leaves the cache.
+//! The matrix product of packed rows with panels, and the operations on each product before it
+//! leaves the cache.
 
 use crate::config::WIDTH_MULTIPLE;
 use crate::functions::gelu;
@@ -6,11 +7,11 @@ use crate::kernel::{Instructions, Lanes, Routine, Vector};
 use crate::panels::Panels;
 use crate::rows::{Rows, RowsMut};
 
-/// Rows of the largest tile of any kernel.
+/// Number of rows of the largest tile of any kernel.
 pub(crate) const LARGEST_TILE_ROWS: usize = 12;
 const LARGEST_TILE: usize = LARGEST_TILE_ROWS * WIDTH_MULTIPLE;
 
-/// Room for the products of one tile.
+/// Buffer for the products of one tile.
 #[repr(align(64))]
 pub(crate) struct TileBuffer([f32; LARGEST_TILE]);
 
@@ -20,16 +21,17 @@ impl TileBuffer {
     }
 }
 
-/// What is done with a product: a bias, an activation, a residual, a rounding.
+/// Operation on the products of a matrix product: a bias, an activation, a residual, a rounding.
 pub(crate) trait Epilogue<I: Instructions> {
-    /// Takes the products of a row with one vector of columns; `column` is the first of them.
+    /// Takes the products of a row with one vector of columns, the first of which is `column`.
     fn finish(&mut self, instructions: I, row: usize, column: usize, products: Vector<I>);
 }
 
-/// `rows` times every panel, tile by tile.
+/// Multiplies `rows` with every panel, tile by tile.
 ///
-/// A panel meets all rows before the next one comes. Cutting the rows into blocks that fit the second-level cache, or
-/// fetching the next panel ahead, made no measurable difference for up to 384 rows.
+/// A panel meets all rows before the next panel starts. Cutting the rows into blocks that fit the
+/// second-level cache, or prefetching the next panel, made no measurable difference for up to 384
+/// rows.
 pub(crate) fn multiply<I: Instructions>(
     instructions: I,
     rows: Rows<'_, I::Element>,
@@ -47,7 +49,7 @@ pub(crate) fn multiply<I: Instructions>(
     }
 }
 
-/// Where a tile lies in the product.
+/// Position of a tile in the product.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TilePosition {
     /// First row.
@@ -58,7 +60,7 @@ pub(crate) struct TilePosition {
     pub rows: usize,
 }
 
-/// One tile of the product through the epilogue.
+/// Computes one tile of the product and passes it to the epilogue.
 pub(crate) fn multiply_tile<I: Instructions>(
     instructions: I,
     rows: Rows<'_, I::Element>,
@@ -77,13 +79,14 @@ pub(crate) fn multiply_tile<I: Instructions>(
     instructions.enter(Finish { products, position, epilogue });
 }
 
-/// The products of a few rows with one panel after the other, kept in registers over the whole depth.
+/// Routine that computes the products of a few rows with one panel after the other. Sums stay in
+/// registers over the whole depth.
 pub(crate) struct Tile<'a, E> {
     /// At most [`Instructions::TILE_ROWS`] rows, as wide as the panels are deep.
     pub rows: Rows<'a, E>,
     /// Whole panels.
     pub panels: &'a [E],
-    /// Takes, for each row, the products with the columns of all panels.
+    /// Products of each row with the columns of all panels.
     pub output: &'a mut [f32],
     /// Distance between the rows of the output.
     pub output_stride: usize,
@@ -92,7 +95,7 @@ pub(crate) struct Tile<'a, E> {
 impl<I: Instructions> Routine<I> for Tile<'_, I::Element> {
     #[inline(always)]
     fn run(self, instructions: I) {
-        /// Calls the version for the number of rows, so that each row has its registers.
+        /// Calls the version for the number of rows, so that each row has its own registers.
         macro_rules! multiply_rows {
             ($($rows:literal)+) => {
                 match self.rows.count() {
@@ -123,10 +126,11 @@ impl<E> Tile<'_, E> {
                 let (left, right) = step.split_at(width * I::DEPTH);
                 let columns = [instructions.load_operand(left), instructions.load_operand(right)];
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: `row < ROWS`. As `panel` has `PANEL_COLUMNS * depth` elements, there are at most
-                    // `depth / DEPTH` whole steps, so this element and the `DEPTH - 1` following ones lie within the
-                    // row's first `depth`, and so below `(ROWS - 1) * stride + depth`, which the slice was checked to
-                    // have.
+                    // SAFETY: `row < ROWS`. As `panel` has `PANEL_COLUMNS * depth` elements, there
+                    // are at most `depth / DEPTH` whole steps, so this element and the `DEPTH - 1`
+                    // following ones lie within the row's first `depth`, and so below
+                    // `(ROWS - 1) * stride + depth`. The assertion above checked that the slice has
+                    // that many.
                     let row = unsafe {
                         instructions.broadcast_operand(
                             elements.as_ptr().add(row * stride + number * I::DEPTH),
@@ -146,7 +150,7 @@ impl<E> Tile<'_, E> {
     }
 }
 
-/// Hands a tile's products to the epilogue.
+/// Routine that passes a tile's products to the epilogue.
 struct Finish<'a, T> {
     products: &'a [f32],
     position: TilePosition,
@@ -167,7 +171,7 @@ impl<I: Instructions, T: Epilogue<I>> Routine<I> for Finish<'_, T> {
     }
 }
 
-/// Adds the bias and rounds.
+/// Epilogue that adds the bias and rounds.
 pub(crate) struct AddBias<'a, 'b, E> {
     pub bias: &'a [f32],
     /// `[rows, bias.len()]`
@@ -183,7 +187,7 @@ impl<I: Instructions> Epilogue<I> for AddBias<'_, '_, I::Element> {
     }
 }
 
-/// Adds the bias, applies GELU and rounds.
+/// Epilogue that adds the bias, applies GELU and rounds.
 pub(crate) struct AddBiasAndActivate<'a, 'b, E> {
     pub bias: &'a [f32],
     /// `[rows, bias.len()]`
@@ -200,7 +204,7 @@ impl<I: Instructions> Epilogue<I> for AddBiasAndActivate<'_, '_, I::Element> {
     }
 }
 
-/// Adds products and bias to the residual stream.
+/// Epilogue that adds products and bias to the residual stream.
 pub(crate) struct AddBiasToResidual<'a> {
     pub bias: &'a [f32],
     /// `[rows, bias.len()]`

@@ -1,8 +1,8 @@
-//! Views of matrices whose rows may lie apart.
+//! Views of matrices whose rows may have gaps between them.
 
 use std::ops::Range;
 
-/// A view of `count` rows of `width` elements, `stride` elements apart.
+/// View of `count` rows of `width` elements, `stride` elements apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<'a, E> {
     elements: &'a [E],
@@ -12,7 +12,7 @@ pub(crate) struct Rows<'a, E> {
 }
 
 impl<'a, E> Rows<'a, E> {
-    /// Rows that follow each other without a gap.
+    /// Creates a view of rows that follow each other without a gap.
     pub(crate) fn contiguous(elements: &'a [E], width: usize) -> Self {
         Self { elements, count: elements.len() / width, width, stride: width }
     }
@@ -29,7 +29,8 @@ impl<'a, E> Rows<'a, E> {
         self.stride
     }
 
-    /// All elements from the first row's first; at least `(count - 1) * stride + width` when there are rows.
+    /// Returns all elements from the start of the first row on; at least
+    /// `(count - 1) * stride + width` unless there are no rows.
     pub(crate) fn elements(&self) -> &'a [E] {
         self.elements
     }
@@ -38,13 +39,13 @@ impl<'a, E> Rows<'a, E> {
         &self.elements[index * self.stride..][..self.width]
     }
 
-    /// `count` of the rows from row `first` on.
+    /// Returns `count` rows, starting with row `first`.
     pub(crate) fn rows(&self, first: usize, count: usize) -> Self {
         assert!(first + count <= self.count, "rows {first}..{} of {}", first + count, self.count);
         Self { elements: &self.elements[first * self.stride..], count, ..*self }
     }
 
-    /// `width` of the columns from column `first` on.
+    /// Returns `width` columns, starting with column `first`.
     pub(crate) fn columns(&self, first: usize, width: usize) -> Self {
         assert!(
             first + width <= self.width,
@@ -56,7 +57,7 @@ impl<'a, E> Rows<'a, E> {
     }
 }
 
-/// A view of rows to be written, `stride` elements apart.
+/// Writable view of rows that are `stride` elements apart.
 #[derive(Debug)]
 pub(crate) struct RowsMut<'a, E> {
     elements: &'a mut [E],
@@ -66,7 +67,7 @@ pub(crate) struct RowsMut<'a, E> {
 }
 
 impl<'a, E> RowsMut<'a, E> {
-    /// The rows of `elements`, which has `count * stride` of them.
+    /// Creates a view of the rows of `elements`, which must hold `count * stride` elements.
     pub(crate) fn strided(
         elements: &'a mut [E],
         count: usize,
@@ -84,7 +85,7 @@ impl<'a, E> RowsMut<'a, E> {
         self.stride
     }
 
-    /// A part of the rows and of the columns.
+    /// Returns a part of the rows and of the columns.
     pub(crate) fn block(&mut self, rows: Range<usize>, columns: Range<usize>) -> RowsMut<'_, E> {
         assert!(
             rows.end <= self.count && columns.end <= self.width,
@@ -100,7 +101,7 @@ impl<'a, E> RowsMut<'a, E> {
         }
     }
 
-    /// What follows in a row from a column on.
+    /// Returns the elements from `column` of `row` on, up to the end of the view's elements.
     #[inline(always)]
     pub(crate) fn from(&mut self, row: usize, column: usize) -> &mut [E] {
         &mut self.elements[row * self.stride + column..]

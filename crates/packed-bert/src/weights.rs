@@ -1,4 +1,4 @@
-//! The tensors of a BERT encoder: their names, their lengths, and how they are laid out for the kernels.
+//! The tensors of a BERT encoder: their names, lengths and layout for the kernels.
 
 use crate::kernel::{Element, Instructions};
 use crate::layer_norm::LayerNorm;
@@ -25,9 +25,11 @@ const LAYER_MODULES: [&str; 8] = [
     "output.LayerNorm",
 ];
 
-/// Names of all tensors that a model of this shape reads, relative to the BERT root, as Hugging Face writes them.
+/// Returns the names of all tensors that a model of this shape reads, relative to the BERT root, in
+/// the spelling of Hugging Face.
 ///
-/// A weights file may hold others (a pooler, a prediction head); whether they matter is for the caller to say.
+/// A weights file may hold others (a pooler, a prediction head). The caller decides whether they
+/// matter.
 #[must_use]
 pub fn tensor_names(config: &Config) -> Vec<String> {
     let embeddings = EMBEDDING_TENSORS.iter().map(ToString::to_string);
@@ -46,17 +48,18 @@ pub(crate) struct Weights<E> {
     pub layers: Vec<Layer<E>>,
 }
 
-/// What turns token ids into the first hidden states.
+/// Tables that turn token ids into the first hidden states.
 #[derive(Debug)]
 pub(crate) struct Embeddings {
     /// `[vocabulary, hidden]`
     pub words: Vec<f32>,
-    /// `[positions, hidden]`; contains the embedding of the first token type, as every token is of that type.
+    /// `[positions, hidden]`; includes the embedding of the first token type, as every token is of
+    /// that type.
     pub positions: Vec<f32>,
     pub norm: LayerNorm,
 }
 
-/// One encoder layer.
+/// Encoder layer.
 #[derive(Debug)]
 pub(crate) struct Layer<E> {
     /// Queries, keys and values side by side.
@@ -68,14 +71,14 @@ pub(crate) struct Layer<E> {
     pub output_norm: LayerNorm,
 }
 
-/// A matrix in panels and its bias.
+/// Matrix in panels and its bias.
 #[derive(Debug)]
 pub(crate) struct Linear<E> {
     pub panels: Panels<E>,
     pub bias: Vec<f32>,
 }
 
-/// Where tensors come from, by name.
+/// Function that returns a tensor by name.
 pub(crate) type TensorSource<'a> = &'a mut dyn FnMut(&str) -> Option<Vec<f32>>;
 
 impl<E: Element> Weights<E> {
@@ -135,7 +138,7 @@ impl<I: Instructions> Loader<'_, I> {
         })
     }
 
-    /// The matrices of `modules`, each `[outputs, inputs]`, side by side as one.
+    /// Joins the matrices of `modules`, each `[outputs, inputs]`, side by side.
     fn linear(
         &mut self,
         modules: &[&str],

@@ -1,4 +1,5 @@
-//! AVX2 with fused multiply-add in 32-bit floats: 8 lanes, a tile of 6 rows by 16 columns in 12 of the 16 registers.
+//! AVX2 with fused multiply-add in 32-bit floats: 8 lanes, a tile of 6 rows by 16 columns in 12 of
+//! the 16 registers.
 
 use std::arch::x86_64::*;
 
@@ -13,20 +14,22 @@ impl Avx2 {
         (is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")).then_some(Self(()))
     }
 
-    /// The lower and the upper four lanes.
+    /// Returns the lower and the upper four lanes.
     #[inline(always)]
     fn halves(self, vector: __m256) -> [__m128; 2] {
-        // SAFETY: the intrinsics touch registers only and need AVX, which AVX2 contains and `self` proves.
+        // SAFETY: the intrinsics touch registers only and need AVX, which AVX2 contains and `self`
+        // proves.
         unsafe { [_mm256_castps256_ps128(vector), _mm256_extractf128_ps::<1>(vector)] }
     }
 }
 
-/// A method that is one intrinsic on registers.
+/// Defines a method that is one intrinsic on registers.
 macro_rules! intrinsic {
     ($name:ident($($argument:ident),+), $intrinsic:path) => {
         #[inline(always)]
         fn $name(self, $($argument: __m256),+) -> __m256 {
-            // SAFETY: the intrinsic touches registers only and needs AVX or FMA, which `self` proves.
+            // SAFETY: the intrinsic touches registers only and needs AVX or FMA, which `self`
+            // proves.
             unsafe { $intrinsic($($argument),+) }
         }
     };
@@ -45,14 +48,16 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load(self, values: &[f32]) -> __m256 {
         let values = &values[..Self::COUNT];
-        // SAFETY: the slice has the 8 values that are read; unaligned reads are allowed; `self` proves AVX.
+        // SAFETY: the slice has the 8 values that are read; unaligned reads are allowed; `self`
+        // proves AVX.
         unsafe { _mm256_loadu_ps(values.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, vector: __m256, values: &mut [f32]) {
         let values = &mut values[..Self::COUNT];
-        // SAFETY: the slice has the 8 values that are written; unaligned writes are allowed; `self` proves AVX.
+        // SAFETY: the slice has the 8 values that are written; unaligned writes are allowed; `self`
+        // proves AVX.
         unsafe { _mm256_storeu_ps(values.as_mut_ptr(), vector) }
     }
 
@@ -70,7 +75,8 @@ impl Lanes for Avx2 {
         unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), vector) }
     }
 
-    /// Adds the exponent's offset of 127 and shifts it into the exponent's place, which makes the power itself.
+    /// Adds the exponent's offset of 127 and shifts the sum into the exponent's place, which gives
+    /// the power of two.
     #[inline(always)]
     fn scale_by_power_of_two(self, vector: __m256, exponent: __m256) -> __m256 {
         // SAFETY: the intrinsics touch registers only and need AVX2, which `self` proves.

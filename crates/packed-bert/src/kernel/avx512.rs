@@ -20,7 +20,7 @@ impl Avx512 {
     }
 }
 
-/// A method that is one intrinsic on registers.
+/// Defines a method that is one intrinsic on registers.
 macro_rules! intrinsic {
     ($name:ident($($argument:ident),+) -> $result:ty, $intrinsic:path) => {
         #[inline(always)]
@@ -44,14 +44,16 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load(self, values: &[f32]) -> __m512 {
         let values = &values[..Self::COUNT];
-        // SAFETY: the slice has the 16 values that are read; unaligned reads are allowed; `self` proves AVX-512F.
+        // SAFETY: the slice has the 16 values that are read; unaligned reads are allowed; `self`
+        // proves AVX-512F.
         unsafe { _mm512_loadu_ps(values.as_ptr()) }
     }
 
     #[inline(always)]
     fn store(self, vector: __m512, values: &mut [f32]) {
         let values = &mut values[..Self::COUNT];
-        // SAFETY: the slice has the 16 values that are written; unaligned writes are allowed; `self` proves AVX-512F.
+        // SAFETY: the slice has the 16 values that are written; unaligned writes are allowed;
+        // `self` proves AVX-512F.
         unsafe { _mm512_storeu_ps(values.as_mut_ptr(), vector) }
     }
 

@@ -1,4 +1,5 @@
-//! AVX-512 with bfloat16 dot products: each step multiplies two elements per lane and adds both to a 32-bit sum.
+//! AVX-512 with bfloat16 dot products: each step multiplies two elements per lane and adds both to
+//! a 32-bit sum.
 
 use std::arch::x86_64::*;
 use std::mem::transmute;
@@ -8,7 +9,7 @@ use half::bf16;
 use super::avx512::Avx512;
 use super::{Instructions, Lanes, Routine};
 
-/// Proof that the processor has AVX512_BF16 beside all that [`Avx512`] proves.
+/// Proof that the processor has AVX512_BF16 and everything that [`Avx512`] proves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Bf16(Avx512);
 
@@ -42,14 +43,15 @@ impl Instructions for Avx512Bf16 {
     #[inline(always)]
     fn load_operand(self, elements: &[bf16]) -> __m512bh {
         let elements = &elements[..Self::DEPTH * Avx512::COUNT];
-        // SAFETY: the slice has the 64 bytes that are read; the alignment does not matter; any bits are a `__m512bh`.
+        // SAFETY: the slice has the 64 bytes that are read; the alignment does not matter; any bits
+        // are a `__m512bh`.
         unsafe { elements.as_ptr().cast::<__m512bh>().read_unaligned() }
     }
 
     #[inline(always)]
     unsafe fn broadcast_operand(self, elements: *const bf16) -> __m512bh {
-        // SAFETY: the caller promises two readable elements, which are four bytes; any 64 bytes are a `__m512bh`; `self`
-        // proves AVX-512F.
+        // SAFETY: the caller promises two readable elements, which are four bytes; any 64 bytes are
+        // a `__m512bh`; `self` proves AVX-512F.
         unsafe {
             transmute::<__m512i, __m512bh>(_mm512_set1_epi32(
                 elements.cast::<i32>().read_unaligned(),
@@ -66,8 +68,8 @@ impl Instructions for Avx512Bf16 {
     #[inline(always)]
     fn store_rounded(self, vector: __m512, elements: &mut [bf16]) {
         let elements = &mut elements[..Avx512::COUNT];
-        // SAFETY: the slice has the 32 bytes that are written; the alignment does not matter; any bits are a `bf16`;
-        // `self` proves AVX512_BF16.
+        // SAFETY: the slice has the 32 bytes that are written; the alignment does not matter; any
+        // bits are a `bf16`; `self` proves AVX512_BF16.
         unsafe {
             elements.as_mut_ptr().cast::<__m256bh>().write_unaligned(_mm512_cvtneps_pbh(vector))
         }

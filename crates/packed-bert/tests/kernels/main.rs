@@ -1,4 +1,5 @@
-//! Every kernel that the machine has against a scalar reference, and the laws of packing.
+//! Tests every kernel that this machine has against a scalar reference, and the invariants of
+//! packing.
 
 mod random;
 mod reference;
@@ -37,22 +38,25 @@ const SHAPES: [Config; 4] = [
     Config { hidden: 384, heads: 12, intermediate: 1536, layers: 2, ..SMALL },
 ];
 
-/// Lengths on both sides of tile rows (6, 12), panel columns (16, 32), pairs of elements, and one whole table.
+/// Sequence lengths on both sides of tile rows (6, 12), panel columns (16, 32) and pairs of
+/// elements, and the whole position table.
 const LENGTHS: [usize; 12] = [1, 2, 5, 6, 7, 12, 13, 16, 31, 33, 70, 80];
 
-/// Largest difference from the reference in 32-bit floats.
+/// Largest allowed difference from the reference in 32-bit floats.
 ///
-/// States and activations are of order 1. A dot product over `k` terms of order `1 / sqrt(k)` gathers a random walk of
-/// about `sqrt(k)` roundings of `2^-25` relative size, 1e-6 for 1536 terms; the approximations of GELU and exponential
-/// add 2e-7. A layer has four products in a row, the deepest shape three layers, normalisation keeps the scale, and the
-/// largest of 10^5 values lies four to five deviations out: 1e-6 * sqrt(12) * 5 is 1.7e-5.
+/// States and activations are of order 1. A dot product over `k` terms of order `1 / sqrt(k)`
+/// accumulates a random walk of about `sqrt(k)` roundings of `2^-25` relative size, 1e-6 for 1536
+/// terms; the approximations of GELU and exponential add 2e-7. A layer has four products in a row
+/// and the deepest shape three layers; normalisation keeps the scale; and the largest of 10^5
+/// values lies four to five deviations out: 1e-6 * sqrt(12) * 5 is 1.7e-5.
 const FLOAT32_DIFFERENCE: f64 = 2e-5;
 
-/// Least cosine between a token's state and the reference in bfloat16.
+/// Smallest allowed cosine between a token's state and the reference in bfloat16.
 ///
-/// Rounding to 8 bits is off by at most 2^-9 and by 0.0011 in the root mean square. A product of rounded weights and
-/// rounded activations is off by 0.0016 of its norm; eight such errors per layer through three layers give 0.008, and
-/// the cosine of a vector with relative noise r is 1 - r^2 / 2.
+/// Rounding to 8 bits is off by at most 2^-9 and by 0.0011 in the root mean square. A product of
+/// rounded weights and rounded activations is off by 0.0016 of its norm. Eight such errors per
+/// layer through three layers give 0.008, and the cosine of a vector with relative noise r is 1 -
+/// r^2 / 2.
 const BFLOAT16_COSINE: f64 = 1.0 - 0.008 * 0.008 / 2.0;
 
 fn forward(model: &PackedBert, sequences: &[&[u32]]) -> Vec<f32> {
@@ -100,7 +104,7 @@ fn check_agreement(config: &Config, kernel: Kernel, actual: &[f32], expected: &[
     let differences = pairs().flat_map(|(actual, expected)| {
         actual.iter().zip(expected).map(|(&actual, expected)| (f64::from(actual) - expected).abs())
     });
-    // Not `f64::max`, which would pass over a NaN.
+    // Not `f64::max`, which would ignore a NaN.
     let difference =
         differences.fold(0.0, |largest, next| if next <= largest { largest } else { next });
     let found = format!(
@@ -125,7 +129,8 @@ static MODELS: LazyLock<Vec<PackedBert>> = LazyLock::new(|| {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// So neither the other sequences, nor their order, nor the cut into groups matters.
+    /// Neither the other sequences nor their order nor the cut into groups changes a sequence's
+    /// states.
     #[test]
     fn the_states_of_a_sequence_depend_on_it_alone(
         lengths in prop::collection::vec(1..=70_usize, 1..16),
@@ -205,7 +210,7 @@ fn bad_sequences_are_refused_and_leave_the_output_alone() {
     }
 }
 
-/// Builds a model for the first supported kernel from tensors that `change` has spoilt.
+/// Builds a model for the first supported kernel from tensors that `change` has damaged.
 fn load_changed(change: impl FnOnce(&mut Tensors)) -> Option<Result<PackedBert, Error>> {
     let kernel = Kernel::detect(Precision::Float32)?;
     let mut tensors = tensors(&SMALL, 7);

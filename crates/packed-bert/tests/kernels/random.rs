@@ -1,4 +1,4 @@
-//! Small models and sequences from explicit seeds.
+//! Creates small models and sequences from explicit seeds.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ impl Random {
         bits ^ (bits >> 31)
     }
 
-    /// Mean 0 and standard deviation 1, flat.
+    /// Returns a uniformly distributed value with mean 0 and standard deviation 1.
     fn value(&mut self) -> f32 {
         let unit = (self.next() >> 40) as f32 / (1 << 24) as f32;
         (unit - 0.5) * 12_f32.sqrt()
@@ -30,8 +30,9 @@ impl Random {
     }
 }
 
-/// A model whose values have the scales of a trained one: normalised states of order 1, queries, keys and values of
-/// order 1, so that attention is neither flat nor a single peak, and residual parts of half the stream's size.
+/// Creates the tensors of a model whose values have the scales of a trained one. Normalised states
+/// are of order 1. Queries, keys and values are of order 1, so that attention is neither flat nor a
+/// single peak. Residual parts have half the stream's size.
 pub fn tensors(config: &Config, seed: u64) -> Tensors {
     let mut random = Random(seed);
     let mut tensors = Tensors::new();
@@ -42,7 +43,7 @@ pub fn tensors(config: &Config, seed: u64) -> Tensors {
     tensors
 }
 
-/// Length, mean and standard deviation of a tensor.
+/// Returns the length, mean and standard deviation of a tensor.
 fn distribution(config: &Config, name: &str) -> (usize, f32, f32) {
     let Config { vocabulary, hidden, intermediate, positions, token_types, .. } = *config;
     let (module, kind) = name.rsplit_once('.').expect("every name has a module and a kind");
@@ -68,7 +69,7 @@ pub fn model(config: &Config, kernel: Kernel, tensors: &Tensors) -> PackedBert {
         .expect("the tensors are complete")
 }
 
-/// The kernels that this machine can run; says on standard error which it cannot.
+/// Returns the kernels that this machine can run. Names the others on standard error.
 pub fn supported_kernels() -> impl Iterator<Item = Kernel> {
     Kernel::ALL.into_iter().filter(|kernel| {
         let is_supported = kernel.is_supported();

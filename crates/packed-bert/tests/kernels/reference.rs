@@ -1,10 +1,10 @@
-//! The same encoder in scalar 64-bit floats, written from the formulas and not for speed.
+//! The same encoder in scalar 64-bit floats, written for clarity from the formulas, not for speed.
 
 use clew_packed_bert::Config;
 
 use crate::random::Tensors;
 
-/// Last hidden states of one sequence, `[tokens, hidden]`.
+/// Returns the last hidden states of one sequence, `[tokens, hidden]`.
 pub fn encode(config: &Config, tensors: &Tensors, sequence: &[u32]) -> Vec<Vec<f64>> {
     let reference = Reference { config, tensors };
     let mut states: Vec<Vec<f64>> = sequence
@@ -127,8 +127,9 @@ fn gelu(x: f64) -> f64 {
     0.5 * x * (1.0 + erf(x * std::f64::consts::FRAC_1_SQRT_2))
 }
 
-/// Abramowitz and Stegun, 7.1.6: `erf(x) = 2/sqrt(pi) e^(-x^2) sum of 2^n x^(2n+1) / (1 * 3 * ... * (2n+1))`, whose terms
-/// all have one sign. Beyond 6 the function is 1 to the last bit.
+/// Computes the error function by Abramowitz and Stegun, 7.1.6:
+/// `erf(x) = 2/sqrt(pi) e^(-x^2) sum of 2^n x^(2n+1) / (1 * 3 * ... * (2n+1))`, whose terms all
+/// have one sign. Beyond 6 the function is 1 to the last bit.
 fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return x.signum();
