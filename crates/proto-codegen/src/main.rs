@@ -1,6 +1,7 @@
-//! Generates the code that `crates/proto` commits, from `proto/`; its test proves it current.
+//! Generator of the code in `crates/proto/src/generated`, from the files in `proto/`.
 //!
-//! It is a crate of its own because the generator must build when the generated code does not.
+//! The generated code is committed; a test checks that it is current. The generator is a crate of
+//! its own because it must build even when the generated code does not.
 
 use std::path::{Path, PathBuf};
 
